@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Iterable, Sequence
+import time
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, LiteralString, Protocol
@@ -43,7 +44,7 @@ class Statements(Protocol):
 class Connection:
     """One connection: the statements of a transaction."""
 
-    def __init__(self, raw: Any) -> None:
+    def __init__(self, raw: asyncpg.Connection) -> None:
         self.raw = raw
 
     async def fetch(self, sql: LiteralString, *args: object) -> list[Row]:
@@ -59,7 +60,7 @@ class Connection:
         return await self.raw.execute(sql, *args)
 
     @asynccontextmanager
-    async def transaction(self) -> AsyncIterator[None]:
+    async def transaction(self) -> AsyncGenerator[None]:
         """A savepoint: what fails inside is undone alone."""
         async with self.raw.transaction():
             yield
@@ -72,7 +73,7 @@ class Connection:
 class Database:
     """The pool of one process; a statement outside a transaction takes a connection for itself."""
 
-    def __init__(self, pool: Any) -> None:
+    def __init__(self, pool: asyncpg.Pool) -> None:
         self.pool = pool
 
     @classmethod
@@ -116,7 +117,7 @@ class Database:
             return await raw.execute(sql, *args)
 
     @asynccontextmanager
-    async def transaction(self) -> AsyncIterator[Connection]:
+    async def transaction(self) -> AsyncGenerator[Connection]:
         """A transaction: committed when the block ends, undone when it raises."""
         async with self.pool.acquire() as raw, raw.transaction():
             yield Connection(raw)
@@ -134,7 +135,7 @@ def session(settings: Settings, application: str) -> dict[str, str]:
     }
 
 
-async def _prepare(raw: Any) -> None:
+async def _prepare(raw: asyncpg.Connection) -> None:
     """JSON that PostgreSQL has built goes out as the bytes that came; JSON for it comes in as Python values."""
     await raw.set_type_codec("json", schema="pg_catalog", encoder=_dump, decoder=bytes, format="binary")
     await raw.set_type_codec("jsonb", schema="pg_catalog", encoder=json.dumps, decoder=json.loads, format="text")
@@ -144,8 +145,59 @@ def _dump(value: object) -> bytes:
     return json.dumps(value).encode()
 
 
-async def _keep(_raw: Any) -> None:
+async def _keep(_raw: asyncpg.Connection) -> None:
     """Nothing to reset: no statement of ours leaves a trace in the session. The default costs a round trip."""
+
+
+class Listener:
+    """One connection that hears the database's notices, and knows whether it would hear them now.
+
+    What is cached on the strength of notices may be used only while `fresh`: a connection that has died silently is
+    noticed by a ping that stays out.
+    """
+
+    PING = 0.4  # seconds between pings; a lost connection is noticed within twice this
+
+    def __init__(self, dsn: str, hear: Mapping[str, Callable[[], None]], lost: Callable[[], None]) -> None:
+        self._dsn = dsn
+        self._hear = hear  # channel -> what to do at a notice
+        self._lost = lost  # what to do when notices may have been missed
+        self._fresh_until = 0.0
+
+    @property
+    def fresh(self) -> bool:
+        return time.monotonic() < self._fresh_until
+
+    async def run(self) -> None:
+        """Listen until cancelled; reconnect for as long as it takes."""
+        while True:
+            raw: asyncpg.Connection | None = None
+            try:
+                raw = await asyncpg.connect(
+                    self._dsn, timeout=5, server_settings={"application_name": "keyrack listener"}
+                )
+                await self._listen(raw)
+            except (*UNREACHABLE, TimeoutError, asyncpg.PostgresError):
+                await asyncio.sleep(self.PING)
+            finally:
+                self._fresh_until = 0.0
+                self._lost()
+                if raw is not None:
+                    raw.terminate()
+
+    async def _listen(self, raw: asyncpg.Connection) -> None:
+        for channel, act in self._hear.items():
+            await raw.add_listener(channel, _ignoring_arguments(act))
+        self._lost()  # what came before this moment was not heard
+        while True:
+            sent = time.monotonic()
+            await raw.fetchval("select 1", timeout=self.PING)
+            self._fresh_until = sent + 2 * self.PING
+            await asyncio.sleep(self.PING)
+
+
+def _ignoring_arguments(act: Callable[[], None]) -> Callable[..., None]:
+    return lambda *_: act()
 
 
 MIGRATION_LOCK = 7_260_915  # any constant: one migration at a time, whoever starts first
@@ -170,7 +222,7 @@ def head() -> str:
     return max(file.name.split("_")[0] for file in files)
 
 
-async def _revision(raw: Any) -> str | None:
+async def _revision(raw: asyncpg.Connection) -> str | None:
     if await raw.fetchval("select to_regclass('alembic_version')") is None:
         return None
     return await raw.fetchval("select version_num from alembic_version")
@@ -190,6 +242,8 @@ async def _upgrade(dsn: str) -> None:
         config.attributes["connection"] = connection
         command.upgrade(config, "head")
 
-    engine = create_async_engine("postgresql+asyncpg://", async_creator=lambda: asyncpg.connect(dsn), poolclass=NullPool)
+    engine = create_async_engine(
+        "postgresql+asyncpg://", async_creator=lambda: asyncpg.connect(dsn), poolclass=NullPool
+    )
     async with engine.begin() as connection:
         await connection.run_sync(upgrade)

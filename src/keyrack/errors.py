@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import secrets
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from typing import ClassVar
 
@@ -177,7 +177,7 @@ class Unavailable(Refusal):
 
 
 @contextmanager
-def on_constraint(refusals: Mapping[str, tuple[type[Refusal], str]]) -> Iterator[None]:
+def on_constraint(refusals: Mapping[str, tuple[type[Refusal], str]]) -> Generator[None]:
     """Translate the violation of a named constraint into its refusal; any other violation goes on as it is."""
     try:
         yield

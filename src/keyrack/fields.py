@@ -101,7 +101,7 @@ class Resource:
     def shown(self, alias: LiteralString) -> LiteralString:
         """SQL of the whole row as the answer shows it, in the model's order."""
         if self.scalar is not None:
-            return self.fields[self.scalar].shown(alias)
+            return self.fields[self.scalar].shown(alias) + " as value"
         return ", ".join([f.shown(alias) + " as " + quoted(name) for name, f in self.fields.items()])
 
 
@@ -143,9 +143,7 @@ def double_as_text(sql: LiteralString) -> Field:
     return Field(Type.DOUBLE, sql, nullable=True, json="(" + sql + ")::text", format="double")
 
 
-def string(
-    sql: LiteralString, *, nullable: bool = False, search: bool = False, enum: tuple[str, ...] = ()
-) -> Field:
+def string(sql: LiteralString, *, nullable: bool = False, search: bool = False, enum: tuple[str, ...] = ()) -> Field:
     return Field(Type.STRING, sql, nullable, search, enum)
 
 

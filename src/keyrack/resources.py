@@ -24,7 +24,11 @@ _OF_CUSTOMER: LiteralString = "{t}.customer_id = $1"
 def _via(table: LiteralString, column: LiteralString, group: LiteralString, item: LiteralString) -> LiteralString:
     """The link through one of the four tables that say what is in a group."""
     return (
-        "exists (select from " + table + " l where l.customer_id = {p}.customer_id and l.group_id = {" + group + "}.group_id"
+        "exists (select from "
+        + table
+        + " l where l.customer_id = {p}.customer_id and l.group_id = {"
+        + group
+        + "}.group_id"
         " and l." + column + " = {" + item + "}." + column + ")"
     )
 
@@ -236,6 +240,33 @@ LOCATION = Resource(
         "date": date_time("{t}_state.position_at", nullable=True),
         "odometerDate": date_time("{t}_state.odometer_at", nullable=True),
         "odometer": double_as_text("{t}_state.odometer"),
+    },
+    key=(),
+)
+
+# Nearest to the date $3, before or after; each of the four look-ups is one step in an index
+_NEAREST: LiteralString = (
+    "left join lateral ("
+    "(select {columns} from {table} h where h.customer_id = {t}.customer_id and h.car_id = {t}.car_id and h.at <= $3"
+    " order by h.at desc limit 1) union all "
+    "(select {columns} from {table} h where h.customer_id = {t}.customer_id and h.car_id = {t}.car_id and h.at > $3"
+    " order by h.at limit 1) order by abs(extract(epoch from at - $3)) limit 1) {t}_{table} on true"
+)
+LOCATION_AT = Resource(
+    "Location",
+    (
+        "product {t} "
+        + _NEAREST.replace("{table}", "position").replace("{columns}", "h.at, h.latitude, h.longitude")
+        + " "
+        + _NEAREST.replace("{table}", "odometer").replace("{columns}", "h.at, h.odometer")
+    ),
+    _IQ,
+    {
+        "latitude": double_as_text("{t}_position.latitude"),
+        "longitude": double_as_text("{t}_position.longitude"),
+        "date": date_time("{t}_position.at", nullable=True),
+        "odometerDate": date_time("{t}_odometer.at", nullable=True),
+        "odometer": double_as_text("{t}_odometer.odometer"),
     },
     key=(),
 )

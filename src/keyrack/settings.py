@@ -52,12 +52,18 @@ class Settings(BaseSettings):
         default="127.0.0.1",
         description="Addresses or networks, comma-separated, whose `X-Forwarded-For` is believed.",
     )
-    read_timeout: float = Field(default=5.0, gt=0, description="Seconds that one database statement of the API may take.")
-    max_body: int = Field(default=1_000_000, ge=1_000, description="Bytes from which on a request's body is refused: 413.")
+    read_timeout: float = Field(
+        default=5.0, gt=0, description="Seconds that one database statement of the API may take."
+    )
+    max_body: int = Field(
+        default=1_000_000, ge=1_000, description="Bytes from which on a request's body is refused: 413."
+    )
     max_header: int = Field(default=32_768, ge=1_024, description="Bytes of a request's head, at most: 431.")
     max_query: int = Field(default=8_192, ge=256, description="Bytes of a query string, at most: 414.")
     client_timeout: float = Field(
-        default=20.0, gt=0, description="Seconds in which a client must have sent its request's head, and its body: 408."
+        default=20.0,
+        gt=0,
+        description="Seconds in which a client must have sent its request's head, and its body: 408.",
     )
     assignment_rate: int = Field(
         default=600, ge=1, description="`PUT /assignments` a minute that each customer may send over time."
@@ -67,7 +73,9 @@ class Settings(BaseSettings):
     login_burst: int = Field(default=10, ge=1, description="Failed log-ins for each user name at once.")
     address_rate: int = Field(default=120, ge=1, description="Failed log-ins a minute from each address, over time.")
     address_burst: int = Field(default=100, ge=1, description="Failed log-ins from each address at once.")
-    worker_concurrency: int = Field(default=8, ge=1, le=200, description="Cars whose assignments one worker applies at once.")
+    worker_concurrency: int = Field(
+        default=8, ge=1, le=200, description="Cars whose assignments one worker applies at once."
+    )
     worker_poll: float = Field(
         default=2.0, gt=0, description="Seconds after which an idle worker looks for work that nobody announced."
     )

@@ -1,0 +1,275 @@
+"""In charge of what an endpoint is: how a row of the table becomes a path, a check of the body and an answer.
+
+A read is a row: a resource, perhaps below a parent, in one statement. A write is a function. Who calls, for which
+customer, and the body's form are checked by the edge (`app`) before either is asked.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, LiteralString
+
+from pydantic import TypeAdapter
+
+from keyrack.auth import Access, Manager
+from keyrack.db import Database, Row
+from keyrack.errors import JSON, NotFound
+from keyrack.fields import Resource
+from keyrack.settings import Settings
+
+INT32_MAX = 2**31 - 1
+NO_ROW = 0  # an id that no row has: what is no id finds nothing, like any id that does not exist
+
+
+def path_id(text: str) -> int:
+    """An id of the path; what cannot be an id becomes one that no row has, and so gets the endpoint's own 404."""
+    if not (text.isascii() and text.isdigit() and len(text) <= 10):
+        return NO_ROW
+    number = int(text)
+    return number if number <= INT32_MAX else NO_ROW
+
+
+@dataclass(frozen=True, slots=True)
+class Service:
+    """What every request may use: one of each in a process."""
+
+    db: Database
+    settings: Settings
+    access: Access
+    announce: Callable[[], None]  # there is new work for the workers
+    document: Callable[[str], bytes]  # `openapi` or `page`, made from the table of endpoints
+
+
+@dataclass(slots=True)
+class Request:
+    """One request, after the edge has checked it. `customer` is the tenant: 0 where the endpoint has none."""
+
+    service: Service
+    method: str
+    path: str  # below the base, as it was sent
+    address: str  # of the client
+    manager: Manager | None
+    customer: int
+    ids: tuple[Any, ...]  # the path's parameters in their order, converted
+    query: bytes
+    body: bytes
+
+    @property
+    def db(self) -> Database:
+        return self.service.db
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What goes back: `body` is finished bytes, or None for an empty answer."""
+
+    status: int
+    body: bytes | None = None
+    headers: Mapping[str, str] = field(default_factory=dict[str, str])
+    media_type: str = JSON
+
+
+NO_CONTENT = Answer(204)
+
+
+def answer(value: object, status: int = 200, headers: Mapping[str, str] | None = None) -> Answer:
+    """An answer with `value` as JSON."""
+    return Answer(status, json.dumps(value).encode(), headers or {})
+
+
+def created(id: int) -> Answer:
+    """201 with the id of what was made (spec: `{id}`)."""
+    return Answer(201, b'{"id": %d}' % id)
+
+
+@dataclass(frozen=True, slots=True)
+class Parent:
+    """The row whose rows are asked for: `link` joins `{t}` (the rows) to `{p}` (the parent)."""
+
+    resource: Resource
+    link: LiteralString
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """Rows of a resource as one statement that returns the finished JSON."""
+
+    resource: Resource
+    one: bool = False
+    of: Parent | None = None
+    missing: str = ""  # 404: the row, or the parent, is not there
+    empty: str = ""  # 404: the parent is there and has none
+    by: LiteralString = ""  # for one row without a parent: its predicate with $2; for many: a further predicate
+    tenant: Callable[[Request], int] = lambda request: request.customer
+
+    async def __call__(self, request: Request, _body: None = None) -> Answer:
+        args = (self.tenant(request), *request.ids) if self.resource.scope or self.of else request.ids
+        sql = self.statement(request.query, len(args) + 1)
+        row = await request.db.fetchrow(sql, *args)
+        return Answer(200, self.body(row))
+
+    def body(self, row: Row | None) -> bytes:
+        """The JSON of the statement's row. Raises `NotFound`."""
+        if row is None:
+            raise NotFound(self.missing)
+        body: bytes | None = row[0]
+        if body is None:
+            raise NotFound(self.empty if self.of else self.missing)
+        if body == b"[]" and self.empty:
+            raise NotFound(self.empty)
+        return body
+
+    def statement(self, query: bytes, first: int) -> LiteralString:
+        """The statement, with parameters of the query options from number `first` on."""
+        _refuse_options(query)
+        resource = self.resource
+        link = "" if self.of is None else self.of.link.format(t="t", p="p")
+        predicates: list[LiteralString] = [
+            part for part in (resource.scope.format(t="t"), link, self.by.format(t="t")) if part
+        ]
+        where: LiteralString = (" where " + " and ".join(predicates)) if predicates else ""
+        rows: LiteralString = "select " + resource.shown("t") + " from " + resource.table.format(t="t") + where
+        if self.one:
+            json: LiteralString = "(select row_to_json(r) from (" + rows + ") r)"
+        else:
+            item: LiteralString = "r.value" if resource.scalar else "r"
+            json = (
+                "(select coalesce(json_agg("
+                + item
+                + "), '[]') from ("
+                + rows
+                + " order by "
+                + resource.order("t")
+                + ") r)"
+            )
+        if self.of is None:
+            return "select " + json
+        parent = self.of.resource
+        return (
+            "select " + json + " from " + parent.table.format(t="p")
+            + " where " + parent.scope.format(t="p") + " and " + parent.order("p") + " = $2"
+        )  # fmt: skip
+
+
+def _refuse_options(query: bytes) -> None:
+    if any(part.lstrip(b"$") for part in query.split(b"&")):
+        raise NotImplementedError("Query options are not supported yet.")
+
+
+Run = Callable[[Request, Any], Awaitable[Answer]]  # the request, and the checked body or None
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """One row of the table: everything that the edge, the documents and the contract tests need to know."""
+
+    method: str
+    path: str
+    tag: str
+    summary: str
+    run: Run
+    status: int = 200
+    read: Read | None = None
+    body: TypeAdapter[Any] | None = None
+    what: str = ""  # "create car": names the action in the refusal of a body
+    form: bool = False  # the body is a form, not JSON
+    key: bool = True  # the exceptions of the edge's checks, each visible in its row
+    token: bool = True
+    customer: bool = True
+    converters: tuple[Callable[[str], Any], ...] = ()
+    refuses: Mapping[int, tuple[str, ...]] = field(default_factory=dict[int, tuple[str, ...]])
+    answers: Any = None  # the model of a successful answer's body, where it is no resource
+    media_type: str = JSON  # of a successful answer
+    ours: bool = False  # beside the spec
+    headers: Mapping[str, str] = field(default_factory=dict[str, str])  # of a successful answer: name -> meaning
+
+    @property
+    def parameters(self) -> list[str]:
+        """The names of the path's parameters, in their order."""
+        return [part.split("}")[0] for part in self.path.split("{")[1:]]
+
+
+# A row of ours that anybody may read
+PUBLIC: dict[str, Any] = {"status": 200, "key": False, "token": False, "customer": False, "ours": True}
+
+
+class Endpoints:
+    """The rows of one module, in the order of the spec."""
+
+    def __init__(self, tag: str) -> None:
+        self.tag = tag
+        self.rows: list[Endpoint] = []
+
+    def get(
+        self,
+        path: str,
+        resource: Resource,
+        summary: str,
+        *,
+        one: bool = False,
+        of: Parent | None = None,
+        missing: str = "",
+        empty: str = "",
+        by: LiteralString = "",
+        tenant: Callable[[Request], int] | None = None,
+        customer: bool = True,
+        convert: Mapping[str, Callable[[str], Any]] | None = None,
+        **row: Any,
+    ) -> None:
+        """A read: one statement over a resource; `one` row by its key, or all; `of` the parent of the path's id."""
+        if one and of is None and not by:
+            by = resource.order("{t}") + " = $2"
+        read = Read(resource, one, of, missing, empty, by)
+        if tenant is not None:
+            read = Read(resource, one, of, missing, empty, by, tenant)
+        texts = tuple(text for text in (missing, empty) if text)
+        refuses = ({404: texts} if texts else {}) | row.pop("refuses", {})
+        endpoint = Endpoint("GET", path, self.tag, summary, read, read=read, customer=customer, refuses=refuses, **row)
+        self._add(endpoint, convert)
+
+    def put(self, path: str, summary: str, **row: Any) -> Callable[[Any], Any]:
+        """A write by PUT; see `Endpoint` for what a row may say."""
+        return self.write("PUT", path, summary, **row)
+
+    def patch(self, path: str, summary: str, **row: Any) -> Callable[[Any], Any]:
+        return self.write("PATCH", path, summary, **row)
+
+    def delete(self, path: str, summary: str, **row: Any) -> Callable[[Any], Any]:
+        return self.write("DELETE", path, summary, **row)
+
+    def post(self, path: str, summary: str, **row: Any) -> Callable[[Any], Any]:
+        return self.write("POST", path, summary, **row)
+
+    def write(
+        self,
+        method: str,
+        path: str,
+        summary: str,
+        *,
+        body: Any = None,
+        convert: Mapping[str, Callable[[str], Any]] | None = None,
+        status: int = 204,
+        **row: Any,
+    ) -> Callable[[Any], Any]:
+        """A function: it gets the request, and the checked body where there is one."""
+
+        def add(function: Any) -> Any:
+            adapter: TypeAdapter[Any] | None = TypeAdapter(body) if body is not None else None
+            run = function if body is not None else _without_body(function)
+            self._add(Endpoint(method, path, self.tag, summary, run, status, body=adapter, **row), convert)
+            return function
+
+        return add
+
+    def _add(self, endpoint: Endpoint, convert: Mapping[str, Callable[[str], Any]] | None) -> None:
+        converters = tuple((convert or {}).get(name, path_id) for name in endpoint.parameters)
+        self.rows.append(replace(endpoint, converters=converters))
+
+
+def _without_body(function: Callable[[Request], Awaitable[Answer]]) -> Run:
+    async def run(request: Request, _body: None) -> Answer:
+        return await function(request)
+
+    return run

@@ -1,0 +1,320 @@
+"""In charge of the HTTP edge: the only module that knows Falcon.
+
+match -> API key -> token -> manager -> customer -> content type -> body -> endpoint -> answer, or a refusal's body.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from functools import cache
+from typing import Any
+
+import asyncpg
+import falcon
+import falcon.asgi
+import structlog
+
+from keyrack import openapi, reference
+from keyrack.api import Answer, Endpoint, Request, Service
+from keyrack.auth import Access, Manager, ensure_signing_key
+from keyrack.bodies import checked
+from keyrack.db import UNREACHABLE, Database, Listener
+from keyrack.endpoints import ALL
+from keyrack.endpoints.oauth2 import grant
+from keyrack.errors import (
+    NO_CUSTOMER,
+    PLAIN_TEXT,
+    BadRequest,
+    ContentTooLarge,
+    InternalError,
+    MethodNotAllowed,
+    NotFound,
+    Refusal,
+    RequestTimeout,
+    Unavailable,
+    UnsupportedMediaType,
+    UriTooLong,
+)
+from keyrack.operations import Announcer
+from keyrack.settings import Settings
+
+log = structlog.get_logger("keyrack.app")
+
+NOTHING_HERE = "There is nothing at this path."
+NO_CUSTOMER_ID = "The header Customer-ID is missing."
+INVALID_CUSTOMER_ID = "The header Customer-ID must be an integer."
+TOO_SLOW = "The statement took too long in the database. Ask for less at once."
+METHODS = ("get", "put", "patch", "delete", "post", "head", "options", "trace", "connect")
+
+Scope = dict[str, Any]
+Asgi = Callable[[Scope, Any, Any], Awaitable[None]]
+
+
+class Edge:
+    """What stands before the router: the base path, and requests that no router should see."""
+
+    def __init__(self, inner: Asgi, settings: Settings, lifespan: Callable[[], Any]) -> None:
+        self._inner = inner
+        self._max_query = settings.max_query
+        self._lifespan = lifespan
+
+    async def __call__(self, scope: Scope, receive: Any, send: Any) -> None:
+        if scope["type"] == "lifespan":
+            await self._live(receive, send)
+            return
+        path: str = scope["path"]
+        if path.startswith("/v3/") or path == "/v3":
+            scope["path"] = path[3:] or "/"
+        query: bytes = scope["query_string"]
+        if len(query) > self._max_query:
+            await _refuse(send, UriTooLong(f"The query string is longer than {self._max_query} bytes."))
+        elif not query.isascii():
+            await _refuse(send, BadRequest("The query string has bytes that are not ASCII. Percent-encode them."))
+        else:
+            await self._inner(scope, receive, send)
+
+    async def _live(self, receive: Any, send: Any) -> None:
+        async with AsyncExitStack() as stack:
+            await receive()
+            try:
+                await stack.enter_async_context(self._lifespan())
+            except Exception as error:
+                await send({"type": "lifespan.startup.failed", "message": str(error)})
+                return
+            await send({"type": "lifespan.startup.complete"})
+            await receive()
+        await send({"type": "lifespan.shutdown.complete"})
+
+
+async def _refuse(send: Any, refusal: Refusal) -> None:
+    body = refusal.body()
+    headers = [(b"content-type", refusal.media_type.encode()), (b"content-length", b"%d" % len(body))]
+    await send({"type": "http.response.start", "status": refusal.status, "headers": headers})
+    await send({"type": "http.response.body", "body": body})
+
+
+class Route:
+    """All endpoints of one path. Every method comes here, so that what the path does not know is a 405 after the
+    checks of key and token."""
+
+    def __init__(self, server: Server, endpoints: Iterable[Endpoint]) -> None:
+        self._server = server
+        self._by_method = {endpoint.method: endpoint for endpoint in endpoints}
+        first = next(iter(self._by_method.values()))
+        # For a method that the path does not know, its least guarded endpoint says who may be told so
+        self._needs_key = all(endpoint.key for endpoint in self._by_method.values())
+        self._needs_token = all(endpoint.token for endpoint in self._by_method.values())
+        self._names = first.parameters
+
+    async def serve(self, http: falcon.asgi.Request, reply: falcon.asgi.Response, **params: str) -> None:
+        endpoint = self._by_method.get("GET" if http.method == "HEAD" else http.method)
+        try:
+            answer = await self._server.serve(http, endpoint, self._needs_key, self._needs_token, params, self)
+            reply.status = answer.status
+            reply.data = answer.body
+            reply.content_type = answer.media_type
+            for name, value in answer.headers.items():
+                reply.set_header(name, value)
+        except Refusal as refusal:
+            _put(reply, refusal)
+        except Exception as error:
+            _put(reply, _refusal_of(error, http))
+
+    @property
+    def allowed(self) -> list[str]:
+        return sorted(self._by_method)
+
+
+for _method in METHODS:
+    setattr(Route, f"on_{_method}", Route.serve)
+
+
+def _put(reply: falcon.asgi.Response, refusal: Refusal) -> None:
+    reply.status = refusal.status
+    reply.data = refusal.body()
+    reply.content_type = refusal.media_type
+    for name, value in refusal.headers.items():
+        reply.set_header(name, value)
+
+
+def _refusal_of(error: Exception, http: falcon.asgi.Request) -> Refusal:
+    """What the caller is told of an exception that no endpoint foresaw."""
+    if isinstance(error, asyncpg.DataError):  # SQLSTATE class 22: a value that an expression cannot take
+        return BadRequest(
+            "The query specified in the URI is not valid. A value is outside of what its type or a function can hold."
+        )
+    if isinstance(error, asyncpg.QueryCanceledError):
+        return BadRequest(TOO_SLOW) if http.query_string else Unavailable(TOO_SLOW)
+    if isinstance(error, UNREACHABLE):
+        return Unavailable()
+    log.exception("internal error", method=http.method, path=http.path)
+    return InternalError()
+
+
+class Server:
+    """The checks that every endpoint has in common, and the process's own service."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        self.service: Service | None = None
+        self._key_header = f"{settings.brand}-API-Key"
+
+    @asynccontextmanager
+    async def lifespan(self, dsn: str) -> AsyncGenerator[None]:
+        """Open what the process needs, and close it."""
+        db = await Database.connect(dsn, self.settings)
+        await ensure_signing_key(db)
+        access = Access(db, self.settings)
+        access.listener = Listener(dsn, {"keyrack_access": access.forget}, access.forget)
+        announcer = Announcer(db)
+        tasks = [asyncio.create_task(access.listener.run()), asyncio.create_task(announcer.run())]
+        self.service = Service(db, self.settings, access, announcer, self._document)
+        try:
+            yield
+        finally:
+            for task in tasks:
+                task.cancel()
+                with suppress(asyncio.CancelledError):
+                    await task
+            await db.close()
+
+    @cache  # noqa: B019 - a process has one server
+    def _document(self, name: str) -> bytes:
+        document = openapi.document(ALL, self.settings)
+        return json.dumps(document).encode() if name == "openapi" else reference.page(document).encode()
+
+    async def serve(
+        self,
+        http: falcon.asgi.Request,
+        endpoint: Endpoint | None,
+        needs_key: bool,
+        needs_token: bool,
+        params: Mapping[str, str],
+        route: Route,
+    ) -> Answer:
+        """Answer one request. Raises `Refusal`."""
+        service = self.service
+        if service is None:
+            raise Unavailable
+        manager: Manager | None = None
+        if endpoint.key if endpoint else needs_key:
+            await service.access.check_key(http.get_header(self._key_header))
+        if endpoint.token if endpoint else needs_token:
+            manager = await service.access.manager(http.get_header("Authorization"))
+        if endpoint is None:
+            raise MethodNotAllowed(route.allowed)
+        customer = _customer(http, manager) if endpoint.customer and manager else 0
+        body = await self._body(http, endpoint) if endpoint.body is not None else b""
+        value: Any = None
+        if endpoint.form:
+            value = grant(body)
+        elif endpoint.body is not None:
+            value = checked(endpoint.body, body, endpoint.what)
+        request = Request(
+            service, http.method, http.path, http.remote_addr, manager, customer, _ids(endpoint, params),
+            http.scope["query_string"], body,
+        )  # fmt: skip
+        return await endpoint.run(request, value)
+
+    async def unknown(self, http: falcon.asgi.Request, reply: falcon.asgi.Response, **_: str) -> None:
+        """What no route knows: 404, but only to callers that may ask."""
+        try:
+            if self.service is None:
+                raise Unavailable
+            await self.service.access.check_key(http.get_header(self._key_header))
+            await self.service.access.manager(http.get_header("Authorization"))
+            raise NotFound(NOTHING_HERE)
+        except Refusal as refusal:
+            _put(reply, refusal)
+        except Exception as error:
+            _put(reply, _refusal_of(error, http))
+
+    async def _body(self, http: falcon.asgi.Request, endpoint: Endpoint) -> bytes:
+        limit = self.settings.max_body
+        if (http.content_length or 0) >= limit:
+            raise _too_large(limit)
+        sent = bool(http.content_length) or "TRANSFER-ENCODING" in http.headers
+        if sent and not _right_type(http, endpoint):
+            raise UnsupportedMediaType(_trace_id(http))
+        chunks: list[bytes] = []
+        size = 0
+        try:
+            async with asyncio.timeout(self.settings.client_timeout):
+                async for chunk in http.stream:
+                    size += len(chunk)
+                    if size >= limit:
+                        raise _too_large(limit)
+                    chunks.append(chunk)
+        except TimeoutError:
+            raise RequestTimeout("The body of the request took too long to arrive.", {"Connection": "close"}) from None
+        return b"".join(chunks)
+
+
+def _too_large(limit: int) -> Refusal:
+    return ContentTooLarge(f"The body must be smaller than {limit} bytes.", {"Connection": "close"})
+
+
+def _right_type(http: falcon.asgi.Request, endpoint: Endpoint) -> bool:
+    media_type, _, parameters = (http.content_type or "").lower().partition(";")
+    media_type = media_type.strip()
+    if http.get_header("Content-Encoding") not in (None, "", "identity"):
+        return False
+    if endpoint.form:
+        return media_type == "application/x-www-form-urlencoded"
+    if media_type != "application/json" and not (
+        endpoint.method == "PATCH" and media_type == "application/json-patch+json"
+    ):
+        return False
+    charset = parameters.replace(" ", "").replace('"', "")
+    return not charset.startswith("charset=") or charset.split(";")[0] in ("charset=utf-8", "charset=utf8")
+
+
+def _trace_id(http: falcon.asgi.Request) -> str | None:
+    """The caller's trace, where the request belongs to one (W3C Trace Context)."""
+    parent = http.get_header("traceparent") or ""
+    return parent if len(parent) == 55 and parent.isascii() and parent.replace("-", "").isalnum() else None
+
+
+def _customer(http: falcon.asgi.Request, manager: Manager) -> int:
+    """The tenant. Raises `BadRequest`, and `NotFound` alike for a customer that is nobody's or somebody else's."""
+    text = http.get_header("Customer-ID")
+    if not text:
+        raise BadRequest(NO_CUSTOMER_ID)
+    digits = text[1:] if text[0] in "+-" else text
+    if not (digits.isascii() and digits.isdigit()):
+        raise BadRequest(INVALID_CUSTOMER_ID)
+    customer = int(text) if len(text) <= 12 else 0
+    if customer not in manager.customers:
+        raise NotFound(NO_CUSTOMER)
+    return customer
+
+
+def _ids(endpoint: Endpoint, params: Mapping[str, str]) -> tuple[Any, ...]:
+    if not params:
+        return ()
+    return tuple(convert(params[name]) for convert, name in zip(endpoint.converters, endpoint.parameters, strict=True))
+
+
+def create_app(settings: Settings, dsn: str) -> Edge:
+    """The ASGI application over the database `dsn`, whose schema must be current."""
+    server = Server(settings)
+    app: Any = falcon.asgi.App()
+    app.req_options.strip_url_path_trailing_slash = True
+    app.add_error_handler(falcon.HTTPError, _http_error)
+    by_path: dict[str, list[Endpoint]] = {}
+    for endpoint in ALL:
+        by_path.setdefault(endpoint.path, []).append(endpoint)
+    for path, endpoints in by_path.items():
+        app.add_route(path, Route(server, endpoints))
+    app.add_sink(server.unknown, "/")
+    return Edge(app, settings, lambda: server.lifespan(dsn))
+
+
+async def _http_error(http: Any, reply: Any, error: falcon.HTTPError, params: Any) -> None:
+    """What Falcon itself refuses, as plain text like everything else."""
+    reply.status = error.status
+    reply.text = error.title or error.status
+    reply.content_type = PLAIN_TEXT

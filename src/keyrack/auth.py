@@ -1,0 +1,249 @@
+"""In charge of who calls: API key, password, token -> manager -> customers.
+
+What was verified once is remembered, and forgotten at the database's notice: a revoked key, a disabled manager or a
+customer taken away holds on every process at once, and at the latest when a lost connection is noticed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import secrets
+import time
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any, LiteralString, TypeVar
+from uuid import UUID
+
+from argon2 import PasswordHasher
+from argon2.exceptions import InvalidHashError, VerificationError
+from joserfc import jwt
+from joserfc.errors import JoseError
+from joserfc.jwk import KeySet, RSAKey
+
+from keyrack.db import Database, Listener, Statements
+from keyrack.errors import INVALID_KEY, INVALID_TOKEN, NO_MANAGER, NotFound, Unauthorized
+from keyrack.settings import Settings
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+TOKEN_SECONDS = 3600
+API_AUDIENCE = "keyrack"
+SDK_AUDIENCE = "keyrack-sdk"
+REMEMBERED = 10_000  # entries of a cache; beyond, it starts anew
+
+KEY: LiteralString = """
+select coalesce(extract(epoch from expires_at), 'infinity')::float8 from api_key
+where hash = $1 and revoked_at is null and (expires_at is null or expires_at > now())
+"""
+MANAGER: LiteralString = """
+select m.manager_id, array_agg(c.customer_id) filter (where c.customer_id is not null) as customers
+from manager m left join manager_customer c using (manager_id)
+where m.subject = $1 and not m.is_disabled group by m.manager_id
+"""
+CREDENTIALS: LiteralString = """
+select subject, password_hash from manager where lower(username) = lower($1) and not is_disabled
+"""
+SIGNING_KEYS: LiteralString = "select kid, private_jwk from signing_key order by created_at desc, kid"
+# A key that has been replaced is kept for as long as a token that it signed may live
+DROP_OLD_KEYS: LiteralString = """
+delete from signing_key k where exists (
+  select from signing_key n where n.created_at > k.created_at and n.created_at < now() - interval '2 hours')
+"""
+
+
+def digest(secret: str) -> bytes:
+    """How a generated secret (128 bits and more) is stored: SHA-256. Passwords of people are hashed by `Passwords`."""
+    return hashlib.sha256(secret.encode()).digest()
+
+
+def new_secret() -> str:
+    """A secret to hand out once: 256 random bits."""
+    return secrets.token_urlsafe(32)
+
+
+@dataclass(frozen=True, slots=True)
+class Manager:
+    """Who calls, and for which customers it may act."""
+
+    id: int
+    customers: frozenset[int]
+
+
+class Passwords:
+    """Argon2id with OWASP's profile (19 MiB, two passes), two at a time and off the event loop."""
+
+    def __init__(self) -> None:
+        self._hasher = PasswordHasher(time_cost=2, memory_cost=19_456, parallelism=1)
+        self._threads = ThreadPoolExecutor(2, thread_name_prefix="passwords")
+        self._nobody = self._hasher.hash(secrets.token_hex(16))
+
+    async def hash(self, password: str) -> str:
+        return await asyncio.get_running_loop().run_in_executor(self._threads, self._hasher.hash, password)
+
+    async def verify(self, password: str, hash: str | None) -> bool:
+        """Whether the password is the one; without a hash (nobody has that name) it takes the same time: False."""
+        return await asyncio.get_running_loop().run_in_executor(self._threads, self._verify, password, hash)
+
+    def _verify(self, password: str, hash: str | None) -> bool:
+        try:
+            self._hasher.verify(hash or self._nobody, password)
+        except (VerificationError, InvalidHashError):
+            return False
+        return hash is not None
+
+
+class SigningKeys:
+    """The RS256 keys of the tokens: the newest signs, all verify."""
+
+    def __init__(self, keys: list[RSAKey]) -> None:
+        self.newest = keys[0]
+        self.set = KeySet(list(keys))
+
+    @classmethod
+    async def load(cls, statements: Statements) -> SigningKeys:
+        rows = await statements.fetch(SIGNING_KEYS)
+        return cls([RSAKey.import_key(row["private_jwk"]) for row in rows])
+
+    def public(self) -> Mapping[str, Any]:
+        """The JSON Web Key Set that verifiers fetch (RFC 7517)."""
+        return self.set.as_dict(private=False)
+
+
+async def rotate_signing_key(statements: Statements) -> str:
+    """Make a new key that signs from now on, and drop those whose tokens have all expired. Returns its `kid`."""
+    key = await asyncio.to_thread(RSAKey.generate_key, 2048, {"use": "sig", "alg": "RS256"}, auto_kid=True)
+    await statements.execute(
+        "insert into signing_key (kid, private_jwk) values ($1, $2)", key.kid, key.as_dict(private=True)
+    )
+    await statements.execute(DROP_OLD_KEYS)
+    return str(key.kid)
+
+
+async def ensure_signing_key(db: Database) -> None:
+    """Make the first key, once, however many processes start together."""
+    async with db.transaction() as connection:
+        await connection.execute("lock table signing_key in share row exclusive mode")
+        if not await connection.fetchval("select exists (select from signing_key)"):
+            await rotate_signing_key(connection)
+
+
+class Access:
+    """The verified keys, tokens and managers of one process."""
+
+    def __init__(self, db: Database, settings: Settings) -> None:
+        self._db = db
+        self._settings = settings
+        self.passwords = Passwords()
+        self.listener: Listener | None = None
+        self._generation = 0
+        self._keys: dict[bytes, float] = {}
+        self._tokens: dict[str, tuple[UUID, float]] = {}
+        self._managers: dict[UUID, Manager] = {}
+        self._signing: SigningKeys | None = None
+
+    def forget(self) -> None:
+        """Start anew: something about keys, managers or customers has changed, or may have."""
+        self._generation += 1
+        self._keys = {}
+        self._tokens = {}
+        self._managers = {}
+        self._signing = None
+
+    async def check_key(self, key: str | None) -> None:
+        """Raises `Unauthorized` unless this is the key of an active subscription."""
+        if not key:
+            raise Unauthorized(INVALID_KEY)
+        hashed = digest(key)
+        expires = self._keys.get(hashed)
+        if expires is None or not self._may_remember():
+            generation = self._generation
+            expires = await self._db.fetchval(KEY, hashed)
+            if expires is None:
+                raise Unauthorized(INVALID_KEY)
+            self._remember(self._keys, hashed, expires, generation)
+        if expires <= time.time():
+            raise Unauthorized(INVALID_KEY)
+
+    async def manager(self, authorization: str | None) -> Manager:
+        """The manager of a bearer token. Raises `Unauthorized`, and `NotFound` when nobody has that token's subject."""
+        subject = await self._subject(authorization)
+        manager = self._managers.get(subject)
+        if manager is None or not self._may_remember():
+            generation = self._generation
+            row = await self._db.fetchrow(MANAGER, subject)
+            if row is None:
+                raise NotFound(NO_MANAGER)
+            manager = Manager(row["manager_id"], frozenset(row["customers"] or ()))
+            self._remember(self._managers, subject, manager, generation)
+        return manager
+
+    async def log_in(self, username: str, password: str) -> str | None:
+        """An access token for a manager, or None: unknown user and wrong password cost the same time."""
+        row = await self._db.fetchrow(CREDENTIALS, username)
+        if not await self.passwords.verify(password, None if row is None else row["password_hash"]) or row is None:
+            return None
+        return await self.sign(row["subject"], API_AUDIENCE, typ="at+jwt")
+
+    async def sign(self, subject: UUID, audience: str, *, typ: str = "JWT", **claims: str) -> str:
+        """A token for `subject`, good for an hour."""
+        key = (await self.signing_keys()).newest
+        now = int(time.time())
+        return jwt.encode(
+            {"alg": "RS256", "kid": key.kid, "typ": typ},
+            {
+                "iss": self._settings.public_url,
+                "sub": str(subject),
+                "aud": audience,
+                "iat": now,
+                "exp": now + TOKEN_SECONDS,
+                "jti": secrets.token_hex(8),
+                **claims,
+            },
+            key,
+            algorithms=["RS256"],
+        )
+
+    async def signing_keys(self) -> SigningKeys:
+        signing = self._signing
+        if signing is None or not self._may_remember():
+            generation = self._generation
+            signing = await SigningKeys.load(self._db)
+            if generation == self._generation:
+                self._signing = signing
+        return signing
+
+    async def _subject(self, authorization: str | None) -> UUID:
+        scheme, _, token = (authorization or "").partition(" ")
+        if scheme.lower() != "bearer" or not token:
+            raise Unauthorized(INVALID_TOKEN)
+        known = self._tokens.get(token)
+        if known is None:
+            generation = self._generation
+            known = self._verified(token, await self.signing_keys())
+            self._remember(self._tokens, token, known, generation)
+        subject, expires = known
+        if expires <= time.time():
+            raise Unauthorized(INVALID_TOKEN)
+        return subject
+
+    def _verified(self, token: str, keys: SigningKeys) -> tuple[UUID, float]:
+        try:
+            decoded = jwt.decode(token, keys.set, algorithms=["RS256"])
+            if decoded.header.get("typ") != "at+jwt" or decoded.claims.get("aud") != API_AUDIENCE:
+                raise Unauthorized(INVALID_TOKEN)
+            return UUID(decoded.claims["sub"]), float(decoded.claims["exp"])
+        except (JoseError, ValueError, KeyError, TypeError, AttributeError):
+            raise Unauthorized(INVALID_TOKEN) from None
+
+    def _may_remember(self) -> bool:
+        return self.listener is not None and self.listener.fresh
+
+    def _remember(self, cache: dict[K, V], key: K, value: V, generation: int) -> None:
+        # What was read before a notice came may be what the notice is about
+        if generation == self._generation:
+            if len(cache) >= REMEMBERED:
+                cache.clear()
+            cache[key] = value

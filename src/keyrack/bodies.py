@@ -1,0 +1,134 @@
+"""In charge of the forms of request bodies: the types their members have, JSON Patch, and what a refusal says."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from typing import Annotated, Any, Protocol
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, TypeAdapter, ValidationError, WithJsonSchema
+from pydantic.alias_generators import to_camel
+from pydantic_core import PydanticCustomError
+
+from keyrack.errors import BadRequest
+
+ASSIGNMENT_TIME = r"^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}Z$"  # spec, "Assignment rules", 1
+EVENT_TIME = re.compile(
+    r"^(\d{4}-\d{2}-\d{2})[Tt](\d{2}:\d{2}:\d{2})(\.\d{1,9})?([Zz]|[+-]\d{2}:\d{2})?$"  # RFC 3339, offset optional
+)
+
+
+class Body(BaseModel):
+    """A JSON object: strict about the types of its members, indifferent to members that it does not know."""
+
+    model_config = ConfigDict(strict=True, extra="ignore", alias_generator=to_camel, populate_by_name=True)
+
+
+def _moment(value: object) -> datetime:
+    try:
+        return moment(value if isinstance(value, str) else "")
+    except ValueError:
+        raise PydanticCustomError("moment", "The form is yyyy-MM-ddTHH:mm:ssZ") from None
+
+
+def moment(text: str) -> datetime:
+    """The time of a text `yyyy-MM-ddTHH:mm:ssZ`. Raises `ValueError`."""
+    if not re.fullmatch(ASSIGNMENT_TIME, text, re.ASCII):
+        raise ValueError("the form is yyyy-MM-ddTHH:mm:ssZ")
+    return datetime.strptime(text, "%Y-%m-%dT%H:%M:%SZ").replace(tzinfo=UTC)
+
+
+def _event_time(value: object) -> str:
+    if not isinstance(value, str):
+        raise ValueError("a date and time as text is needed")
+    parts = EVENT_TIME.match(value) if value.isascii() else None
+    if parts is None:
+        raise ValueError("the form is yyyy-MM-ddTHH:mm:ss, with a fraction and an offset if wanted")
+    instant(value)
+    return value
+
+
+def instant(text: str) -> datetime:
+    """The instant of a checked event time; without an offset it is read as UTC. Raises `ValueError`."""
+    parsed = datetime.fromisoformat(text.upper())
+    parsed = parsed if parsed.tzinfo else parsed.replace(tzinfo=UTC)
+    try:
+        return parsed.astimezone(UTC)
+    except OverflowError:
+        raise ValueError("the year lies outside 0001 to 9999") from None
+
+
+_NOT_NUL = r"^[^\x00]*$"  # PostgreSQL's text holds no U+0000
+_NOT_BLANK = r"^[^\x00]*[^\s\x00][^\x00]*$"
+
+Int32 = Annotated[int, Field(ge=-(2**31), le=2**31 - 1, json_schema_extra={"format": "int32"})]
+Text = Annotated[str, Field(max_length=250, pattern=_NOT_NUL)]
+LongText = Annotated[str, Field(max_length=4000, pattern=_NOT_NUL)]
+Name = Annotated[str, Field(max_length=250, pattern=_NOT_BLANK)]
+EmailAddress = Annotated[
+    str, Field(max_length=254, pattern=r"^[^@\s\x00]+@[^@\s\x00]+$", json_schema_extra={"format": "email"})
+]
+Moment = Annotated[
+    datetime,
+    BeforeValidator(_moment),
+    WithJsonSchema({"type": "string", "format": "date-time", "pattern": ASSIGNMENT_TIME}),
+]
+EventTime = Annotated[str, BeforeValidator(_event_time), WithJsonSchema({"type": "string", "format": "date-time"})]
+Latitude = Annotated[float, Field(ge=-90, le=90, allow_inf_nan=False, json_schema_extra={"format": "double"})]
+Longitude = Annotated[float, Field(ge=-180, le=180, allow_inf_nan=False, json_schema_extra={"format": "double"})]
+
+
+class PatchStep(Protocol):
+    """One operation of a JSON Patch (RFC 6902), as far as the spec allows it."""
+
+    @property
+    def op(self) -> str: ...
+    @property
+    def path(self) -> str: ...
+    @property
+    def value(self) -> Any: ...
+
+
+def patched(steps: Iterable[PatchStep]) -> dict[str, Any]:
+    """What a patch leaves behind: member -> value, None for what it removes. A later step overrides an earlier one."""
+    return {step.path[1:]: step.value if step.op == "replace" else None for step in steps}
+
+
+def checked(adapter: TypeAdapter[Any], body: bytes, what: str) -> Any:
+    """The body as the adapter's type. Raises `BadRequest`: `Couldn't <what>. No valid <members> provided.`"""
+    try:
+        return adapter.validate_json(body)
+    except ValidationError as error:
+        raise BadRequest(_explained(error, what)) from None
+
+
+def no_valid(what: str, *members: str) -> str:
+    """The text of the refusal of a body's members (design: patterns of messages)."""
+    listed = members[0] if len(members) == 1 else ", ".join(members[:-1]) + " and " + members[-1]
+    return f"Couldn't {what}. No valid {listed} provided."
+
+
+def _explained(error: ValidationError, what: str) -> str:
+    problems = error.errors(include_url=False, include_context=False, include_input=False)
+    first = problems[0]
+    if first["type"] == "json_invalid":
+        return f"Couldn't {what}. The body is not valid JSON: {first['msg'].removeprefix('Invalid JSON: ')}."
+    members = list(dict.fromkeys(name for problem in problems if (name := _member(problem["loc"]))))
+    if not members:
+        return f"Couldn't {what}. The body must be {_form(first['type'])}."
+    hints = [p["msg"] for p in problems if p["type"] in HINTED]
+    return no_valid(what, *members[:5]) + (f" {hints[0]}." if hints else "")
+
+
+# Kinds of error whose own words help; the others ("missing", a wrong type) say what the text says already
+HINTED = {"string_too_long", "greater_than_equal", "less_than_equal", "too_long", "moment"}
+
+
+def _member(location: tuple[int | str, ...]) -> str | None:
+    names = [part for part in location if isinstance(part, str)]
+    return names[-1] if names and not isinstance(location[-1], int) else None
+
+
+def _form(kind: str) -> str:
+    return "a JSON array" if kind == "list_type" else "a JSON object"

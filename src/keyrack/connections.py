@@ -1,0 +1,78 @@
+"""In charge of one client's connection: how large a request's head may be, and how long it may take to arrive."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+TOO_LARGE = (431, "Request Header Fields Too Large", "The head of the request is too large.")
+TOO_SLOW = (408, "Request Timeout", "The head of the request took too long to arrive.")
+
+
+class GuardedProtocol(HttpToolsProtocol):
+    """uvicorn's protocol with the two bounds that it lacks: without them one client can hold memory and sockets."""
+
+    max_header = 32_768  # bytes of a request's head
+    head_timeout = 20.0  # seconds from the first byte, or from the connection, to the end of the head
+
+    _head_bytes = 0
+    _in_head = True
+    _deadline: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: Any) -> None:
+        super().connection_made(transport)
+        self._expect_head()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._stop_clock()
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        if self._in_head:
+            if self._deadline is None:
+                self._expect_head()
+            # Only what came so far can be judged: a body that follows in the same bytes is counted with the head
+            self._head_bytes += len(data)
+            if self._head_bytes > self.max_header and not self._ends_in(data):
+                self._refuse(TOO_LARGE)
+                return
+        super().data_received(data)
+
+    def _ends_in(self, data: bytes) -> bool:
+        end = data.find(b"\r\n\r\n")
+        return end >= 0 and self._head_bytes - len(data) + end <= self.max_header
+
+    def on_message_begin(self) -> None:
+        super().on_message_begin()
+        self._in_head = True
+
+    def on_headers_complete(self) -> None:
+        self._in_head = False
+        self._head_bytes = 0
+        self._stop_clock()
+        super().on_headers_complete()
+
+    def on_message_complete(self) -> None:
+        super().on_message_complete()
+        self._in_head = True  # the next request's head, if there is one; its clock starts with its first byte
+
+    def _expect_head(self) -> None:
+        self._deadline = self.loop.call_later(self.head_timeout, self._refuse, TOO_SLOW)
+
+    def _stop_clock(self) -> None:
+        if self._deadline is not None:
+            self._deadline.cancel()
+            self._deadline = None
+
+    def _refuse(self, why: tuple[int, str, str]) -> None:
+        status, phrase, text = why
+        if self.transport.is_closing():
+            return
+        head = (
+            f"HTTP/1.1 {status} {phrase}\r\ncontent-type: text/plain; charset=utf-8\r\n"
+            f"content-length: {len(text)}\r\nconnection: close\r\n\r\n"
+        )
+        self.transport.write((head + text).encode("ascii"))
+        self.transport.close()

@@ -1,0 +1,27 @@
+"""In charge of the table of all endpoints, in the order of the spec's contents."""
+
+from __future__ import annotations
+
+from keyrack.api import Endpoint
+from keyrack.endpoints import (
+    assignments,
+    brands,
+    cars,
+    customers,
+    documents,
+    events,
+    groups,
+    installations,
+    oauth2,
+    pairings,
+    products,
+    sdk,
+    services,
+    users,
+)
+
+MODULES = (
+    oauth2, customers, cars, users, assignments, groups, products, services, installations, pairings, brands, sdk,
+    events, documents,
+)  # fmt: skip
+ALL: tuple[Endpoint, ...] = tuple(row for module in MODULES for row in module.endpoints.rows)

@@ -1,0 +1,56 @@
+"""Brands: the keyfob tool, which tells the key forms of a car brand and the boxes that press them."""
+
+from __future__ import annotations
+
+from typing import LiteralString
+
+from keyrack.api import PUBLIC, Answer, Endpoints, Request
+from keyrack.errors import BadRequest, NotFound
+from keyrack.resources import BRAND, KEY
+
+endpoints = Endpoints("Keyfob")
+
+INVALID_BRAND = "Invalid brand provided."
+NO_BRAND = "Unable to find the given brand."
+NO_DRAWING = "Unable to find a drawing for the given keyFormId."
+
+DRAWING: LiteralString = "select drawing from key_form where key_form_id = $1"
+
+
+def brand(text: str) -> str:
+    """A brand's name in the path. Raises `BadRequest` for what no brand is called."""
+    if not text.strip() or len(text) > 250 or not text.isprintable() or "\ufffd" in text:
+        raise BadRequest(INVALID_BRAND)
+    return text.strip()
+
+
+endpoints.get("/brands", BRAND, "The brands that the keyfob tool knows", customer=False)
+endpoints.get(
+    "/brands/{brand}/keys",
+    KEY,
+    "The keys of a brand",
+    customer=False,
+    by="lower({t}.brand) = lower($1)",
+    empty=NO_BRAND,
+    convert={"brand": brand},
+    refuses={400: (INVALID_BRAND,)},
+)
+
+
+@endpoints.write(
+    "GET",
+    "/key-forms/{keyFormId}.svg",
+    "The drawing of a key form",
+    media_type="image/svg+xml",
+    refuses={404: (NO_DRAWING,)},
+    **PUBLIC,
+)
+async def drawing(request: Request) -> Answer:
+    svg = await request.db.fetchval(DRAWING, *request.ids)
+    if svg is None:
+        raise NotFound(NO_DRAWING)
+    headers = {
+        "Cache-Control": "public, max-age=86400",
+        "Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'",
+    }
+    return Answer(200, svg.encode(), headers, "image/svg+xml")

@@ -1,0 +1,139 @@
+"""Cars, and what is asked of one car: products, assignments, telemetry, location, events."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Literal, LiteralString
+
+from keyrack.api import NO_CONTENT, Answer, Endpoints, Parent, Request, created
+from keyrack.bodies import Body, LongText, Name, Text, moment, no_valid, patched
+from keyrack.errors import BadRequest, NotFound
+from keyrack.operations import checksum, end_assignments_of_car
+from keyrack.resources import ASSIGNMENT_OF_CAR, CAR, EVENT, LOCATION, LOCATION_AT, PRODUCT, TELEMETRY
+
+endpoints = Endpoints("Cars")
+
+NO_CAR = "Unable to find a car for the given carId which is assigned to the given customerId."
+NO_PRODUCTS = "Unable to find any products which are assigned to the given carId."
+NO_IQ = "Unable to find an IQ product which is assigned to the given carId."
+INVALID_DATE = "Invalid searchDate provided. The form is yyyy-MM-ddTHH:mm:ssZ."
+
+
+def search_date(text: str) -> datetime:
+    """The date of the path. Raises `BadRequest`."""
+    try:
+        return moment(text)
+    except ValueError:
+        raise BadRequest(INVALID_DATE) from None
+
+
+_IN_CAR: LiteralString = "{t}.customer_id = {p}.customer_id and {t}.car_id = {p}.car_id"
+A_CAR = Parent(CAR, _IN_CAR)
+
+endpoints.get("/cars", CAR, "All cars")
+endpoints.get("/cars/{carId}", CAR, "One car", one=True, missing=NO_CAR)
+endpoints.get("/cars/{carId}/products", PRODUCT, "The products of a car", of=A_CAR, missing=NO_CAR, empty=NO_PRODUCTS)
+endpoints.get(
+    "/cars/{carId}/telemetry",
+    TELEMETRY,
+    "The newest telemetry of a car",
+    of=A_CAR,
+    one=True,
+    missing=NO_CAR,
+    empty=NO_IQ,
+)
+endpoints.get(
+    "/cars/{carId}/location", LOCATION, "The newest location of a car", of=A_CAR, one=True, missing=NO_CAR, empty=NO_IQ
+)
+endpoints.get(
+    "/cars/{carId}/location/{searchDate}",
+    LOCATION_AT,
+    "The location and the odometer nearest to a date",
+    of=A_CAR,
+    one=True,
+    missing=NO_CAR,
+    empty=NO_IQ,
+    convert={"searchDate": search_date},
+    refuses={400: (INVALID_DATE,)},
+)
+endpoints.get("/cars/{carId}/assignments", ASSIGNMENT_OF_CAR, "The assignments of a car", of=A_CAR, missing=NO_CAR)
+endpoints.get("/cars/{carId}/events", EVENT, "The events of a car", of=A_CAR, missing=NO_CAR)
+
+INSERT: LiteralString = """
+insert into car (customer_id, name, description, vin, license_plate, brand, model)
+values ($1, $2, $3, $4, $5, $6, $7) returning car_id
+"""
+# What the patch does not name stays as it is
+UPDATE: LiteralString = """
+update car set
+  name = case when $3 ? 'name' then $3->>'name' else name end,
+  description = case when $3 ? 'description' then $3->>'description' else description end,
+  vin = case when $3 ? 'vin' then $3->>'vin' else vin end,
+  license_plate = case when $3 ? 'licensePlate' then $3->>'licensePlate' else license_plate end,
+  brand = case when $3 ? 'brand' then $3->>'brand' else brand end,
+  model = case when $3 ? 'model' then $3->>'model' else model end
+where customer_id = $1 and car_id = $2 returning car_id
+"""
+LOCK: LiteralString = "select car_id from car where customer_id = $1 and car_id = $2 for update"
+DELETE: LiteralString = "delete from car where customer_id = $1 and car_id = $2"
+
+
+class NewCar(Body):
+    name: Name
+    license_plate: Text | None = None
+    vin: Text | None = None
+    description: LongText | None = None
+    brand: Text | None = None
+    model: Text | None = None
+
+
+class CarPatch(Body):
+    op: Literal["remove", "replace"]
+    path: Literal["/description", "/vin", "/name", "/licensePlate", "/brand", "/model"]
+    value: LongText | None = None
+
+
+CREATE_CAR = "create car"
+UPDATE_CAR = "update car"
+
+
+@endpoints.put(
+    "/cars", "Create a car", body=NewCar, what=CREATE_CAR, status=201, refuses={400: (no_valid(CREATE_CAR, "name"),)}
+)
+async def create(request: Request, car: NewCar) -> Answer:
+    id = await request.db.fetchval(
+        INSERT, request.customer, car.name, car.description, car.vin, car.license_plate, car.brand, car.model
+    )
+    return created(id)
+
+
+@endpoints.patch(
+    "/cars/{carId}",
+    "Change a car",
+    body=list[CarPatch],
+    what=UPDATE_CAR,
+    refuses={400: (no_valid(UPDATE_CAR, "name"),), 404: (NO_CAR,)},
+)
+async def update(request: Request, patch: list[CarPatch]) -> Answer:
+    changes = patched(patch)
+    for name, value in changes.items():
+        if value is not None and name != "description" and len(value) > 250:
+            raise BadRequest(no_valid(UPDATE_CAR, name) + " It has at most 250 characters.")
+    if "name" in changes and not (changes["name"] or "").strip():
+        raise BadRequest(no_valid(UPDATE_CAR, "name"))
+    if await request.db.fetchval(UPDATE, request.customer, *request.ids, changes) is None:
+        raise NotFound(NO_CAR)
+    return NO_CONTENT
+
+
+@endpoints.delete("/cars/{carId}", "Delete a car; its assignments end by webhook", refuses={404: (NO_CAR,)})
+async def delete(request: Request) -> Answer:
+    (car,) = request.ids
+    async with request.db.transaction() as connection:
+        if await connection.fetchval(LOCK, request.customer, car) is None:
+            raise NotFound(NO_CAR)
+        fingerprint = checksum(request.body, request.method, request.path)
+        await end_assignments_of_car(connection, request.customer, car, "CarDeleted", fingerprint)
+        await connection.execute(DELETE, request.customer, car)
+    request.service.announce()
+    return NO_CONTENT

@@ -1,0 +1,15 @@
+"""Customers: those for which the calling manager may act."""
+
+from __future__ import annotations
+
+from keyrack.api import Endpoints, Request
+from keyrack.resources import CUSTOMER
+
+endpoints = Endpoints("Customers")
+
+
+def _manager(request: Request) -> int:
+    return request.manager.id if request.manager else 0
+
+
+endpoints.get("/customers", CUSTOMER, "The customers of the manager", tenant=_manager, customer=False)

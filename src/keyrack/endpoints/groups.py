@@ -1,0 +1,176 @@
+"""Groups: named sets of cars, users, services and products."""
+
+from __future__ import annotations
+
+from typing import Literal, LiteralString
+
+from keyrack.api import NO_CONTENT, Answer, Endpoints, Parent, Request, created
+from keyrack.bodies import Body, Int32, LongText, Name, no_valid, patched
+from keyrack.endpoints.cars import NO_CAR
+from keyrack.endpoints.products import NO_PRODUCT
+from keyrack.endpoints.services import NO_SERVICE
+from keyrack.endpoints.users import NO_USER
+from keyrack.errors import BadRequest, Conflict, NotFound, Refusal, on_constraint
+from keyrack.resources import CAR, GROUP, PRODUCT, SERVICE_OF_PRODUCT, USER
+
+endpoints = Endpoints("Groups")
+
+NO_GROUP = "Unable to find a group for the given groupId which is assigned to the given customerId."
+SAME_NAME = "A group with the same name already exists."
+STILL_IN_USE = "The group still has relations. Delete all relations first."
+NAME_TOO_LONG = "Couldn't update group. The name must not be longer than 250 characters."
+
+endpoints.get("/groups", GROUP, "All groups")
+endpoints.get(
+    "/groups/{groupId}/cars",
+    CAR,
+    "The cars of a group",
+    of=Parent(GROUP, GROUP.relations["cars"].link),
+    missing=NO_GROUP,
+)
+endpoints.get(
+    "/groups/{groupId}/users",
+    USER,
+    "The users of a group",
+    of=Parent(GROUP, GROUP.relations["users"].link),
+    missing=NO_GROUP,
+)
+endpoints.get(
+    "/groups/{groupId}/services",
+    SERVICE_OF_PRODUCT,
+    "The services of a group",
+    of=Parent(GROUP, GROUP.relations["services"].link),
+    missing=NO_GROUP,
+)
+endpoints.get(
+    "/groups/{groupId}/products",
+    PRODUCT,
+    "The products of a group",
+    of=Parent(GROUP, GROUP.relations["products"].link),
+    missing=NO_GROUP,
+)
+
+INSERT: LiteralString = "insert into fleet_group (customer_id, name) values ($1, $2) returning group_id"
+RENAME: LiteralString = "update fleet_group set name = $3 where customer_id = $1 and group_id = $2 returning group_id"
+EXISTS: LiteralString = "select group_id from fleet_group where customer_id = $1 and group_id = $2"
+DELETE: LiteralString = "delete from fleet_group where customer_id = $1 and group_id = $2 returning group_id"
+
+
+class NewGroup(Body):
+    name: Name
+
+
+class GroupPatch(Body):
+    op: Literal["replace"]
+    path: Literal["/name"]
+    value: LongText | None = None
+
+
+CREATE_GROUP = "create group"
+UPDATE_GROUP = "update group"
+
+
+@endpoints.put(
+    "/groups",
+    "Create a group",
+    body=NewGroup,
+    what=CREATE_GROUP,
+    status=201,
+    refuses={400: (no_valid(CREATE_GROUP, "name"),), 409: (SAME_NAME,)},
+)
+async def create(request: Request, group: NewGroup) -> Answer:
+    with on_constraint({"fleet_group_name_key": (Conflict, SAME_NAME)}):
+        return created(await request.db.fetchval(INSERT, request.customer, group.name))
+
+
+@endpoints.patch(
+    "/groups/{groupId}",
+    "Rename a group",
+    body=list[GroupPatch],
+    what=UPDATE_GROUP,
+    refuses={400: (no_valid(UPDATE_GROUP, "name"), NAME_TOO_LONG), 404: (NO_GROUP,), 409: (SAME_NAME,)},
+)
+async def update(request: Request, patch: list[GroupPatch]) -> Answer:
+    changes = patched(patch)
+    if not changes:
+        if await request.db.fetchval(EXISTS, request.customer, *request.ids) is None:
+            raise NotFound(NO_GROUP)
+        return NO_CONTENT
+    name: str = changes["name"] or ""
+    if not name.strip():
+        raise BadRequest(no_valid(UPDATE_GROUP, "name"))
+    if len(name) > 250:
+        raise BadRequest(NAME_TOO_LONG)
+    with on_constraint({"fleet_group_name_key": (Conflict, SAME_NAME)}):
+        if await request.db.fetchval(RENAME, request.customer, *request.ids, name) is None:
+            raise NotFound(NO_GROUP)
+    return NO_CONTENT
+
+
+@endpoints.delete("/groups/{groupId}", "Delete an empty group", refuses={404: (NO_GROUP,), 409: (STILL_IN_USE,)})
+async def delete(request: Request) -> Answer:
+    in_use = (Conflict, STILL_IN_USE)
+    with on_constraint({f"group_{item}_group_fkey": in_use for item in ("car", "user", "service", "product")}):
+        if await request.db.fetchval(DELETE, request.customer, *request.ids) is None:
+            raise NotFound(NO_GROUP)
+    return NO_CONTENT
+
+
+class CarOfGroup(Body):
+    car_id: Int32
+
+
+class UserOfGroup(Body):
+    user_id: Int32
+
+
+class ServiceOfGroup(Body):
+    service_id: Int32
+
+
+class ProductOfGroup(Body):
+    product_id: Int32
+
+
+def links(path: str, item_path: str, body: type[Body], thing: LiteralString, missing: str) -> None:
+    """The two endpoints that put a thing into a group and take it out; the database finds what is wrong."""
+    column: LiteralString = thing + "_id"
+    table: LiteralString = "group_" + thing
+    insert: LiteralString = "insert into " + table + " (customer_id, group_id, " + column + ") values ($1, $2, $3)"
+    delete: LiteralString = (
+        "delete from " + table + " where customer_id = $1 and group_id = $2 and " + column + " = $3 returning true"
+    )
+    already = f"The {thing} is already assigned to the group."
+    absent = f"Unable to find a {thing} for the given {thing}Id which is assigned to the given groupId."
+    what = f"assign {thing} to group"
+    refusals: dict[str, tuple[type[Refusal], str]] = {
+        f"{table}_group_fkey": (NotFound, NO_GROUP),
+        f"{table}_item_fkey": (NotFound, missing),
+        f"{table}_pkey": (Conflict, already),
+    }
+
+    @endpoints.put(
+        path,
+        f"Put a {thing} into a group",
+        body=body,
+        what=what,
+        refuses={400: (no_valid(what, f"{thing}Id"),), 404: (NO_GROUP, missing), 409: (already,)},
+    )
+    async def add(request: Request, item: Body) -> Answer:
+        with on_constraint(refusals):
+            await request.db.execute(insert, request.customer, *request.ids, getattr(item, column))
+        return NO_CONTENT
+
+    @endpoints.delete(item_path, f"Take a {thing} out of a group", refuses={404: (NO_GROUP, absent)})
+    async def remove(request: Request) -> Answer:
+        group, item = request.ids
+        if not await request.db.fetchval(delete, request.customer, group, item):
+            exists = await request.db.fetchval(EXISTS, request.customer, group)
+            raise NotFound(absent if exists else NO_GROUP)
+        return NO_CONTENT
+
+
+links("/groups/{groupId}/cars", "/groups/{groupId}/cars/{carId}", CarOfGroup, "car", NO_CAR)
+links("/groups/{groupId}/users", "/groups/{groupId}/users/{userId}", UserOfGroup, "user", NO_USER)
+links("/groups/{groupId}/services", "/groups/{groupId}/services/{serviceId}", ServiceOfGroup, "service", NO_SERVICE)
+links("/groups/{groupId}/products", "/groups/{groupId}/products/{productId}", ProductOfGroup, "product", NO_PRODUCT)

@@ -1,0 +1,103 @@
+"""OAuth 2: access tokens for managers by the password grant, and the documents that verify tokens."""
+
+from __future__ import annotations
+
+from urllib.parse import parse_qsl
+
+from pydantic import BaseModel
+
+from keyrack.api import PUBLIC, Answer, Endpoints, Request, answer
+from keyrack.auth import TOKEN_SECONDS
+from keyrack.errors import GrantRefused, WrongCredentials
+from keyrack.limits import Limit
+
+endpoints = Endpoints("Authentication")
+
+
+class AccessToken(BaseModel):
+    access_token: str
+    expires_in: str
+    token_type: str
+
+
+class PasswordGrant(BaseModel):
+    """The form of RFC 6749, section 4.3.2."""
+
+    username: str
+    password: str
+    grant_type: str
+
+
+@endpoints.post(
+    "/oauth2/token",
+    "An access token for a manager",
+    body=PasswordGrant,
+    form=True,
+    status=200,
+    token=False,
+    customer=False,
+    answers=AccessToken,
+    refuses={400: (), 401: (), 429: ()},
+)
+async def token(request: Request, grant: PasswordGrant) -> Answer:
+    """Every try is taken from two buckets, the name's and the address's, and given back when it was right."""
+    settings, db, access = request.service.settings, request.db, request.service.access
+    buckets = (
+        (Limit("login", settings.login_rate, settings.login_burst), grant.username.lower()),
+        (Limit("address", settings.address_rate, settings.address_burst), request.address),
+    )
+    for limit, who in buckets:
+        await limit.take(db, who)
+    signed = await access.log_in(grant.username, grant.password)
+    if signed is None:
+        raise WrongCredentials
+    for limit, who in buckets:
+        await limit.give_back(db, who)
+    return answer(
+        {"access_token": signed, "expires_in": str(TOKEN_SECONDS), "token_type": "Bearer"},
+        headers={"Cache-Control": "no-store"},
+    )
+
+
+def grant(body: bytes) -> PasswordGrant:
+    """The grant of a form's body. Raises `GrantRefused` with RFC 6749's error codes (section 5.2)."""
+    try:
+        pairs = parse_qsl(body.decode(), keep_blank_values=True, strict_parsing=bool(body), errors="strict")
+    except ValueError:
+        raise GrantRefused("invalid_request", "The body is not a form in UTF-8.") from None
+    form = dict(pairs)
+    if len(form) != len(pairs):
+        raise GrantRefused("invalid_request", "A parameter is given more than once.")
+    if not form.get("grant_type"):
+        raise GrantRefused("invalid_request", "The parameter grant_type is missing.")
+    if form["grant_type"] != "password":
+        raise GrantRefused("unsupported_grant_type", "The only grant_type here is password.")
+    for name in ("username", "password"):
+        if not form.get(name):
+            raise GrantRefused("invalid_request", f"The parameter {name} is missing.")
+        if len(form[name]) > 1_000 or "\x00" in form[name]:
+            raise GrantRefused("invalid_request", f"The parameter {name} is not valid.")
+    return PasswordGrant(username=form["username"], password=form["password"], grant_type="password")
+
+
+@endpoints.write("GET", "/.well-known/jwks.json", "The public keys of the tokens", **PUBLIC)
+async def jwks(request: Request) -> Answer:
+    keys = await request.service.access.signing_keys()
+    return answer(keys.public(), headers={"Cache-Control": "public, max-age=300"})
+
+
+@endpoints.write("GET", "/.well-known/openid-configuration", "Where the token endpoint and the keys are", **PUBLIC)
+async def discovery(request: Request) -> Answer:
+    """OpenID Connect Discovery 1.0, section 3, as far as it applies."""
+    base = request.service.settings.public_url
+    return answer(
+        {
+            "issuer": base,
+            "token_endpoint": f"{base}/v3/oauth2/token",
+            "jwks_uri": f"{base}/.well-known/jwks.json",
+            "grant_types_supported": ["password"],
+            "response_types_supported": ["id_token"],
+            "subject_types_supported": ["public"],
+            "id_token_signing_alg_values_supported": ["RS256"],
+        }
+    )

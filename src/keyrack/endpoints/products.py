@@ -1,0 +1,33 @@
+"""Products: key boxes and IQ units, their service and the car that holds them."""
+
+from __future__ import annotations
+
+from keyrack.api import Endpoints, Parent
+from keyrack.resources import CAR, PRODUCT, PRODUCT_LISTED, SERVICE_OF_PRODUCT
+
+endpoints = Endpoints("Products")
+
+NO_PRODUCT = "Unable to find a product for the given productId which is assigned to the given customerId."
+NO_SERVICE_ASSIGNED = "Unable to find a service which is assigned to the given productId."
+NO_CAR_ASSIGNED = "Unable to find a car which is assigned to the given productId."
+
+endpoints.get("/products", PRODUCT_LISTED, "All products")
+endpoints.get("/products/{productId}", PRODUCT, "One product", one=True, missing=NO_PRODUCT)
+endpoints.get(
+    "/products/{productId}/services",
+    SERVICE_OF_PRODUCT,
+    "The service of a product",
+    of=Parent(PRODUCT, PRODUCT.relations["service"].link),
+    one=True,
+    missing=NO_PRODUCT,
+    empty=NO_SERVICE_ASSIGNED,
+)
+endpoints.get(
+    "/products/{productId}/cars",
+    CAR,
+    "The car of a product",
+    of=Parent(PRODUCT, PRODUCT.relations["car"].link),
+    one=True,
+    missing=NO_PRODUCT,
+    empty=NO_CAR_ASSIGNED,
+)

@@ -1,0 +1,51 @@
+"""App SDK: an id token for a user of a customer."""
+
+from __future__ import annotations
+
+from typing import LiteralString
+
+from pydantic import BaseModel
+
+from keyrack.api import Answer, Endpoints, Request, answer
+from keyrack.auth import SDK_AUDIENCE, digest
+from keyrack.bodies import Body, Int32, Name
+from keyrack.errors import BadRequest
+
+endpoints = Endpoints("App SDK")
+
+INVALID_COMBINATION = "Invalid combination of customerId, sdkKey and userId."
+
+SUBJECT: LiteralString = """
+select p.subject from sdk_key k join customer_user u using (customer_id) join person p using (user_id)
+where k.customer_id = $1 and k.hash = $2 and k.revoked_at is null and u.user_id = $3
+"""
+
+
+class SdkTokenRequest(Body):
+    customer_id: Int32
+    sdk_key: Name
+    user_id: Int32
+
+
+class SdkToken(BaseModel):
+    id_token: str
+
+
+@endpoints.post(
+    "/sdk/token",
+    "An id token for a user",
+    body=SdkTokenRequest,
+    what="get token",
+    status=200,
+    customer=False,
+    answers=SdkToken,
+    refuses={400: (INVALID_COMBINATION,)},
+)
+async def token(request: Request, wanted: SdkTokenRequest) -> Answer:
+    subject = None
+    if request.manager and wanted.customer_id in request.manager.customers:
+        subject = await request.db.fetchval(SUBJECT, wanted.customer_id, digest(wanted.sdk_key), wanted.user_id)
+    if subject is None:
+        raise BadRequest(INVALID_COMBINATION)
+    signed = await request.service.access.sign(subject, SDK_AUDIENCE, email=str(subject))
+    return answer({"id_token": signed}, headers={"Cache-Control": "no-store"})

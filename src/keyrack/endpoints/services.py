@@ -1,0 +1,33 @@
+"""Services: the contracts of boxes."""
+
+from __future__ import annotations
+
+from keyrack.api import Endpoints, Parent
+from keyrack.resources import CONTRACT, PRODUCT, SERVICE
+
+endpoints = Endpoints("Services")
+
+NO_SERVICE = "Unable to find a service for the given serviceId which is assigned to the given customerId."
+NO_PRODUCT_ASSIGNED = "Unable to find a product which is assigned to the given serviceId."
+NO_CONTRACT = "Unable to find a contract which is assigned to the given serviceId."
+
+endpoints.get("/services", SERVICE, "All services")
+endpoints.get("/services/{serviceId}", SERVICE, "One service", one=True, missing=NO_SERVICE)
+endpoints.get(
+    "/services/{serviceId}/products",
+    PRODUCT,
+    "The product of a service",
+    of=Parent(SERVICE, SERVICE.relations["product"].link),
+    one=True,
+    missing=NO_SERVICE,
+    empty=NO_PRODUCT_ASSIGNED,
+)
+endpoints.get(
+    "/services/{serviceId}/contracts",
+    CONTRACT,
+    "The contract of a service",
+    of=Parent(SERVICE, SERVICE.relations["contract"].link),
+    one=True,
+    missing=NO_SERVICE,
+    empty=NO_CONTRACT,
+)

@@ -1,0 +1,145 @@
+"""Users: people shared between customers, and their membership of a customer."""
+
+from __future__ import annotations
+
+import secrets
+from typing import Any, Literal, LiteralString
+
+from pydantic import Field
+
+from keyrack.api import NO_CONTENT, Answer, Endpoints, Parent, Request, answer
+from keyrack.bodies import Body, EmailAddress, Int32, Name, Text, no_valid
+from keyrack.errors import BadRequest, Conflict, NotFound, on_constraint
+from keyrack.operations import checksum, end_assignments_of_user
+from keyrack.resources import ASSIGNMENT_OF_USER, USER
+
+endpoints = Endpoints("Users")
+
+NO_USER = "Unable to find a user for the given userId which is assigned to the given customerId."
+SAME_ADDRESS = "A user with the same emailAddress already exists."
+NEITHER = "Invalid emailAddress and userId. One valid parameter is required."
+NOBODY = "Unable to find a user for the given parameters."
+ALREADY = "The user is already assigned to the customer."
+NOT_ASSIGNED = "Unable to find a user for the given parameters which is assigned to the given customerId."
+
+A_USER = Parent(USER, USER.relations["assignments"].link)
+
+endpoints.get("/users", USER, "All users of the customer")
+endpoints.get("/users/{userId}", USER, "One user", one=True, missing=NO_USER)
+endpoints.get(
+    "/users/{userId}/assignments", ASSIGNMENT_OF_USER, "The assignments of a user", of=A_USER, missing=NO_USER
+)
+
+INSERT: LiteralString = """
+with p as (
+  insert into person (email_address, first_name, last_name, type, password_hash) values ($2, $3, $4, $5, $6)
+  returning user_id
+)
+insert into customer_user (customer_id, user_id) select $1, user_id from p returning user_id
+"""
+BY_ID: LiteralString = "select user_id from person where user_id = $1"
+BY_ADDRESS: LiteralString = "select user_id from person where lower(email_address) = lower($1)"
+JOIN: LiteralString = "insert into customer_user (customer_id, user_id) values ($1, $2)"
+LOCK: LiteralString = "select user_id from customer_user where customer_id = $1 and user_id = $2 for update"
+LEAVE: LiteralString = "delete from customer_user where customer_id = $1 and user_id = $2"
+
+
+class UserData(Body):
+    first_name: Name
+    last_name: Name
+
+
+class NewUser(Body):
+    email_address: EmailAddress
+    user_data: UserData
+    password: Text | None = None
+    type: Literal["Normal", "Anonymous"] | None = "Anonymous"
+
+
+class UserCreated(Body):
+    id: Int32
+    password: str | None
+
+
+class SomeUser(Body):
+    """Who is meant: exactly one of the two."""
+
+    email_address: Text | None = None
+    user_id: Int32 | None = Field(default=None)
+
+
+CREATE_USER = "create user"
+_MEMBERS = (("emailAddress",), ("userData",), ("firstName", "lastName"), ("firstName",), ("lastName",))
+
+
+@endpoints.put(
+    "/users",
+    "Create a user in the customer",
+    body=NewUser,
+    what=CREATE_USER,
+    status=201,
+    answers=UserCreated,
+    refuses={400: tuple(no_valid(CREATE_USER, *members) for members in _MEMBERS), 409: (SAME_ADDRESS,)},
+)
+async def create(request: Request, user: NewUser) -> Answer:
+    kind = user.type or "Anonymous"
+    generated = secrets.token_urlsafe(12) if kind == "Normal" and not user.password else None
+    password = user.password or generated if kind == "Normal" else None
+    hashed = await request.service.access.passwords.hash(password) if password else None
+    with on_constraint({"person_email_address_key": (Conflict, SAME_ADDRESS)}):
+        id = await request.db.fetchval(
+            INSERT,
+            request.customer,
+            user.email_address,
+            user.user_data.first_name,
+            user.user_data.last_name,
+            kind,
+            hashed,
+        )
+    return answer({"id": id, "password": generated}, 201)
+
+
+@endpoints.put(
+    "/users/assignments/customers",
+    "Assign a user to the customer",
+    body=SomeUser,
+    what="assign user to customer",
+    refuses={400: (NEITHER,), 404: (NOBODY,), 409: (ALREADY,)},
+)
+async def assign(request: Request, user: SomeUser) -> Answer:
+    id = await _found(request, user)
+    with on_constraint({"customer_user_pkey": (Conflict, ALREADY), "customer_user_user_id_fkey": (NotFound, NOBODY)}):
+        await request.db.execute(JOIN, request.customer, id)
+    return NO_CONTENT
+
+
+@endpoints.delete(
+    "/users/assignments/customers",
+    "Take a user out of the customer; the user's assignments there end by webhook",
+    body=SomeUser,
+    what="unassign user from customer",
+    refuses={400: (NEITHER,), 404: (NOBODY, NOT_ASSIGNED)},
+)
+async def unassign(request: Request, user: SomeUser) -> Answer:
+    id = await _found(request, user)
+    async with request.db.transaction() as connection:
+        if await connection.fetchval(LOCK, request.customer, id) is None:
+            raise NotFound(NOT_ASSIGNED)
+        fingerprint = checksum(request.body, request.method, request.path)
+        await end_assignments_of_user(connection, request.customer, id, "UserRemoved", fingerprint)
+        await connection.execute(LEAVE, request.customer, id)
+    request.service.announce()
+    return NO_CONTENT
+
+
+async def _found(request: Request, user: SomeUser) -> Any:
+    """The user's id. Raises `BadRequest` unless exactly one identifier is given, `NotFound` if nobody has it."""
+    if (user.user_id is None) == (not user.email_address):
+        raise BadRequest(NEITHER)
+    if user.email_address:
+        id = await request.db.fetchval(BY_ADDRESS, user.email_address)
+    else:
+        id = await request.db.fetchval(BY_ID, user.user_id)
+    if id is None:
+        raise NotFound(NOBODY)
+    return id

@@ -1,0 +1,43 @@
+"""In charge of 429: how much of something one customer, user name or address may do (GCRA, in the database)."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from keyrack.db import Statements
+from keyrack.errors import TooManyRequests
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """`rate` a minute over time, `burst` at once; `name` is what the RateLimit headers call it."""
+
+    name: str
+    rate: int
+    burst: int
+
+    async def take(self, statements: Statements, who: object) -> dict[str, str]:
+        """Take one from the bucket of `who`: the headers that tell what is left. Raises `TooManyRequests`.
+
+        Exact across processes: the row of the bucket is the only truth. The headers follow the IETF draft
+        "RateLimit header fields for HTTP" (draft-ietf-httpapi-ratelimit-headers).
+        """
+        row = await statements.fetchrow(
+            "select allowed, remaining, wait, reset from take($1, $2, $3)", self._bucket(who), self.rate, self.burst
+        )
+        assert row is not None  # noqa: S101 - a function of one row
+        headers = {
+            "RateLimit-Policy": f'"{self.name}";q={self.burst};w={math.ceil(self.burst * 60 / self.rate)}',
+            "RateLimit": f'"{self.name}";r={row["remaining"]};t={max(0, math.ceil(row["reset"]))}',
+        }
+        if not row["allowed"]:
+            raise TooManyRequests(max(1, math.ceil(row["wait"])), headers)
+        return headers
+
+    async def give_back(self, statements: Statements, who: object) -> None:
+        """Return what was taken for something that turned out to be harmless."""
+        await statements.execute("select give_back($1, $2)", self._bucket(who), self.rate)
+
+    def _bucket(self, who: object) -> str:
+        return f"{self.name}:{who}"

@@ -1,0 +1,277 @@
+"""In charge of the OpenAPI 3.1 document: made from the table of endpoints, the resources and the bodies' models."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from pydantic import TypeAdapter
+
+from keyrack import __version__
+from keyrack.api import Endpoint, Read
+from keyrack.errors import INVALID_KEY, INVALID_TOKEN, JSON, NO_CUSTOMER, NO_MANAGER, PLAIN_TEXT
+from keyrack.fields import Complex, Field, Resource, Type
+from keyrack.settings import Settings
+
+Json = dict[str, Any]
+
+REASONS = {
+    200: "The answer",
+    201: "Made",
+    204: "Done; nothing to say",
+    400: "The request is not valid",
+    401: "The API key or the access token is missing or invalid",
+    404: "Not found",
+    405: "The path does not know the method",
+    408: "The request took too long to arrive",
+    409: "In conflict with what is there",
+    413: "The body is too large",
+    414: "The query string is too long",
+    415: "The body is of another media type",
+    422: "The Idempotency-Key was used for another request",
+    429: "Too many requests",
+    431: "The head of the request is too large",
+    500: "An error of the server",
+    501: "A query option that is not supported",
+    503: "The database cannot be reached at the moment",
+}
+
+ERROR_SCHEMAS: dict[str, Json] = {
+    "Unauthorized": {
+        "type": "object",
+        "required": ["statusCode", "message"],
+        "properties": {"statusCode": {"const": 401}, "message": {"type": "string"}},
+    },
+    "GrantRefused": {
+        "type": "object",
+        "required": ["error"],
+        "description": "RFC 6749, section 5.2.",
+        "properties": {"error": {"type": "string"}, "error_description": {"type": "string"}},
+    },
+    "UnsupportedMediaType": {
+        "type": "object",
+        "required": ["type", "title", "status", "traceId"],
+        "properties": {
+            "type": {"type": "string", "format": "uri"},
+            "title": {"const": "Unsupported Media Type"},
+            "status": {"const": "415"},
+            "traceId": {"type": "string"},
+        },
+    },
+    "TooManyRequests": {
+        "type": "object",
+        "required": ["status", "message"],
+        "properties": {"status": {"const": "429"}, "message": {"type": "string"}},
+    },
+    "Created": {
+        "type": "object",
+        "required": ["id"],
+        "properties": {"id": {"type": "integer", "format": "int32"}},
+    },
+}
+
+_TYPES: dict[Type, Json] = {
+    Type.INT32: {"type": "integer", "format": "int32"},
+    Type.INT64: {"type": "integer", "format": "int64"},
+    Type.DOUBLE: {"type": "number", "format": "double"},
+    Type.STRING: {"type": "string"},
+    Type.BOOLEAN: {"type": "boolean"},
+    Type.DATE_TIME: {"type": "string", "format": "date-time"},
+    Type.GUID: {"type": "string", "format": "uuid"},
+    Type.OPAQUE: {},
+}
+
+
+def document(endpoints: Iterable[Endpoint], settings: Settings) -> Json:
+    """The OpenAPI 3.1 document of these endpoints."""
+    schemas: dict[str, Json] = dict(ERROR_SCHEMAS)
+    paths: dict[str, Json] = {}
+    rows = list(endpoints)
+    for endpoint in rows:
+        paths.setdefault(endpoint.path, {})[endpoint.method.lower()] = _operation(endpoint, schemas)
+    key_header = f"{settings.brand}-API-Key"
+    return {
+        "openapi": "3.1.0",
+        "info": {
+            "title": "Keyrack: vehicle access and key boxes",
+            "version": __version__,
+            "summary": "Who may open which vehicle, when.",
+            "description": "Version 3 of the interface. Errors are plain text unless said otherwise.",
+            "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
+        },
+        "servers": [{"url": f"{settings.public_url}/v3"}],
+        "tags": [{"name": tag} for tag in dict.fromkeys(endpoint.tag for endpoint in rows)],
+        "paths": paths,
+        "components": {
+            "securitySchemes": {
+                "apiKey": {"type": "apiKey", "in": "header", "name": key_header},
+                "bearer": {"type": "http", "scheme": "bearer", "bearerFormat": "JWT"},
+            },
+            "schemas": dict(sorted(schemas.items())),
+        },
+    }
+
+
+def operation_id(endpoint: Endpoint) -> str:
+    """A name for the operation, the same as long as method and path are."""
+    words = [word.strip("{}.") for word in endpoint.path.replace("-", "/").replace(".", "/").split("/")]
+    return endpoint.method.lower() + "".join(word[:1].upper() + word[1:] for word in words if word)
+
+
+def _operation(endpoint: Endpoint, schemas: dict[str, Json]) -> Json:
+    operation: Json = {
+        "operationId": operation_id(endpoint),
+        "tags": [endpoint.tag],
+        "summary": endpoint.summary,
+        "security": _security(endpoint),
+        "parameters": [*_path_parameters(endpoint), *_header_parameters(endpoint)],
+        "responses": _responses(endpoint, schemas),
+    }
+    if endpoint.ours:
+        operation["x-keyrack-extension"] = True
+    if endpoint.body is not None:
+        media_type = "application/x-www-form-urlencoded" if endpoint.form else JSON
+        schema = _model(endpoint.body, schemas)
+        operation["requestBody"] = {"required": True, "content": {media_type: {"schema": schema}}}
+    return operation
+
+
+def _security(endpoint: Endpoint) -> list[Json]:
+    needed: Json = {}
+    if endpoint.key:
+        needed["apiKey"] = []
+    if endpoint.token:
+        needed["bearer"] = []
+    return [needed] if needed else []
+
+
+def _path_parameters(endpoint: Endpoint) -> list[Json]:
+    parameters: list[Json] = []
+    for name in endpoint.parameters:
+        schema: Json = (
+            {"type": "integer", "format": "int32", "minimum": 1} if name.endswith("Id") else {"type": "string"}
+        )
+        if name == "searchDate":
+            schema = {"type": "string", "format": "date-time", "description": "yyyy-MM-ddTHH:mm:ssZ"}
+        parameters.append({"name": name, "in": "path", "required": True, "schema": schema})
+    return parameters
+
+
+def _header_parameters(endpoint: Endpoint) -> list[Json]:
+    if not endpoint.customer:
+        return []
+    return [
+        {
+            "name": "Customer-ID",
+            "in": "header",
+            "required": True,
+            "description": "One of the customers that GET /customers returns.",
+            "schema": {"type": "integer", "format": "int32"},
+        }
+    ]
+
+
+def _responses(endpoint: Endpoint, schemas: dict[str, Json]) -> dict[str, Json]:
+    responses: dict[str, Json] = {str(endpoint.status): _success(endpoint, schemas)}
+    for status, texts in sorted(statuses(endpoint).items()):
+        responses[str(status)] = _error(endpoint, status, texts)
+    return responses
+
+
+def statuses(endpoint: Endpoint) -> dict[int, list[str]]:
+    """Every error status that the endpoint can answer, with the messages that are known beforehand."""
+    found: dict[int, list[str]] = {400: [], 414: [], 500: ["Internal server error."], 503: []}
+    if endpoint.key:
+        found[401] = [INVALID_KEY] + ([INVALID_TOKEN] if endpoint.token else [])
+    if endpoint.token:
+        found[404] = [NO_MANAGER]
+    if endpoint.customer:
+        found[404] = [*found.get(404, []), NO_CUSTOMER]
+    if endpoint.read is not None:
+        found[501] = []
+    if endpoint.body is not None:
+        found |= {408: [], 413: [], 415: []}
+    for status, texts in endpoint.refuses.items():
+        found[status] = [*found.get(status, []), *texts]
+    return found
+
+
+def _success(endpoint: Endpoint, schemas: dict[str, Json]) -> Json:
+    response: Json = {"description": REASONS[endpoint.status]}
+    if endpoint.headers:
+        response["headers"] = {
+            name: {"description": meaning, "schema": {"type": "string"}} for name, meaning in endpoint.headers.items()
+        }
+    schema: Json | None = None
+    if endpoint.read is not None:
+        schema = _read(endpoint.read, schemas)
+    elif endpoint.answers is not None:
+        schema = _model(TypeAdapter(endpoint.answers), schemas)
+    elif endpoint.status == 201:
+        schema = {"$ref": "#/components/schemas/Created"}
+    elif endpoint.status == 200:
+        schema = {"type": "object"} if endpoint.media_type == JSON else {"type": "string"}
+    if schema is not None:
+        response["content"] = {endpoint.media_type.split(";")[0]: {"schema": schema}}
+    return response
+
+
+def _error(endpoint: Endpoint, status: int, texts: Iterable[str]) -> Json:
+    listed = list(dict.fromkeys(texts))
+    description = REASONS[status] + (": " + " / ".join(listed) if listed else "")
+    schema: Json = {"type": "string"}
+    media_type = PLAIN_TEXT.split(";")[0]
+    named = {401: "Unauthorized", 415: "UnsupportedMediaType", 429: "TooManyRequests"}.get(status)
+    if endpoint.form and status == 400:
+        named = "GrantRefused"
+    if named is not None:
+        schema, media_type = {"$ref": f"#/components/schemas/{named}"}, JSON
+    response: Json = {"description": description, "content": {media_type: {"schema": schema}}}
+    if endpoint.form and status == 400:  # the edge's own refusals, such as a header that is not valid, are plain text
+        response["content"][PLAIN_TEXT.split(";")[0]] = {"schema": {"type": "string"}}
+    if status == 429:
+        response["headers"] = {"Retry-After": {"description": "Seconds to wait", "schema": {"type": "integer"}}}
+    return response
+
+
+def _read(read: Read, schemas: dict[str, Json]) -> Json:
+    resource = read.resource
+    if resource.scalar is not None:
+        return {"type": "array", "items": {"type": "string"}}
+    name = resource_name(read)
+    schemas[name] = resource_schema(resource)
+    reference = {"$ref": f"#/components/schemas/{name}"}
+    return reference if read.one else {"type": "array", "items": reference}
+
+
+def resource_name(read: Read) -> str:
+    """The schema's name: a list form with fewer members is a schema of its own."""
+    return read.resource.name + ("" if read.of is None else f"Of{read.of.resource.name}")
+
+
+def resource_schema(resource: Resource) -> Json:
+    """The JSON Schema of one row."""
+    return {"type": "object", "properties": {name: _field(f) for name, f in resource.fields.items()}}
+
+
+def _field(field: Field | Complex) -> Json:
+    if isinstance(field, Complex):
+        return {"type": "object", "properties": {name: _field(f) for name, f in field.fields.items()}}
+    schema: Json = dict(_TYPES[field.type])
+    if field.format is not None:  # shown as text
+        schema = {"type": "string", "format": field.format}
+    if field.enum:
+        schema["enum"] = list(field.enum)
+    if field.nullable and "type" in schema:
+        schema["type"] = [schema["type"], "null"]
+    return schema
+
+
+def _model(adapter: TypeAdapter[Any], schemas: dict[str, Json]) -> Json:
+    schema = adapter.json_schema(ref_template="#/components/schemas/{model}")
+    schemas.update(schema.pop("$defs", {}))
+    title = schema.get("title")
+    if title and schema.get("type") == "object":
+        schemas[title] = schema
+        return {"$ref": f"#/components/schemas/{title}"}
+    return schema

@@ -1,0 +1,386 @@
+"""What all tests share: one embedded PostgreSQL, the server as a real process, and the people who call it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import itertools
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote, urlsplit, urlunsplit
+
+import asyncpg
+import httpx
+import pytest
+import uvicorn
+
+from keyrack import auth, db
+from keyrack.app import create_app
+from keyrack.connections import GuardedProtocol
+from keyrack.postgres import EmbeddedServer
+from keyrack.settings import Settings
+from keyrack.worker import Worker
+
+DEADLINE = 15.0  # seconds that a condition may take to come true
+
+
+def eventually(condition: Callable[[], Any], what: str = "the condition") -> Any:
+    """What `condition` returns as soon as it is true."""
+    end = time.monotonic() + DEADLINE
+    while time.monotonic() < end:
+        if found := condition():
+            return found
+        time.sleep(0.02)
+    raise AssertionError(f"{what} did not come true in {DEADLINE} s")
+
+
+@contextlib.contextmanager
+def reachable_directory() -> Iterator[Path]:
+    """A directory that the database's user reaches: pytest's own are closed to others."""
+    path = Path(tempfile.mkdtemp(prefix="keyrack-test-"))
+    path.chmod(0o711)
+    try:
+        yield path
+    finally:
+        shutil.rmtree(path, ignore_errors=True)
+
+
+@pytest.fixture(scope="session")
+def database_server() -> Iterator[str]:
+    """The address of a database on the server that the tests use."""
+    if given := os.environ.get("KEYRACK_TEST_DATABASE_URL"):
+        yield given
+        return
+    bin_dir = os.environ.get("KEYRACK_POSTGRES_BIN")
+    with reachable_directory() as state:
+        options = {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off"}
+        with EmbeddedServer(state, bin_dir=Path(bin_dir) if bin_dir else None, options=options) as server:
+            yield server.dsn
+
+
+_numbers = itertools.count(1)
+
+
+@contextlib.contextmanager
+def fresh_database(server: str) -> Iterator[str]:
+    """A new empty database on the server, gone afterwards."""
+    name = f"test_{os.getpid()}_{next(_numbers)}"
+    asyncio.run(_execute(server, f'create database "{name}"'))
+    parts = urlsplit(server)
+    try:
+        yield urlunsplit(parts._replace(netloc=parts.netloc or "", path="/" + quote(name)))
+    finally:
+        asyncio.run(_execute(server, f'drop database "{name}" with (force)'))
+
+
+async def _execute(dsn: str, sql: str) -> None:
+    connection = await asyncpg.connect(dsn)
+    try:
+        await connection.execute(sql)
+    finally:
+        await connection.close()
+
+
+@pytest.fixture(scope="session")
+def dsn(database_server: str) -> Iterator[str]:
+    """A database with the current schema, shared by the tests of one process; each test makes its own customers."""
+    with fresh_database(database_server) as address:
+        asyncio.run(db.migrate(address))
+        yield address
+
+
+class Sql:
+    """Statements from a test, over one connection in a thread of its own."""
+
+    def __init__(self, dsn: str) -> None:
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
+        self._thread.start()
+        self._connection: Any = self.run(asyncpg.connect(dsn, server_settings=db.session(Settings(), "keyrack tests")))
+
+    def run(self, coroutine: Any) -> Any:
+        return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result(30)
+
+    def value(self, sql: str, *args: object) -> Any:
+        return self.run(self._connection.fetchval(sql, *args))
+
+    def rows(self, sql: str, *args: object) -> list[Any]:
+        return self.run(self._connection.fetch(sql, *args))
+
+    def execute(self, sql: str, *args: object) -> str:
+        return self.run(self._connection.execute(sql, *args))
+
+    def close(self) -> None:
+        self.run(self._connection.close())
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+
+
+@pytest.fixture(scope="session")
+def sql(dsn: str) -> Iterator[Sql]:
+    statements = Sql(dsn)
+    yield statements
+    statements.close()
+
+
+def free_port() -> int:
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        return s.getsockname()[1]
+
+
+class RunningServer:
+    """The server in a thread: real HTTP, real database, and quick to start."""
+
+    def __init__(self, settings: Settings, dsn: str, *, worker: bool = True) -> None:
+        self.port = free_port()
+        self.url = f"http://127.0.0.1:{self.port}"
+        self.settings = settings.model_copy(update={"public_url": self.url})
+        self._dsn = dsn
+        self._with_worker = worker
+        config = uvicorn.Config(
+            create_app(self.settings, dsn), port=self.port, http=GuardedProtocol, log_level="warning", access_log=False
+        )
+        self._server = uvicorn.Server(config)
+        self._thread = threading.Thread(target=lambda: asyncio.run(self._run()), daemon=True)
+
+    async def _run(self) -> None:
+        serving = asyncio.create_task(self._server.serve())
+        if not self._with_worker:
+            await serving
+            return
+        database = await db.Database.connect(self._dsn, self.settings, application="keyrack worker")
+        worker = Worker(database, self._dsn, self.settings)
+        working = asyncio.create_task(worker.run())
+        await serving
+        await worker.stop()
+        await working
+        await database.close()
+
+    def __enter__(self) -> RunningServer:
+        self._thread.start()
+        eventually(lambda: self._server.started, "the server's start")
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._server.should_exit = True
+        self._thread.join(15)
+
+
+@pytest.fixture(scope="session")
+def settings() -> Settings:
+    """As production has them, but for limits that a suite from one address would run into."""
+    return Settings(address_rate=100_000, address_burst=10_000, worker_poll=0.2)
+
+
+@pytest.fixture(scope="session")
+def server(dsn: str, settings: Settings) -> Iterator[RunningServer]:
+    with RunningServer(settings, dsn) as running:
+        yield running
+
+
+@dataclass
+class Person:
+    """A manager with one customer, as a client that sends what every call needs."""
+
+    name: str
+    customer: int
+    username: str
+    password: str
+    api_key: str
+    client: httpx.Client
+    sql: Sql
+    token: str = ""
+    headers: dict[str, str] = field(default_factory=dict)
+
+    def call(self, method: str, path: str, json: Any = None, **options: Any) -> httpx.Response:
+        headers = self.headers | options.pop("headers", {})
+        headers = {name: value for name, value in headers.items() if value is not None}
+        if json is not None:
+            options["json"] = json
+        return self.client.request(method, path, headers=headers, **options)
+
+    def get(self, path: str, **options: Any) -> httpx.Response:
+        return self.call("GET", path, **options)
+
+    def put(self, path: str, json: Any = None, **options: Any) -> httpx.Response:
+        return self.call("PUT", path, json, **options)
+
+    def patch(self, path: str, json: Any = None, **options: Any) -> httpx.Response:
+        return self.call("PATCH", path, json, **options)
+
+    def delete(self, path: str, json: Any = None, **options: Any) -> httpx.Response:
+        return self.call("DELETE", path, json, **options)
+
+    def post(self, path: str, json: Any = None, **options: Any) -> httpx.Response:
+        return self.call("POST", path, json, **options)
+
+    # What a test needs to have, made the way its users make it where there is one
+
+    def car(self, name: str = "Car", **members: Any) -> int:
+        return _id(self.put("/cars", {"name": name, **members}))
+
+    def user(self, email: str | None = None, **members: Any) -> int:
+        address = email or f"user{next(_numbers)}.{os.getpid()}@example.org"
+        data = {"firstName": "Uma", "lastName": "User"}
+        return _id(self.put("/users", {"emailAddress": address, "userData": data, **members}))
+
+    def group(self, name: str | None = None) -> int:
+        return _id(self.put("/groups", {"name": name or f"Group {next(_numbers)}"}))
+
+    def product(self, kind: str = "Box", **columns: Any) -> int:
+        number = next(_numbers)
+        return self.sql.value(
+            "insert into product (customer_id, unique_id, serial_number, sap_number, kind) values ($1, $2, $3, $4, $5)"
+            " returning product_id",
+            self.customer,
+            columns.get("unique_id", f"U{number}"),
+            columns.get("serial_number", f"S{number}"),
+            columns.get("sap_number", f"P{number}"),
+            kind,
+        )
+
+    def service(self, product: int | None = None, name: str = "Service", *, terminated: bool = False) -> int:
+        return self.sql.value(
+            "insert into service (customer_id, name, product_id, is_terminated) values ($1, $2, $3, $4)"
+            " returning service_id",
+            self.customer,
+            name,
+            product,
+            terminated,
+        )
+
+    def box_in(self, car: int, kind: str = "Box") -> int:
+        """A product with a service, installed into the car."""
+        product = self.product(kind)
+        self.service(product)
+        answer = self.put("/installations", {"carId": car, "productId": product})
+        assert answer.status_code == 204, answer.text
+        return product
+
+    def car_with_box(self, name: str = "Car") -> int:
+        car = self.car(name)
+        self.box_in(car)
+        return car
+
+    def assignment(self, car: int, user: int, start: str = "2026-01-01T08:00:00Z", **members: Any) -> int:
+        """An assignment, asked for and applied."""
+        known = {row["id"] for row in self.get(f"/cars/{car}/assignments").json()}
+        answer = self.put("/assignments", {"carId": car, "userId": user, "start": start, **members})
+        assert answer.status_code == 204, answer.text
+        new = eventually(
+            lambda: [row["id"] for row in self.get(f"/cars/{car}/assignments").json() if row["id"] not in known],
+            "the assignment",
+        )
+        return new[0]
+
+    def event(self, car: int, user: int, **members: Any) -> int:
+        body = {
+            "dateTime": "2026-05-01T10:00:00",
+            "utcDateTime": "2026-05-01T08:00:00Z",
+            "carId": car,
+            "userId": user,
+            "type": "CarOpened",
+            "userAgent": "tests",
+        }
+        return _id(self.put("/events", body | members))
+
+
+def _id(answer: httpx.Response) -> int:
+    assert answer.status_code == 201, answer.text
+    return answer.json()["id"]
+
+
+PASSWORD = "correct horse battery staple"
+
+
+class Town:
+    """Makes people: each with a customer of their own."""
+
+    def __init__(self, sql: Sql, server: RunningServer) -> None:
+        self._sql = sql
+        self._server = server
+        self.password_hash = sql.run(auth.Passwords().hash(PASSWORD))
+
+    def key(self, name: str = "tests") -> str:
+        secret = auth.new_secret()
+        self._sql.execute("insert into api_key (name, hash) values ($1, $2)", name, auth.digest(secret))
+        return secret
+
+    def person(self, name: str) -> Person:
+        unique = f"{name}-{os.getpid()}-{next(_numbers)}"
+        customer = self._sql.value("insert into customer (name) values ($1) returning customer_id", f"{name}'s fleet")
+        self._sql.execute(
+            "with m as (insert into manager (username, password_hash) values ($1, $2) returning manager_id)"
+            " insert into manager_customer (manager_id, customer_id) select manager_id, $3 from m",
+            unique,
+            self.password_hash,
+            customer,
+        )
+        key = self.key(unique)
+        client = httpx.Client(base_url=self._server.url + "/v3", timeout=30)
+        person = Person(name, customer, unique, PASSWORD, key, client, self._sql)
+        token = client.post(
+            "/oauth2/token",
+            data={"username": unique, "password": PASSWORD, "grant_type": "password"},
+            headers={"vendor-API-Key": key},
+        )
+        assert token.status_code == 200, token.text
+        person.token = token.json()["access_token"]
+        person.headers = {
+            "vendor-API-Key": key,
+            "Authorization": f"Bearer {person.token}",
+            "Customer-ID": str(customer),
+        }
+        return person
+
+
+@pytest.fixture(scope="session")
+def town(sql: Sql, server: RunningServer) -> Town:
+    return Town(sql, server)
+
+
+@pytest.fixture(scope="module")
+def alice(town: Town) -> Iterator[Person]:
+    """Whose fleet the test is about."""
+    person = town.person("alice")
+    yield person
+    person.client.close()
+
+
+@pytest.fixture(scope="module")
+def bob(town: Town) -> Iterator[Person]:
+    """The neighbour, who must see nothing of it."""
+    person = town.person("bob")
+    yield person
+    person.client.close()
+
+
+class Process:
+    """A `keyrack` command as a process of its own."""
+
+    def __init__(self, *arguments: str, env: dict[str, str] | None = None) -> None:
+        self.popen = subprocess.Popen(
+            [sys.executable, "-m", "keyrack", *arguments],
+            env=os.environ | (env or {}),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        )
+
+    def stop(self, sign: int = signal.SIGTERM, seconds: float = 15) -> int:
+        if self.popen.poll() is None:
+            self.popen.send_signal(sign)
+        return self.popen.wait(seconds)
