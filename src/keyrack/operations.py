@@ -51,8 +51,8 @@ asked as (
   returning operation_id, customer_id, car_id
 )"""
     + _LANE
-    + "select (select operation_id from asked) as operation_id, exists (select from c) as car, exists (select from u) as"
-    ' "user"'
+    + "select (select operation_id from asked) as operation_id,"
+    ' exists (select from c) as car, exists (select from u) as "user"'
 )
 ASK_UPDATE: LiteralString = (
     """
@@ -111,7 +111,8 @@ update operation_lane set due_at = now() + make_interval(secs => $4) where custo
 LEAVE_LANE: LiteralString = """
 with more as (select from operation where customer_id = $1 and car_id = $2 and state = 'Pending' limit 1),
 gone as (delete from operation_lane where customer_id = $1 and car_id = $2 and not exists (select from more))
-update operation_lane set due_at = clock_timestamp() where customer_id = $1 and car_id = $2 and exists (select from more)
+update operation_lane set due_at = clock_timestamp()
+where customer_id = $1 and car_id = $2 and exists (select from more)
 """
 
 # The lock on the box makes an uninstallation wait, and see the new assignment
@@ -226,19 +227,8 @@ async def _update(connection: Connection, operation: Row) -> dict[str, Any]:
     lifetime, renewable_after = lifetimes(values["lifetime"], values["renewableAfter"])
     if renewable_after >= lifetime:
         raise Failure(RENEWABLE_TOO_LATE)
-    return await _written(
-        connection.fetchrow(
-            UPDATE,
-            operation["customer_id"],
-            operation["assignment_id"],
-            values["carId"],
-            values["userId"],
-            start,
-            end,
-            lifetime,
-            renewable_after,
-        )  # fmt: skip
-    )
+    wanted = (values["carId"], values["userId"], start, end, lifetime, renewable_after)
+    return await _written(connection.fetchrow(UPDATE, operation["customer_id"], operation["assignment_id"], *wanted))
 
 
 async def _delete(connection: Connection, operation: Row) -> dict[str, Any]:
@@ -310,11 +300,7 @@ def _asked_for(operation: Row) -> dict[str, Any]:
 
 def stamp(time: datetime) -> str:
     """yyyy-MM-ddTHH:mm:ssZ."""
-    return (
-        time.strftime("%Y-%m-%dT%H:%M:%SZ")
-        if time.year >= 1000
-        else f"{time:%Y}".zfill(4) + time.strftime("-%m-%dT%H:%M:%SZ")
-    )
+    return time.astimezone(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
 
 
 def _moment_or_none(text: str | None) -> datetime | None:
