@@ -1,0 +1,197 @@
+"""In charge of what a query option's text becomes: immutable trees that know nothing of any model.
+
+`at` is the position in the option's decoded text, in characters from 0; error messages name it. Nodes are named
+tuples, because they are made in the hottest path of a read and a tuple is the cheapest immutable object.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import NamedTuple
+
+
+class Kind(Enum):
+    """What a literal looks like; what it is worth is for the binding to say (OData ABNF, section 7)."""
+
+    NULL = "null"
+    BOOLEAN = "Edm.Boolean"
+    INTEGER = "integer"
+    DECIMAL = "Edm.Decimal"
+    DOUBLE = "Edm.Double"  # with an exponent, NaN, INF
+    STRING = "Edm.String"
+    DATE = "Edm.Date"
+    DATE_TIME = "Edm.DateTimeOffset"
+    TIME = "Edm.TimeOfDay"
+    GUID = "Edm.Guid"
+    ENUM = "enumeration member"
+    OTHER = "other"  # durations, binary and geographic values: read, then answered 501
+
+
+class Literal(NamedTuple):
+    """`text` is the value as written, without the quotes and the prefix of a quoted one."""
+
+    kind: Kind
+    text: str
+    at: int
+
+
+class Path(NamedTuple):
+    """A property path; the first name may be `$it`, `$this` or a lambda's variable."""
+
+    names: tuple[str, ...]
+    at: int
+
+
+class Alias(NamedTuple):
+    """A parameter alias, without its `@`."""
+
+    name: str
+    at: int
+
+
+class Count(NamedTuple):
+    """`path/$count`."""
+
+    path: Path
+    at: int
+
+
+class Lambda(NamedTuple):
+    """`path/any(variable:body)` or `all`; `any()` has neither variable nor body."""
+
+    path: Path
+    every: bool
+    variable: str | None
+    body: Node | None
+    at: int
+
+
+class Call(NamedTuple):
+    """A function of the language; its name in lower case."""
+
+    name: str
+    arguments: tuple[Node, ...]
+    at: int
+
+
+class Not(NamedTuple):
+    operand: Node
+    at: int
+
+
+class Negation(NamedTuple):
+    operand: Node
+    at: int
+
+
+class Arithmetic(NamedTuple):
+    """`add sub mul div divby mod`."""
+
+    operator: str
+    left: Node
+    right: Node
+    at: int
+
+
+class Comparison(NamedTuple):
+    """`eq ne gt ge lt le`."""
+
+    operator: str
+    left: Node
+    right: Node
+    at: int
+
+
+class Junction(NamedTuple):
+    """`and` or `or` over two operands or more, so that a long chain is not deep."""
+
+    operator: str
+    operands: tuple[Node, ...]
+    at: int
+
+
+class Membership(NamedTuple):
+    """`left in (literal, ...)`, or `left in expression`."""
+
+    left: Node
+    items: tuple[Literal, ...] | Node
+    at: int
+
+
+class Unsupported(NamedTuple):
+    """Well-formed, but answered 501; never part of a tree that `parse` returns."""
+
+    at: int
+
+
+Node = (
+    Literal
+    | Path
+    | Alias
+    | Count
+    | Lambda
+    | Call
+    | Not
+    | Negation
+    | Arithmetic
+    | Comparison
+    | Junction
+    | Membership
+    | Unsupported
+)
+
+
+class OrderItem(NamedTuple):
+    expression: Node
+    descending: bool
+    at: int
+
+
+class Word(NamedTuple):
+    """A word or a phrase of `$search`."""
+
+    text: str
+    at: int
+
+
+class SearchNot(NamedTuple):
+    operand: Search
+    at: int
+
+
+class SearchJunction(NamedTuple):
+    operator: str  # "and" or "or"
+    operands: tuple[Search, ...]
+    at: int
+
+
+Search = Word | SearchNot | SearchJunction
+
+
+class SelectItem(NamedTuple):
+    """A path of names, `("*",)` for everything; `options` are those in parentheses."""
+
+    path: tuple[str, ...]
+    options: Options | None
+    at: int
+
+
+class ExpandItem(NamedTuple):
+    path: tuple[str, ...]
+    options: Options | None
+    at: int
+
+
+class Options(NamedTuple):
+    """The options in the parentheses of `$select` or `$expand`."""
+
+    filter: Node | None = None
+    orderby: tuple[OrderItem, ...] = ()
+    select: tuple[SelectItem, ...] = ()
+    expand: tuple[ExpandItem, ...] = ()
+    search: Search | None = None
+    top: int | None = None
+    skip: int | None = None
+
+
+Tree = Node | Search | tuple[OrderItem, ...] | tuple[SelectItem, ...] | tuple[ExpandItem, ...] | int | bool | str
