@@ -84,8 +84,9 @@ _ASK_ENDS: LiteralString = """
 with asked as (
   insert into operation (customer_id, kind, cause, car_id, user_id, assignment_id, request, checksum)
   select a.customer_id, 'DeleteAssignment', $3, a.car_id, a.user_id, a.assignment_id,
-         jsonb_build_object('start', a.starts_at, 'end', a.ends_at, 'lifetime', a.lifetime,
-                            'renewableAfter', a.renewable_after), $4
+         jsonb_build_object('start', to_char(a.starts_at, 'YYYY-MM-DD"T"HH24:MI:SS"Z"'),
+                            'end', to_char(a.ends_at, 'YYYY-MM-DD"T"HH24:MI:SS"Z"'),
+                            'lifetime', a.lifetime, 'renewableAfter', a.renewable_after), $4
   from assignment a where a.customer_id = $1 and a.{column} = $2 order by a.assignment_id
   returning operation_id, customer_id, car_id
 )"""

@@ -246,11 +246,11 @@ LOCATION = Resource(
 
 # Nearest to the date $3, before or after; each of the four look-ups is one step in an index
 _NEAREST: LiteralString = (
-    "left join lateral ("
+    "left join lateral (select * from ("
     "(select {columns} from {table} h where h.customer_id = {t}.customer_id and h.car_id = {t}.car_id and h.at <= $3"
     " order by h.at desc limit 1) union all "
     "(select {columns} from {table} h where h.customer_id = {t}.customer_id and h.car_id = {t}.car_id and h.at > $3"
-    " order by h.at limit 1) order by abs(extract(epoch from at - $3)) limit 1) {t}_{table} on true"
+    " order by h.at limit 1)) n order by abs(extract(epoch from n.at - $3)) limit 1) {t}_{table} on true"
 )
 LOCATION_AT = Resource(
     "Location",

@@ -62,7 +62,7 @@ class Paths(Literals):
                 if not isinstance(node, Path):
                     return node
             elif "." in text:
-                if len(names) == 1:
+                if len(names) == 1 or (len(names) == 2 and names[0].startswith("$") and not self.sees("/")):
                     self.fail(f"'{text}' is the name of a type, not a value", at)
                 self.refuse_later("A type in a path")
             if not self.sees("/"):
@@ -140,7 +140,7 @@ class Paths(Literals):
         if lower == "aggregate" and len(names) > 1:
             self._balanced()
             return self.refuse_later("'aggregate'")
-        if not (self._empty() or self._named() or ("." not in name and self._key())):
+        if not (self._empty() or self._named() or (len(names) > 1 or "." not in name) and self._key()):
             self.fail(f"there is no function '{name}' with such arguments", at)
         self.refuse_later(f"'{name}' with parentheses")
         return Path(names, at)

@@ -22,7 +22,7 @@ _OPTION = re.compile(r"\$?([A-Za-z]+)=").match
 _ALIAS = re.compile(rf"@{tokens.IDENTIFIER}=").match
 _NAMES = re.compile(rf"\({tokens.IDENTIFIER}(?:,{tokens.IDENTIFIER})*\)").match
 _SELECTED = re.compile(rf"@?{tokens.QUALIFIED}(?:#{tokens.IDENTIFIER})?(?:\.\*|(?:/@?{tokens.QUALIFIED})*)").match
-_EXPANDED = re.compile(rf"@?{tokens.QUALIFIED}(?:#{tokens.IDENTIFIER})?(?:/{tokens.QUALIFIED})*(?:/\*)?").match
+_EXPANDED = re.compile(rf"@?{tokens.QUALIFIED}(?:#{tokens.IDENTIFIER})?(?:/@?{tokens.QUALIFIED})*(?:/\*)?").match
 _LEVELS = re.compile(r"[1-9][0-9]*|max", re.IGNORECASE).match
 _COUNT = re.compile(r"true|false", re.IGNORECASE).match
 
@@ -103,13 +103,16 @@ class OptionParser(Parser):
         text = found[0]
         self.at = found.end()
         self.check_name(text, at)
-        if any(mark in text for mark in ".@#"):
+        qualified = any(mark in text for mark in ".@#")
+        if qualified:
             self.refuse_later("A qualified name or an annotation in $select")
         options = None
         if names := _NAMES(self.text, self.at):
             self.at = names.end()
             self.refuse_later("A function in $select")
         elif self.sees("("):
+            if qualified and "/" not in text and not text.startswith("@"):
+                self.fail("an action or a function takes no options")
             options = self.options(_IN_SELECT)
         return SelectItem(tuple(text.split("/")), options, at)
 
@@ -136,6 +139,8 @@ class OptionParser(Parser):
         self.at = found.end()
         self.check_name(text, at)
         if any(mark in text for mark in ".@#"):
+            if "/" not in text and not text.startswith("@"):
+                self.fail(f"'{text}' is the name of a type", at)
             self.refuse_later("A qualified name or an annotation in $expand")
         if text.endswith("/*"):
             return self._star(at)
