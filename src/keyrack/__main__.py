@@ -1,0 +1,5 @@
+"""`python -m keyrack` is the command `keyrack`."""
+
+from keyrack.cli import main
+
+main()

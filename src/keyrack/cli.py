@@ -1,0 +1,74 @@
+"""In charge of the command line: the table of commands. A command's module is loaded when the command is called.
+
+To add one: a module with `app: typer.Typer`, and a row here. A row whose name is that of a command in `app` is that
+command itself; any other row is the group of all of them.
+"""
+
+from __future__ import annotations
+
+import sys
+from importlib import import_module
+from typing import Annotated
+
+import typer
+
+# Name -> module, and the line that `keyrack --help` shows
+COMMANDS: dict[str, tuple[str, str]] = {
+    "demo": ("keyrack.commands.run", "Start everything with a demo fleet."),
+    "serve": ("keyrack.commands.run", "Serve the API."),
+    "work": ("keyrack.commands.run", "Carry out asynchronous work without serving the API."),
+    "migrate": ("keyrack.commands.run", "Bring the database's schema up to date."),
+    "endpoints": ("keyrack.commands.run", "Show the table of endpoints."),
+    "openapi": ("keyrack.commands.run", "Print the OpenAPI document."),
+    "customer": ("keyrack.commands.customer", "Customers: the fleets that Keyrack keeps apart."),
+}
+
+
+def main() -> None:
+    """The entry point `keyrack`."""
+    arguments = sys.argv[1:]
+    application(arguments[0] if arguments else "")(prog_name="keyrack")
+
+
+def application(called: str) -> typer.Typer:
+    """The whole command line, with the module of the command `called`; of the others, only what they are for."""
+    app = typer.Typer(
+        help="The open, self-hosted server for who may open which vehicle, when.",
+        no_args_is_help=True,
+        add_completion=False,
+        pretty_exceptions_enable=False,
+        rich_markup_mode=None,
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
+    app.callback()(_root)
+    for name, (module, help) in COMMANDS.items():
+        if name == called:
+            _add(app, name, import_module(module).app, help)
+        else:
+            app.command(name, help=help)(_not_loaded)
+    return app
+
+
+def _add(app: typer.Typer, name: str, found: typer.Typer, help: str) -> None:
+    own = [command for command in found.registered_commands if command.name == name]
+    if own:
+        app.registered_commands.extend(own)
+    else:
+        app.add_typer(found, name=name, help=help, no_args_is_help=True)
+
+
+def _not_loaded() -> None:
+    """Stands in the help for a command that is not called."""
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        from keyrack import __version__
+
+        print(f"Keyrack {__version__}")
+        raise typer.Exit
+
+
+def _root(
+    version: Annotated[bool, typer.Option("--version", callback=_version, help="Show the version and exit.")] = False,
+) -> None: ...

@@ -1,0 +1,1 @@
+"""The commands of `keyrack`, one module per noun; `keyrack.cli` puts them together."""

@@ -1,0 +1,126 @@
+"""Customers: the fleets that Keyrack keeps apart."""
+
+from __future__ import annotations
+
+from typing import Annotated, LiteralString
+
+import typer
+
+from keyrack.commands.options import Id, words
+from keyrack.commands.session import Failed, Listed, Said, Session, command
+from keyrack.db import Connection
+
+app = typer.Typer()
+
+Name = Annotated[str, typer.Argument(metavar="NAME", callback=words)]
+
+INSERT: LiteralString = "insert into customer (name) values ($1) returning customer_id"
+RENAME: LiteralString = "update customer set name = $2 where customer_id = $1 returning true"
+DELETE: LiteralString = "delete from customer where customer_id = $1 returning true"
+LIST: LiteralString = """
+select customer_id as id, name, created_at as "createdAt",
+  (select count(*) from car where car.customer_id = c.customer_id) as cars,
+  (select count(*) from customer_user u where u.customer_id = c.customer_id) as users
+from customer c order by customer_id
+"""
+HELD: LiteralString = """
+select (select count(*) from car where customer_id = $1) as cars,
+  (select count(*) from customer_user where customer_id = $1) as users,
+  (select count(*) from fleet_group where customer_id = $1) as groups,
+  (select count(*) from product where customer_id = $1) as products,
+  (select count(*) from service where customer_id = $1) as services,
+  (select last_id from event_counter where customer_id = $1) as events
+"""
+# Every table that has the customer's id is emptied of its rows, each as soon as no other points to them
+EMPTY: LiteralString = """
+do $$
+declare
+  waiting text[] := array(
+    select c.oid::regclass::text from pg_class c join pg_attribute a on a.attrelid = c.oid
+    where a.attname = 'customer_id' and not a.attisdropped and c.relkind in ('r', 'p') and not c.relispartition
+      and c.relnamespace = current_schema()::regnamespace and c.relname <> 'customer');
+  held text[];
+  name text;
+begin
+  while waiting <> '{}' loop
+    held := '{}';
+    foreach name in array waiting loop
+      begin
+        execute format('delete from %s where customer_id = $1', name)
+          using current_setting('keyrack.removed_customer')::integer;
+      exception when foreign_key_violation then
+        held := held || name;
+      end;
+    end loop;
+    exit when held = waiting;
+    waiting := held;
+  end loop;
+end $$
+"""
+MEMBERS: LiteralString = "select array_agg(user_id) from customer_user where customer_id = $1"
+DELETE_NOBODYS: LiteralString = """
+delete from person p where user_id = any($1::integer[])
+  and not exists (select from customer_user u where u.user_id = p.user_id)
+"""
+
+
+def no_customer(id: int) -> Failed:
+    """The refusal of an id that no customer has."""
+    return Failed(f"There is no customer {id}.")
+
+
+@command(app, "add")
+async def add(session: Session, name: Name) -> Said:
+    """Add a customer."""
+    id = await session.sql.fetchval(INSERT, name)
+    return Said({"id": id}, f"Customer {id} added.")
+
+
+@command(app, "list")
+async def list_(session: Session) -> Listed:
+    """List all customers."""
+    rows = await session.sql.fetch(LIST)
+    columns = {"ID": "id", "NAME": "name", "CARS": "cars", "USERS": "users", "SINCE": "createdAt"}
+    return Listed([dict(row) for row in rows], columns)
+
+
+@command(app, "change")
+async def change(
+    session: Session, id: Id, name: Annotated[str, typer.Option("--name", callback=words, help="The new name.")]
+) -> Said:
+    """Rename a customer."""
+    if not await session.sql.fetchval(RENAME, id, name):
+        raise no_customer(id)
+    return Said({"id": id}, f"Customer {id} changed.")
+
+
+@command(app, "remove")
+async def remove(
+    session: Session,
+    id: Id,
+    everything: Annotated[
+        bool, typer.Option("--everything", help="Also everything that belongs to it: there is no way back.")
+    ] = False,
+) -> Said:
+    """Remove a customer that has nothing left, or with --everything one and all that belongs to it."""
+    if everything:
+        await _empty(session.sql, id)
+    else:
+        await _refuse_unless_empty(session.sql, id)
+    if not await session.sql.fetchval(DELETE, id):
+        raise no_customer(id)
+    return Said({"id": id}, f"Customer {id} removed.")
+
+
+async def _refuse_unless_empty(sql: Connection, id: int) -> None:
+    row = await sql.fetchrow(HELD, id)
+    held = [f"{count} {what}" for what, count in row.items() if count] if row else []
+    if held:
+        raise Failed(f"Customer {id} still has {', '.join(held)}. To remove them all with it, add --everything.")
+
+
+async def _empty(sql: Connection, id: int) -> None:
+    members = await sql.fetchval(MEMBERS, id)
+    await sql.execute("select set_config('keyrack.removed_customer', $1::text, true)", str(id))
+    await sql.execute(EMPTY)
+    await sql.execute(DELETE_NOBODYS, members or [])

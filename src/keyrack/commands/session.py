@@ -1,0 +1,222 @@
+"""In charge of what every command on the database needs: finds it, opens it, prints the result, explains a failure.
+
+A command is an async function that gets a `Session` and returns what it has to say. It runs in one transaction: a
+refusal leaves nothing behind, and what is printed has been committed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import json
+import os
+import sys
+import traceback
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from datetime import UTC, date, datetime
+from pathlib import Path
+from typing import Annotated, Any, Concatenate, ParamSpec
+
+import asyncpg
+import typer
+from pydantic import ValidationError
+
+from keyrack import db
+from keyrack.errors import Refusal
+from keyrack.postgres import EmbeddedServer, EmbeddedServerError
+from keyrack.settings import Settings
+
+P = ParamSpec("P")
+
+SHOWN_ONCE = "It is shown only this once."
+
+State = Annotated[
+    Path | None,
+    typer.Option(
+        "--state",
+        metavar="DIR",
+        help="Use the embedded database in this directory. Default: KEYRACK_DATABASE_URL, else KEYRACK_STATE.",
+    ),
+]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON, for machines.")]
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """What a command works with."""
+
+    sql: db.Connection  # in the command's transaction
+    settings: Settings
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """One result: `value` for machines, `text` for people."""
+
+    value: Mapping[str, Any]
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """Rows: an array for machines, a table with these columns for people."""
+
+    rows: Sequence[Mapping[str, Any]]
+    columns: Mapping[str, str]  # heading -> member
+
+
+class Failed(Exception):
+    """Why a command came to nothing, in words for its user; `lines` tell the particulars."""
+
+    def __init__(self, text: str, lines: Sequence[str] = ()) -> None:
+        super().__init__(text)
+        self.lines = lines
+
+
+def read_settings(state: Path | None = None) -> Settings:
+    """The settings of the environment; a state directory that was named means its embedded database."""
+    try:
+        return Settings() if state is None else Settings(state=state.resolve(), database_url=None)
+    except ValidationError as error:
+        wrong = "; ".join(f"KEYRACK_{str(e['loc'][0]).upper()}: {e['msg']}" for e in error.errors())
+        raise Failed(f"A setting is not valid. {wrong}") from None
+
+
+@asynccontextmanager
+async def open_address(settings: Settings) -> AsyncGenerator[str]:
+    """The address of the database, running and with the current schema; one that we started ends with the block."""
+    if settings.database_url is not None:
+        await db.migrate(settings.database_url)
+        yield settings.database_url
+        return
+    server = EmbeddedServer(settings.state, bin_dir=settings.postgres_bin)
+    try:
+        await asyncio.to_thread(server.start)
+        await db.migrate(server.dsn)
+        yield server.dsn
+    finally:
+        await asyncio.to_thread(server.stop)
+
+
+@asynccontextmanager
+async def open_database(settings: Settings, application: str = "keyrack command") -> AsyncGenerator[db.Database]:
+    """The database itself."""
+    async with open_address(settings) as dsn:
+        database = await db.Database.connect(dsn, settings, application=application)
+        try:
+            yield database
+        finally:
+            await database.close()
+
+
+def command(
+    app: typer.Typer, name: str
+) -> Callable[[Callable[Concatenate[Session, P], Awaitable[Said | Listed]]], Callable[..., None]]:
+    """Register an async function as the command `name`; `--state` and `--json` are added to its options."""
+
+    def register(function: Callable[Concatenate[Session, P], Awaitable[Said | Listed]]) -> Callable[..., None]:
+        def run(*, state: Path | None, json: bool, **options: Any) -> None:
+            call: Callable[..., Awaitable[Said | Listed]] = function
+            explained(lambda: show(asyncio.run(_in_transaction(state, lambda session: call(session, **options))), json))
+
+        _pose_as(run, function)
+        return app.command(name)(run)
+
+    return register
+
+
+async def _in_transaction(state: Path | None, work: Callable[[Session], Awaitable[Said | Listed]]) -> Said | Listed:
+    settings = read_settings(state)
+    async with open_database(settings) as database, database.transaction() as connection:
+        await connection.execute("set local statement_timeout = 0")  # an import may take longer than a request
+        return await work(Session(connection, settings))
+
+
+def _pose_as(run: Callable[..., None], function: Callable[..., Any]) -> None:
+    """Give `run` the options of `function`, with `--state` and `--json` in the place of the session."""
+    signature = inspect.signature(function, eval_str=True)
+    keyword = inspect.Parameter.KEYWORD_ONLY
+    parameters = [parameter.replace(kind=keyword) for parameter in list(signature.parameters.values())[1:]]
+    parameters.append(inspect.Parameter("state", keyword, default=None, annotation=State))
+    parameters.append(inspect.Parameter("json", keyword, default=False, annotation=Json))
+    run.__dict__["__signature__"] = inspect.Signature(parameters, return_annotation=None)
+    run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    run.__doc__ = function.__doc__
+
+
+def explained(work: Callable[[], None]) -> None:
+    """Do `work`; whatever goes wrong becomes one line on standard error and the exit status 1."""
+    try:
+        work()
+    except (typer.Exit, typer.Abort, typer.BadParameter):
+        raise
+    except KeyboardInterrupt:
+        raise typer.Exit(130) from None
+    except BrokenPipeError:  # `keyrack ... | head`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise typer.Exit(1) from None
+    except Exception as error:
+        if os.environ.get("KEYRACK_LOG_LEVEL") == "debug":
+            traceback.print_exc()
+        for line in error.lines if isinstance(error, Failed) else ():
+            typer.echo(line, err=True)
+        typer.echo(f"keyrack: {explain(error)}", err=True)
+        raise typer.Exit(1) from None
+
+
+def explain(error: Exception) -> str:
+    """What went wrong, in one line for the command's user."""
+    text = " ".join(str(error).split())
+    if isinstance(error, Failed | Refusal | EmbeddedServerError):
+        return text
+    if isinstance(error, asyncpg.InterfaceError) and isinstance(error, ValueError):  # before anything was sent
+        return f"A value is not valid: {text}"
+    if isinstance(error, db.UNREACHABLE):
+        return f"The database cannot be reached: {text}"
+    if isinstance(error, asyncpg.PostgresError):
+        return f"The database refuses: {text}"
+    return f"Unexpected {type(error).__name__}: {text}"
+
+
+def show(result: Said | Listed, as_json: bool) -> None:
+    """Print a result: JSON for machines, else text for people."""
+    if as_json:
+        value = [dict(row) for row in result.rows] if isinstance(result, Listed) else dict(result.value)
+        typer.echo(json.dumps(value, default=_plain, ensure_ascii=False))
+    elif isinstance(result, Said):
+        typer.echo(result.text)
+    else:
+        for line in table(result):
+            typer.echo(line)
+
+
+def table(result: Listed) -> list[str]:
+    """The rows in columns, below their headings; never cut, so that they can be searched."""
+    if not result.rows:
+        return ["None."]
+    lines = [[_cell(row[member]) for member in result.columns.values()] for row in result.rows]
+    lines.insert(0, list(result.columns))
+    widths = [max(len(line[column]) for line in lines) for column in range(len(result.columns))]
+    return ["  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() for line in lines]
+
+
+def _cell(value: object) -> str:
+    if value is None:
+        return "-"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, datetime):
+        return f"{value.astimezone(UTC):%Y-%m-%d %H:%M}"
+    if isinstance(value, list | tuple):
+        return ", ".join(str(item) for item in value) or "-"  # pyright: ignore[reportUnknownVariableType,reportUnknownArgumentType]
+    return " ".join(str(value).split())
+
+
+def _plain(value: object) -> str:
+    if isinstance(value, datetime):
+        return value.astimezone(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+    if isinstance(value, date):
+        return value.isoformat()
+    raise TypeError(f"no JSON for {type(value).__name__}")
