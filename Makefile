@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet install
 PYTEST_ARGS ?=
 
-.PHONY: demo install install-dev test check unit bench clean lock
+.PHONY: demo install install-dev test check unit bench clean docs lock
 
 ## demo: run the whole service with a demo fleet; DEMO_ARGS="--port 8080 --state DIR"
 demo: install
@@ -45,6 +45,11 @@ unit: install-dev
 ## bench: the tables of docs/performance.md
 bench: install-dev
 	$(BIN)/python -m benchmarks
+
+## docs: make docs/endpoints.md and docs/settings.md from their tables
+docs: install
+	$(BIN)/keyrack endpoints --markdown > docs/endpoints.md
+	$(BIN)/keyrack settings --markdown > docs/settings.md
 
 ## lock: pin again from pyproject.toml (needs uv on the PATH)
 lock:

@@ -110,6 +110,11 @@ class Read:
         row = await request.db.fetchrow(sql, *args)
         return Answer(200, self.body(row))
 
+    @property
+    def plain(self) -> LiteralString:
+        """The statement without query options."""
+        return self.statement(b"", 0)
+
     def body(self, row: Row | None) -> bytes:
         """The JSON of the statement's row. Raises `NotFound`."""
         if row is None:

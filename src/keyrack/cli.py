@@ -19,6 +19,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "work": ("keyrack.commands.run", "Carry out asynchronous work without serving the API."),
     "migrate": ("keyrack.commands.run", "Bring the database's schema up to date."),
     "endpoints": ("keyrack.commands.run", "Show the table of endpoints."),
+    "settings": ("keyrack.commands.run", "Show the table of settings."),
     "openapi": ("keyrack.commands.run", "Print the OpenAPI document."),
     "customer": ("keyrack.commands.customer", "Customers: the fleets that Keyrack keeps apart."),
 }

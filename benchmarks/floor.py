@@ -1,0 +1,76 @@
+"""The floor: a bare ASGI function with asyncpg and Keyrack's own SQL, without any check."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import Any
+
+import uvicorn
+
+from keyrack.db import Database
+from keyrack.endpoints import ALL, cars
+from keyrack.operations import ASK_CREATE
+from keyrack.settings import Settings
+
+
+def statement(path: str) -> str:
+    """The SQL of a read of the table."""
+    read = next(row.read for row in ALL if row.method == "GET" and row.path == path)
+    assert read is not None
+    return read.plain
+
+
+class Floor:
+    """GET and PUT as a function would do them that knows nothing of keys, tenants or errors."""
+
+    def __init__(self, dsn: str, settings: Settings) -> None:
+        self.dsn, self.settings = dsn, settings
+        self.pool: Any = None
+        self.car, self.cars = statement("/cars/{carId}"), statement("/cars")
+        self.assignments = statement("/cars/{carId}/assignments")
+
+    async def __call__(self, scope: dict[str, Any], receive: Any, send: Any) -> None:
+        if scope["type"] == "lifespan":
+            await receive()
+            self.pool = (await Database.connect(self.dsn, self.settings)).pool
+            await send({"type": "lifespan.startup.complete"})
+            await receive()
+            await send({"type": "lifespan.shutdown.complete"})
+            return
+        parts = scope["path"].split("/")  # /customer/resource/id/...
+        customer = int(parts[1])
+        if scope["method"] == "PUT":
+            status, body = 201, await self.write(customer, parts[2], json.loads((await receive())["body"]))
+        else:
+            status, body = 200, await self.read(customer, parts[2:])
+        headers = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(body))]
+        await send({"type": "http.response.start", "status": status, "headers": headers})
+        await send({"type": "http.response.body", "body": body})
+
+    async def read(self, customer: int, parts: list[str]) -> bytes:
+        if len(parts) == 1:
+            return (await self.pool.fetchrow(self.cars, customer))[0]
+        sql = self.car if len(parts) == 2 else self.assignments
+        return (await self.pool.fetchrow(sql, customer, int(parts[1])))[0]
+
+    async def write(self, customer: int, what: str, body: Any) -> bytes:
+        if what == "cars":
+            id = await self.pool.fetchval(cars.INSERT, customer, body["name"], None, None, None, None, None)
+            return b'{"id": %d}' % id
+        asked = {"start": body["start"], "end": None, "lifetime": None, "renewableAfter": None}
+        await self.pool.fetchrow(ASK_CREATE, customer, body["carId"], body["userId"], asked, "0" * 32)
+        return b""
+
+
+def main() -> None:
+    dsn, port = sys.argv[1:]
+    config = uvicorn.Config(
+        Floor(dsn, Settings()), port=int(port), http="httptools", loop="uvloop", ws="none", access_log=False,
+        log_level="warning", server_header=False, timeout_keep_alive=75,
+    )  # fmt: skip
+    uvicorn.Server(config).run()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,219 @@
+"""Reads and writes of the API beside their floor, in one run: 100 customers and 100,000 cars.
+
+The floor (`benchmarks.floor`) is a bare ASGI function with asyncpg and the same SQL, without any check.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.request
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import asyncpg
+
+from benchmarks.load import Result, http, machine, measure, resident
+from keyrack import auth, db
+from keyrack.postgres import EmbeddedServer
+
+CUSTOMERS, CARS = 100, 100_000
+SMALL, LARGE = 1, 2  # the customers with 100 and with 1,000 cars
+UNLIMITED = {"KEYRACK_ASSIGNMENT_RATE": "100000000", "KEYRACK_ASSIGNMENT_BURST": "100000000"}
+
+LOAD = """
+insert into customer (name) select 'Customer ' || n from generate_series(1, $1) n;
+insert into person (email_address, first_name, last_name, type)
+  select 'user' || n || '@example.org', 'First ' || n, 'Last ' || n, 'Anonymous' from generate_series(1, $1) n;
+insert into customer_user (customer_id, user_id) select n, n from generate_series(1, $1) n;
+insert into car (customer_id, name, vin, license_plate, brand, model)
+  select case when n <= 100 then 1 when n <= 1100 then 2 else 3 + n % greatest($1 - 2, 1) end,
+    'Car ' || n, 'WVWZZZ1KZ' || lpad(n::text, 8, '0'), 'B-KR ' || n, 'Volkswagen', 'Golf'
+  from generate_series(1, $2) n;
+insert into assignment (customer_id, car_id, user_id, starts_at, ends_at, lifetime, renewable_after)
+  select 1, 1 + n % 100, 1, now() + n * interval '1 hour', null, 604800, 302400 from generate_series(1, 500) n;
+"""
+
+
+@dataclass(frozen=True)
+class Running:
+    """A server process under measurement."""
+
+    pid: int
+    port: int
+
+
+async def load(dsn: str, customers: int, cars: int) -> dict[str, str]:
+    """Fill a database; the headers of a manager of all its customers."""
+    await db.migrate(dsn)
+    raw = await asyncpg.connect(dsn)
+    for statement in LOAD.split(";\n"):
+        if statement.strip():
+            await raw.execute(statement.replace("$1", str(customers)).replace("$2", str(cars)))
+    key, password = auth.new_secret(), "bench"
+    hashed = await auth.Passwords().hash(password)
+    await raw.execute("insert into api_key (name, hash) values ('bench', $1)", auth.digest(key))
+    await raw.execute("insert into manager (username, password_hash) values ('bench', $1)", hashed)
+    await raw.execute("insert into manager_customer (manager_id, customer_id) select 1, customer_id from customer")
+    await raw.execute("vacuum analyze")
+    await raw.close()
+    return {"vendor-API-Key": key}
+
+
+def free_port() -> int:
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        return s.getsockname()[1]
+
+
+@contextlib.contextmanager
+def running(command: list[str], port: int, path: str, env: dict[str, str]) -> Iterator[Running]:
+    process = subprocess.Popen([sys.executable, "-m", *command], env=os.environ | env, stdout=subprocess.DEVNULL)
+    try:
+        end = time.monotonic() + 20
+        while True:
+            try:
+                urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=2)
+                break
+            except OSError as error:
+                if time.monotonic() > end or process.poll() is not None:
+                    raise RuntimeError(f"{command} did not start: {error}") from error
+                time.sleep(0.05)
+        yield Running(process.pid, port)
+    finally:
+        process.terminate()
+        process.wait(15)
+
+
+@contextlib.contextmanager
+def database(name: str) -> Iterator[str]:
+    """A database on a server of its own, with fsync as production has it."""
+    state = Path(tempfile.mkdtemp(prefix=f"keyrack-bench-{name}-"))
+    state.chmod(0o711)
+    try:
+        with EmbeddedServer(state) as server:
+            yield server.dsn
+    finally:
+        shutil.rmtree(state, ignore_errors=True)
+
+
+@contextlib.contextmanager
+def both(dsn: str, headers: dict[str, str]) -> Iterator[tuple[Running, Running, dict[str, str]]]:
+    """Keyrack and the floor, each in a process of its own, and the headers of a signed-in manager."""
+    port, floor_port = free_port(), free_port()
+    env = {"KEYRACK_DATABASE_URL": dsn, **UNLIMITED}
+    command = ["keyrack", "serve", "--port", str(port), "--no-worker"]
+    with (
+        running(command, port, "/health", env) as keyrack,
+        running(["benchmarks.floor", dsn, str(floor_port)], floor_port, "/1/cars/1", env) as floor,
+    ):
+        yield keyrack, floor, headers | {"Authorization": f"Bearer {token(port, headers)}"}
+
+
+def token(port: int, headers: dict[str, str]) -> str:
+    form = b"grant_type=password&username=bench&password=bench"
+    request = urllib.request.Request(f"http://127.0.0.1:{port}/oauth2/token", form, headers)
+    return json.load(urllib.request.urlopen(request, timeout=10))["access_token"]
+
+
+def cases(headers: dict[str, str]) -> list[tuple[str, list[bytes], list[bytes], int]]:
+    """Name, requests to Keyrack, the same to the floor, and how many."""
+
+    def small(path: str) -> bytes:
+        return http("GET", "/v3" + path, headers | {"Customer-ID": str(SMALL)})
+
+    def large(path: str) -> bytes:
+        return http("GET", "/v3" + path, headers | {"Customer-ID": str(LARGE)})
+
+    ids = range(1, 101)
+    car = {"name": "New car"}
+    assignments = [{"carId": id, "userId": 1, "start": "2026-01-01T08:00:00Z"} for id in ids]
+    put = headers | {"Customer-ID": str(SMALL)}
+    return [
+        (
+            "GET /cars/{carId}",
+            [small(f"/cars/{id}") for id in ids],
+            [http("GET", f"/1/cars/{id}", {}) for id in ids],
+            6000,
+        ),
+        ("GET /cars, 100 rows", [small("/cars")], [http("GET", "/1/cars", {})], 3000),
+        ("GET /cars, 1,000 rows", [large("/cars")], [http("GET", "/2/cars", {})], 600),
+        (
+            "GET /cars/{carId}/assignments",
+            [small(f"/cars/{id}/assignments") for id in ids],
+            [http("GET", f"/1/cars/{id}/assignments", {}) for id in ids],
+            6000,
+        ),
+        (
+            "PUT /cars",
+            [http("PUT", "/v3/cars", headers | {"Customer-ID": "3"}, car)],
+            [http("PUT", "/3/cars", {}, car)],
+            3000,
+        ),
+        (
+            "PUT /assignments",
+            [http("PUT", "/v3/assignments", put, body) for body in assignments],
+            [http("PUT", "/1/assignments", {}, body) for body in assignments],
+            3000,
+        ),
+    ]
+
+
+def row(name: str, ours: Result, floor: Result) -> str:
+    return (
+        f"| {name} | {ours.rate:,.0f} | {ours.p50:.2f} | {ours.p99:.2f} | {ours.cpu:.0f} "
+        f"| {floor.rate:,.0f} | {floor.cpu:.0f} | **{ours.cpu / floor.cpu:.2f}** |"
+    )
+
+
+def compare() -> None:
+    """The table of reads and writes, each beside its floor, and the memory afterwards."""
+    with database("foundation") as dsn:
+        headers = asyncio.run(load(dsn, CUSTOMERS, CARS))
+        with both(dsn, headers) as (keyrack, floor, signed_in):
+            print("\n| | requests/s | p50 ms | p99 ms | CPU us | floor requests/s | floor CPU us | CPU ratio |")
+            print("|---|---|---|---|---|---|---|---|")
+            for name, ours, theirs, count in cases(signed_in):
+                measure(keyrack.pid, keyrack.port, ours, count // 5)  # both are warm before they are compared
+                measure(floor.pid, floor.port, theirs, count // 5)
+                ours_result = measure(keyrack.pid, keyrack.port, ours, count)
+                floor_result = measure(floor.pid, floor.port, theirs, count)
+                print(row(name, ours_result, floor_result))
+                wrong = {s: n for s, n in ours_result.statuses.items() if s >= 400}
+                assert not wrong, f"{name}: {wrong}"
+            print(
+                f"\nResident memory after the run: {resident(keyrack.pid):.0f} MB (floor {resident(floor.pid):.0f} MB)"
+            )
+
+
+def growth() -> None:
+    """The same point read with 1,000 and with 1,000,000 cars."""
+    p50: dict[int, float] = {}
+    cpu: dict[int, float] = {}
+    for cars in (1_000, 1_000_000):
+        with database("growth") as dsn:
+            headers = asyncio.run(load(dsn, 3, cars))
+            with both(dsn, headers) as (keyrack, _, signed_in):
+                get = [http("GET", f"/v3/cars/{id}", signed_in | {"Customer-ID": "1"}) for id in range(1, 101)]
+                measure(keyrack.pid, keyrack.port, get, 2000)
+                result = measure(keyrack.pid, keyrack.port, get, 6000)
+                p50[cars], cpu[cars] = result.p50, result.cpu
+    print("\n| GET /cars/{carId} | p50 ms | CPU us |\n|---|---|---|")
+    for cars in p50:
+        print(f"| {cars:,} cars | {p50[cars]:.2f} | {cpu[cars]:.0f} |")
+    print(f"| ratio | {p50[1_000_000] / p50[1_000]:.2f} | {cpu[1_000_000] / cpu[1_000]:.2f} |")
+
+
+def main() -> None:
+    print(f"Keyrack's foundation on {machine()}, Python {sys.version.split()[0]}")
+    compare()
+    growth()

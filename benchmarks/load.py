@@ -1,0 +1,139 @@
+"""In charge of load: many keep-alive connections that send one request after another, and what they saw."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import json
+import os
+import statistics
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True)
+class Result:
+    """What one run showed: requests a second, milliseconds, and CPU microseconds of the server a request."""
+
+    requests: int
+    seconds: float
+    p50: float
+    p99: float
+    cpu: float
+    statuses: dict[int, int]
+
+    @property
+    def rate(self) -> float:
+        return self.requests / self.seconds
+
+
+def http(method: str, path: str, headers: dict[str, str], body: object = None) -> bytes:
+    """A request as bytes."""
+    content = b"" if body is None else json.dumps(body).encode()
+    lines = [f"{method} {path} HTTP/1.1", "Host: bench", *(f"{name}: {value}" for name, value in headers.items())]
+    if content:
+        lines += ["Content-Type: application/json", f"Content-Length: {len(content)}"]
+    return "\r\n".join(lines).encode() + b"\r\n\r\n" + content
+
+
+def cpu_seconds(pid: int) -> float:
+    """CPU time that a process has used, all its threads, to the nanosecond."""
+    tasks = Path(f"/proc/{pid}/task").glob("*/schedstat")
+    return sum(int(task.read_text().split()[0]) for task in tasks) / 1e9
+
+
+def resident(pid: int) -> float:
+    """Resident memory of a process in MB."""
+    for line in Path(f"/proc/{pid}/status").read_text().splitlines():
+        if line.startswith("VmRSS"):
+            return int(line.split()[1]) / 1024
+    raise LookupError(pid)
+
+
+class _Client(asyncio.Protocol):
+    def __init__(self, requests: Iterator[bytes], times: list[float], statuses: dict[int, int]) -> None:
+        self.requests, self.times, self.statuses = requests, times, statuses
+        self.done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.buffer = b""
+        self.sent = 0.0
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.transport: asyncio.Transport = transport  # type: ignore[assignment]
+        self._next()
+
+    def _next(self) -> None:
+        request = next(self.requests, None)
+        if request is None:
+            self.transport.close()
+            if not self.done.done():
+                self.done.set_result(None)
+            return
+        self.sent = time.perf_counter()
+        self.transport.write(request)
+
+    def data_received(self, data: bytes) -> None:
+        self.buffer += data
+        end = self.buffer.find(b"\r\n\r\n")
+        if end < 0:
+            return
+        head = self.buffer[:end].lower()
+        at = head.find(b"content-length: ")
+        length = int(head[at + 16 : head.find(b"\r\n", at) if head.find(b"\r\n", at) > 0 else None]) if at >= 0 else 0
+        if len(self.buffer) < end + 4 + length:
+            return
+        status = int(self.buffer[9:12])
+        self.buffer = b""
+        self.times.append(time.perf_counter() - self.sent)
+        self.statuses[status] = self.statuses.get(status, 0) + 1
+        self._next()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        if not self.done.done():
+            self.done.set_exception(ConnectionError("the server closed the connection"))
+
+
+async def _run(
+    port: int, requests: Sequence[bytes], count: int, connections: int
+) -> tuple[list[float], dict[int, int]]:
+    times: list[float] = []
+    statuses: dict[int, int] = {}
+    stream = itertools.islice(itertools.cycle(requests), count)
+    loop = asyncio.get_running_loop()
+    clients = [
+        (await loop.create_connection(lambda: _Client(stream, times, statuses), "127.0.0.1", port))[1]
+        for _ in range(connections)
+    ]
+    await asyncio.gather(*(client.done for client in clients))
+    return times, statuses
+
+
+def measure(pid: int, port: int, requests: Sequence[bytes], count: int, connections: int = 8) -> Result:
+    """Send `count` requests over `connections`, in turn from `requests`."""
+    before, start = cpu_seconds(pid), time.perf_counter()
+    times, statuses = asyncio.run(_run(port, requests, count, connections))
+    seconds, cpu = time.perf_counter() - start, cpu_seconds(pid) - before
+    ordered = sorted(times)
+    return Result(
+        count,
+        seconds,
+        statistics.median(ordered) * 1e3,
+        ordered[int(len(ordered) * 0.99)] * 1e3,
+        cpu / count * 1e6,
+        statuses,
+    )
+
+
+def machine() -> str:
+    """What the figures were measured on."""
+    model = next(
+        (
+            line.split(":", 1)[1].strip()
+            for line in Path("/proc/cpuinfo").read_text().splitlines()
+            if line.startswith("model name")
+        ),
+        "unknown processor",
+    )
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
+    return f"{os.cpu_count()} cores ({model}), {memory:.0f} GiB"

@@ -1,0 +1,206 @@
+"""The commands that run Keyrack: demo, serve, work, migrate; and those that print its tables."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import sys
+from collections.abc import Generator
+from contextlib import contextmanager
+from typing import Annotated, Any
+
+import typer
+
+from keyrack import db, logs
+from keyrack.commands.session import Json, State, explained, read_settings
+from keyrack.postgres import EmbeddedServer
+from keyrack.settings import Settings
+
+app = typer.Typer()
+
+Host = Annotated[str, typer.Option("--host", metavar="ADDRESS", help="Address to listen at.")]
+Port = Annotated[int, typer.Option("--port", min=0, max=65535, help="Port to listen at; 0 takes any free one.")]
+Markdown = Annotated[bool, typer.Option("--markdown", help="Print the page of docs/.")]
+
+
+@contextmanager
+def running_database(settings: Settings) -> Generator[str]:
+    """The address of the database with the current schema; the embedded server runs as long as the block."""
+    if settings.database_url is not None:
+        asyncio.run(db.migrate(settings.database_url))
+        yield settings.database_url
+        return
+    with EmbeddedServer(settings.state, bin_dir=settings.postgres_bin) as server:
+        asyncio.run(db.migrate(server.dsn))
+        yield server.dsn
+
+
+def reached_at(settings: Settings, host: str, port: int) -> Settings:
+    """The settings with the address that clients use, where nobody has set it."""
+    if "public_url" in settings.model_fields_set:
+        return settings
+    named = "127.0.0.1" if host in ("0.0.0.0", "::") else f"[{host}]" if ":" in host else host  # noqa: S104
+    return settings.model_copy(update={"public_url": f"http://{named}:{port}"})
+
+
+@app.command("serve")
+def serve(
+    host: Host = "127.0.0.1",
+    port: Port = 8080,
+    processes: Annotated[int, typer.Option("--processes", min=1, max=256, help="Processes that serve.")] = 1,
+    worker: Annotated[bool, typer.Option("--worker/--no-worker", help="Also carry out asynchronous work.")] = True,
+    fd: Annotated[int | None, typer.Option("--fd", hidden=True)] = None,
+    state: State = None,
+    as_json: Json = False,
+) -> None:
+    """Serve the API. With --json, one line on standard output says where, as soon as requests are taken."""
+    explained(lambda: _serve(host, port, processes, worker, fd, read_settings(state), as_json))
+
+
+def _serve(
+    host: str, port: int, processes: int, worker: bool, fd: int | None, settings: Settings, as_json: bool
+) -> None:
+    import socket
+
+    from keyrack import processes as running
+
+    logs.configure(settings.log_level)
+    listener = running.listen(host, port) if fd is None else socket.socket(fileno=fd)
+    settings = reached_at(settings, host, listener.getsockname()[1])
+
+    def ready() -> None:
+        if fd is None:
+            _say_ready(settings, as_json)
+
+    with running_database(settings) as dsn:
+        if processes == 1:
+            running.serve(settings, dsn, listener, worker=worker, ready=ready)
+            return
+        os.environ["KEYRACK_PUBLIC_URL"] = settings.public_url
+        child = ["serve", "--no-worker", "--fd", str(listener.fileno())]
+        ready()
+        running.supervise([child] * processes + [["work"]] * worker, dsn, listener)
+
+
+def _say_ready(settings: Settings, as_json: bool) -> None:
+    where = f"{settings.public_url}/v3"
+    print(json.dumps({"url": where}) if as_json else f"Keyrack answers at {where}. Stop it with Ctrl-C.", flush=True)
+
+
+@app.command("work")
+def work(state: State = None, as_json: Json = False) -> None:
+    """Carry out asynchronous work, and serve nothing."""
+
+    def run() -> None:
+        from keyrack import processes as running
+
+        settings = read_settings(state)
+        logs.configure(settings.log_level)
+        with running_database(settings) as dsn:
+            print(json.dumps({"working": True}) if as_json else "Working. Stop with Ctrl-C.", flush=True)
+            running.work(settings, dsn)
+
+    explained(run)
+
+
+@app.command("migrate")
+def migrate(state: State = None, as_json: Json = False) -> None:
+    """Bring the database's schema up to date. Several at once wait for one another."""
+
+    def run() -> None:
+        with running_database(read_settings(state)):
+            revision = db.head()
+            print(json.dumps({"revision": revision}) if as_json else f"The schema is at revision {revision}.")
+
+    explained(run)
+
+
+@app.command("endpoints")
+def endpoints(as_json: Json = False, markdown: Markdown = False) -> None:
+    """Show the table of endpoints."""
+    from keyrack.endpoints import ALL
+    from keyrack.tables import endpoints_json, endpoints_markdown
+
+    if markdown:
+        print(endpoints_markdown(ALL), end="")
+    elif as_json:
+        print(json.dumps(endpoints_json(ALL), indent=2))
+    else:
+        for endpoint in ALL:
+            print(f"{endpoint.method:<7}{endpoint.path:<50}{endpoint.summary}")
+
+
+@app.command("settings")
+def settings(as_json: Json = False, markdown: Markdown = False) -> None:
+    """Show the table of settings."""
+    from keyrack.tables import settings_json, settings_markdown, settings_text
+
+    if markdown:
+        print(settings_markdown(), end="")
+    elif as_json:
+        print(json.dumps(settings_json(), indent=2))
+    else:
+        print(settings_text())
+
+
+@app.command("openapi")
+def openapi(as_json: Json = False) -> None:
+    """Print the OpenAPI 3.1 document; it is JSON in any case."""
+    from keyrack.endpoints import ALL
+    from keyrack.openapi import document
+
+    def run() -> None:
+        print(json.dumps(document(ALL, read_settings()), indent=None if as_json else 2))
+
+    explained(run)
+
+
+@app.command("demo")
+def demo(port: Port = 8080, state: State = None, as_json: Json = False) -> None:
+    """Start database, API and worker with a demo fleet; started again it goes on where it was."""
+    explained(lambda: _demo(port, state is not None, read_settings(state), as_json))
+
+
+def _demo(port: int, state_named: bool, settings: Settings, as_json: bool) -> None:
+    from keyrack import demo as fleet
+    from keyrack import processes as running
+
+    logs.configure("warning" if settings.log_level == "info" else settings.log_level)
+    listener = running.listen("127.0.0.1", port)
+    if not state_named:  # a demo leaves the real state alone
+        settings = settings.model_copy(update={"state": settings.state / "demo"})
+    settings = reached_at(settings, "127.0.0.1", listener.getsockname()[1])
+    with running_database(settings) as dsn:
+        env = asyncio.run(_load(fleet, dsn, settings))
+
+        def ready() -> None:
+            _say_demo(env, settings, as_json)
+
+        running.serve(settings, dsn, listener, worker=True, ready=ready)
+
+
+async def _load(fleet: Any, dsn: str, settings: Settings) -> dict[str, str]:
+    """The demo fleet's environment, as demo.env holds it."""
+    database = await db.Database.connect(dsn, settings)
+    try:
+        return await fleet.prepare(database, settings)
+    finally:
+        await database.close()
+
+
+def _say_demo(env: dict[str, str], settings: Settings, as_json: bool) -> None:
+    if as_json:
+        print(json.dumps(env), flush=True)
+        return
+    width = max(len(name) for name in env)
+    lines = [
+        "",
+        f"Keyrack answers at {env['KEYRACK_URL']}; the API reference is {settings.public_url}/docs",
+        "",
+        *(f"  {name:<{width}}  {value}" for name, value in env.items()),
+        "",
+        f"In another terminal:  . {settings.state / 'demo.env'}",
+        "Stop with Ctrl-C.",
+    ]
+    print("\n".join(lines), file=sys.stdout, flush=True)

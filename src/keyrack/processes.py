@@ -1,0 +1,171 @@
+"""In charge of processes: one that serves, one that works, or several of them under one parent; and a clean stop."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import os
+import signal
+import socket
+import sys
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager, suppress
+
+import structlog
+import uvicorn
+import uvloop
+
+from keyrack.app import create_app
+from keyrack.connections import GuardedProtocol
+from keyrack.db import UNREACHABLE, Database
+from keyrack.settings import Settings
+from keyrack.worker import Worker
+
+log = structlog.get_logger("keyrack.processes")
+
+GRACE = 3.0  # seconds that requests under way get at a stop
+CHILD_GRACE = 4.0  # seconds that a child process gets
+RESTART = 1.0  # seconds between a child's death and its successor
+
+
+class PortInUse(Exception):
+    """Somebody else listens at that address."""
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """A listening socket that children may inherit. Raises `PortInUse`, or `OSError` for what is no address of ours."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listener = socket.socket(family, socket.SOCK_STREAM)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listener.bind((host, port))
+    except OSError as error:
+        listener.close()
+        if error.errno in (98, 48):  # EADDRINUSE on Linux, macOS
+            raise PortInUse(f"Port {port} at {host} is in use. Choose another one with --port.") from None
+        raise
+    listener.listen(2048)
+    listener.set_inheritable(True)
+    return listener
+
+
+class _Server(uvicorn.Server):
+    """uvicorn's server without its own signal handling: a process of ours has more to stop than HTTP."""
+
+    def __init__(self, config: uvicorn.Config) -> None:
+        super().__init__(config)
+        self.up = asyncio.Event()
+
+    @contextmanager
+    def capture_signals(self) -> Generator[None]:
+        yield
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        self.up.set()
+
+
+def serve(
+    settings: Settings, dsn: str, listener: socket.socket, *, worker: bool, ready: Callable[[], None] | None = None
+) -> None:
+    """Serve, and work if wanted, in this process until SIGINT or SIGTERM; `ready` is called when requests are taken."""
+
+    async def main() -> None:
+        server = _Server(_config(settings, dsn))
+        serving = asyncio.create_task(server.serve([listener]))
+        up = asyncio.create_task(server.up.wait())
+        await asyncio.wait((serving, up), return_when=asyncio.FIRST_COMPLETED)
+        if serving.done():
+            raise SystemExit(1)
+        gc.freeze()  # what lives as long as the process need not be looked through again
+        if ready is not None:
+            ready()
+        stop = _stop_signal()
+        working = asyncio.create_task(_work(settings, dsn, stop)) if worker else None
+        await stop.wait()
+        server.should_exit = True
+        await serving
+        if working is not None:
+            await working
+
+    uvloop.run(main())
+
+
+def work(settings: Settings, dsn: str) -> None:
+    """Work in this process until SIGINT or SIGTERM."""
+
+    async def main() -> None:
+        await _work(settings, dsn, _stop_signal())
+
+    uvloop.run(main())
+
+
+async def _work(settings: Settings, dsn: str, stop: asyncio.Event) -> None:
+    db = await Database.connect(dsn, settings, application="keyrack worker")
+    worker = Worker(db, dsn, settings)
+    working = asyncio.create_task(worker.run())
+    await stop.wait()
+    await worker.stop()
+    with suppress(*UNREACHABLE):  # the database may have been told to stop as well
+        await working
+    await db.close()
+
+
+def supervise(commands: Sequence[Sequence[str]], dsn: str, listener: socket.socket) -> None:
+    """Run `keyrack` commands as child processes until SIGINT or SIGTERM; one that dies is started again."""
+
+    async def main() -> None:
+        stop = _stop_signal()
+        await asyncio.gather(*(_keep_alive(command, dsn, listener, stop) for command in commands))
+
+    uvloop.run(main())
+
+
+async def _keep_alive(command: Sequence[str], dsn: str, listener: socket.socket, stop: asyncio.Event) -> None:
+    stopped = asyncio.create_task(stop.wait())
+    environment = os.environ | {"KEYRACK_DATABASE_URL": dsn}
+    while not stop.is_set():
+        child = await asyncio.create_subprocess_exec(
+            sys.executable, "-m", "keyrack", *command, env=environment, pass_fds=[listener.fileno()],
+            start_new_session=True,
+        )  # fmt: skip
+        ended = asyncio.create_task(child.wait())
+        await asyncio.wait((ended, stopped), return_when=asyncio.FIRST_COMPLETED)
+        if not stop.is_set():
+            log.error("process ended; starting another one", command=command[0], status=child.returncode)
+            with suppress(TimeoutError):
+                await asyncio.wait_for(stop.wait(), RESTART)
+        elif child.returncode is None:
+            child.terminate()
+            try:
+                await asyncio.wait_for(ended, CHILD_GRACE)
+            except TimeoutError:
+                child.kill()
+                await child.wait()
+
+
+def _config(settings: Settings, dsn: str) -> uvicorn.Config:
+    protocol = type(
+        "Protocol", (GuardedProtocol,), {"max_header": settings.max_header, "head_timeout": settings.client_timeout}
+    )
+    return uvicorn.Config(
+        create_app(settings, dsn),
+        http=protocol,
+        loop="uvloop",
+        ws="none",
+        lifespan="on",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        proxy_headers=True,
+        forwarded_allow_ips=settings.trusted_proxies,
+        timeout_keep_alive=75,
+        timeout_graceful_shutdown=int(GRACE),
+    )
+
+
+def _stop_signal() -> asyncio.Event:
+    stop = asyncio.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(number, stop.set)
+    return stop

@@ -1,0 +1,106 @@
+"""In charge of the documents that are made from tables: docs/endpoints.md and docs/settings.md."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from keyrack.api import Endpoint
+from keyrack.openapi import statuses
+from keyrack.settings import Settings
+
+ENDPOINTS_HEAD = """# Endpoints
+
+Made from the table of endpoints (`keyrack endpoints --markdown`); a test holds it current.
+
+Every path answers below `/v3` and at the root. Unless a row says otherwise a call carries `<brand>-API-Key`,
+`Authorization: Bearer ...` and `Customer-ID`. What every such call can be answered: 400 for a header that is not valid,
+401, 404 for an unknown manager or customer, 414, 500, 503; with a body also 408, 413 and 415. The last column lists the
+refusals of the endpoint itself. *Ours* marks what stands beside the spec.
+"""
+
+SETTINGS_HEAD = """# Settings
+
+Made from the table of settings (`keyrack settings --markdown`); a test holds it current. Settings come from the
+environment.
+
+| Variable | Default | Meaning |
+|---|---|---|
+"""
+
+
+def endpoints_markdown(endpoints: Iterable[Endpoint]) -> str:
+    """docs/endpoints.md."""
+    lines = [ENDPOINTS_HEAD]
+    tag = ""
+    for endpoint in endpoints:
+        if endpoint.tag != tag:
+            tag = endpoint.tag
+            lines.append(f"\n## {tag}\n\n| Method | Path | What | Answers | Refuses |\n|---|---|---|---|---|")
+        what = endpoint.summary + _notes(endpoint)
+        lines.append(f"| {endpoint.method} | `{endpoint.path}` | {what} | {endpoint.status} | {_refusals(endpoint)} |")
+    return "\n".join(lines) + "\n"
+
+
+def _notes(endpoint: Endpoint) -> str:
+    if not endpoint.key:
+        notes = ["public"]
+    elif not endpoint.token:
+        notes = ["API key only"]
+    elif not endpoint.customer:
+        notes = ["no `Customer-ID`"]
+    else:
+        notes = []
+    if endpoint.ours:
+        notes.append("*ours*")
+    return f" ({', '.join(notes)})" if notes else ""
+
+
+def _refusals(endpoint: Endpoint) -> str:
+    parts = [
+        f"**{status}** " + " / ".join(text.replace("|", "\\|") for text in texts) if texts else f"**{status}**"
+        for status, texts in sorted(endpoint.refuses.items())
+    ]
+    return "<br>".join(parts)
+
+
+def settings_json() -> list[dict[str, str | None]]:
+    """The settings as data."""
+    return [
+        {
+            "variable": f"KEYRACK_{name.upper()}",
+            "default": None if field.default_factory is not None or field.default is None else str(field.default),
+            "meaning": field.description,
+        }
+        for name, field in Settings.model_fields.items()
+    ]
+
+
+def settings_text() -> str:
+    """The settings for a terminal."""
+    return "\n".join(f"{row['variable']}={row['default'] or ''}\n    {row['meaning']}" for row in settings_json())
+
+
+def settings_markdown() -> str:
+    """docs/settings.md."""
+    rows = [f"| `{row['variable']}` | {_code(row['default'])} | {row['meaning']} |" for row in settings_json()]
+    return SETTINGS_HEAD + "\n".join(rows) + "\n"
+
+
+def _code(text: str | None) -> str:
+    return "" if text is None else f"`{text}`"
+
+
+def endpoints_json(endpoints: Iterable[Endpoint]) -> list[dict[str, object]]:
+    """The table as data: what `keyrack endpoints --json` prints."""
+    return [
+        {
+            "method": endpoint.method,
+            "path": endpoint.path,
+            "tag": endpoint.tag,
+            "summary": endpoint.summary,
+            "status": endpoint.status,
+            "refuses": {str(status): texts for status, texts in sorted(statuses(endpoint).items())},
+            "ours": endpoint.ours,
+        }
+        for endpoint in endpoints
+    ]
