@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any, LiteralString
 
 from pydantic import TypeAdapter
@@ -92,7 +93,7 @@ class Parent:
     link: LiteralString
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Read:
     """Rows of a resource as one statement that returns the finished JSON."""
 
@@ -106,11 +107,11 @@ class Read:
 
     async def __call__(self, request: Request, _body: None = None) -> Answer:
         args = (self.tenant(request), *request.ids) if self.resource.scope or self.of else request.ids
-        sql = self.statement(request.query, len(args) + 1)
+        sql = self.statement(request.query, len(args) + 1) if request.query else self.plain
         row = await request.db.fetchrow(sql, *args)
         return Answer(200, self.body(row))
 
-    @property
+    @cached_property
     def plain(self) -> LiteralString:
         """The statement without query options."""
         return self.statement(b"", 0)
@@ -166,7 +167,7 @@ def _refuse_options(query: bytes) -> None:
 Run = Callable[[Request, Any], Awaitable[Answer]]  # the request, and the checked body or None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Endpoint:
     """One row of the table: everything that the edge, the documents and the contract tests need to know."""
 
@@ -190,7 +191,7 @@ class Endpoint:
     ours: bool = False  # beside the spec
     headers: Mapping[str, str] = field(default_factory=dict[str, str])  # of a successful answer: name -> meaning
 
-    @property
+    @cached_property
     def parameters(self) -> list[str]:
         """The names of the path's parameters, in their order."""
         return [part.split("}")[0] for part in self.path.split("{")[1:]]

@@ -67,9 +67,9 @@ class Relation:
     many: bool = True
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Resource:
-    """One kind of row: where it is stored, whose it is, and every field once."""
+    """One kind of row: where it is stored, whose it is, and every field once. A constant: it is equal to itself only."""
 
     name: str  # of the type, as error messages and OpenAPI write it
     table: LiteralString  # the FROM clause, with `{t}` as the main alias
