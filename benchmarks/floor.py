@@ -6,9 +6,10 @@ import json
 import sys
 from typing import Any
 
+import asyncpg
 import uvicorn
 
-from keyrack.db import Database
+from keyrack.db import prepare, session
 from keyrack.endpoints import ALL, cars
 from keyrack.operations import ASK_CREATE
 from keyrack.settings import Settings
@@ -33,7 +34,9 @@ class Floor:
     async def __call__(self, scope: dict[str, Any], receive: Any, send: Any) -> None:
         if scope["type"] == "lifespan":
             await receive()
-            self.pool = (await Database.connect(self.dsn, self.settings)).pool
+            self.pool = await asyncpg.create_pool(
+                self.dsn, init=prepare, server_settings=session(self.settings, "floor")
+            )
             await send({"type": "lifespan.startup.complete"})
             await receive()
             await send({"type": "lifespan.shutdown.complete"})

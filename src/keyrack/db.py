@@ -38,7 +38,7 @@ class Statements(Protocol):
     async def fetch(self, sql: LiteralString, *args: object) -> list[Row]: ...
     async def fetchrow(self, sql: LiteralString, *args: object) -> Row | None: ...
     async def fetchval(self, sql: LiteralString, *args: object) -> Any: ...
-    async def execute(self, sql: LiteralString, *args: object) -> str: ...
+    async def execute(self, sql: LiteralString, *args: object) -> object: ...
 
 
 class Connection:
@@ -71,10 +71,17 @@ class Connection:
 
 
 class Database:
-    """The pool of one process; a statement outside a transaction takes a connection for itself."""
+    """The connections of one process; a statement outside a transaction takes one for itself.
+
+    asyncpg's pool opens, counts and mends them. Between two statements a connection stays here: handing it back to
+    the pool and taking it out again costs a third of a read (docs/performance.md), and is done only when somebody
+    waits for one, or when something has gone wrong with it.
+    """
 
     def __init__(self, pool: asyncpg.Pool) -> None:
-        self.pool = pool
+        self._pool = pool
+        self._kept: list[asyncpg.Connection] = []
+        self._waiting = 0
 
     @classmethod
     async def connect(cls, dsn: str, settings: Settings, *, application: str = "keyrack") -> Database:
@@ -84,10 +91,11 @@ class Database:
                 dsn,
                 min_size=1,
                 max_size=settings.pool_size,
-                init=_prepare,
+                init=prepare,
                 reset=_keep,
                 statement_cache_size=500,
                 max_cached_statement_lifetime=0,
+                command_timeout=settings.read_timeout + 5,  # a server that is gone without a word
                 server_settings=session(settings, application),
             )
         except UNREACHABLE as error:
@@ -95,32 +103,71 @@ class Database:
         return cls(pool)
 
     async def close(self) -> None:
+        """Close all connections; statements under way get three seconds."""
         try:
-            await asyncio.wait_for(self.pool.close(), 3)
+            async with asyncio.timeout(3):
+                while self._kept:
+                    await self._pool.release(self._kept.pop())
+                await self._pool.close()
         except TimeoutError:
-            self.pool.terminate()
+            self._pool.terminate()
 
     async def fetch(self, sql: LiteralString, *args: object) -> list[Row]:
-        async with self.pool.acquire() as raw:
-            return await raw.fetch(sql, *args)
+        raw = await self._take()
+        try:
+            rows = await raw.fetch(sql, *args)
+        except BaseException:
+            await self._pool.release(raw)
+            raise
+        await self._give_back(raw)
+        return rows
 
     async def fetchrow(self, sql: LiteralString, *args: object) -> Row | None:
-        async with self.pool.acquire() as raw:
-            return await raw.fetchrow(sql, *args)
+        raw = await self._take()
+        try:
+            row = await raw.fetchrow(sql, *args)
+        except BaseException:
+            await self._pool.release(raw)
+            raise
+        await self._give_back(raw)
+        return row
 
     async def fetchval(self, sql: LiteralString, *args: object) -> Any:
-        async with self.pool.acquire() as raw:
-            return await raw.fetchval(sql, *args)
+        row = await self.fetchrow(sql, *args)
+        return None if row is None else row[0]
 
-    async def execute(self, sql: LiteralString, *args: object) -> str:
-        async with self.pool.acquire() as raw:
-            return await raw.execute(sql, *args)
+    async def execute(self, sql: LiteralString, *args: object) -> None:
+        await self.fetch(sql, *args)
 
     @asynccontextmanager
     async def transaction(self) -> AsyncGenerator[Connection]:
         """A transaction: committed when the block ends, undone when it raises."""
-        async with self.pool.acquire() as raw, raw.transaction():
-            yield Connection(raw)
+        raw = await self._take()
+        try:
+            async with raw.transaction():
+                yield Connection(raw)
+        except BaseException:
+            await self._pool.release(raw)
+            raise
+        await self._give_back(raw)
+
+    async def _take(self) -> asyncpg.Connection:
+        while self._kept:
+            raw = self._kept.pop()
+            if not raw.is_closed():
+                return raw
+            await self._pool.release(raw)
+        self._waiting += 1
+        try:
+            return await self._pool.acquire()
+        finally:
+            self._waiting -= 1
+
+    async def _give_back(self, raw: asyncpg.Connection) -> None:
+        if self._waiting:
+            await self._pool.release(raw)
+        else:
+            self._kept.append(raw)
 
 
 def session(settings: Settings, application: str) -> dict[str, str]:
@@ -135,7 +182,7 @@ def session(settings: Settings, application: str) -> dict[str, str]:
     }
 
 
-async def _prepare(raw: asyncpg.Connection) -> None:
+async def prepare(raw: asyncpg.Connection) -> None:
     """JSON that PostgreSQL has built goes out as the bytes that came; JSON for it comes in as Python values."""
     await raw.set_type_codec("json", schema="pg_catalog", encoder=_dump, decoder=bytes, format="binary")
     await raw.set_type_codec("jsonb", schema="pg_catalog", encoder=json.dumps, decoder=json.loads, format="text")
