@@ -40,7 +40,7 @@ check: install-dev
 	$(BIN)/pyright
 
 unit: install-dev
-	$(BIN)/pytest $(PYTEST_ARGS)
+	$(BIN)/pytest -n auto --dist loadfile $(PYTEST_ARGS)
 
 ## bench: the tables of docs/performance.md
 bench: install-dev

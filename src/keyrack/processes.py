@@ -95,11 +95,13 @@ def serve(
     uvloop.run(main())
 
 
-def work(settings: Settings, dsn: str) -> None:
-    """Work in this process until SIGINT or SIGTERM."""
+def work(settings: Settings, dsn: str, ready: Callable[[], None]) -> None:
+    """Work in this process until SIGINT or SIGTERM; `ready` is called when work is taken."""
 
     async def main() -> None:
-        await _work(settings, dsn, _stop_signal())
+        stop = _stop_signal()
+        ready()
+        await _work(settings, dsn, stop)
 
     uvloop.run(main())
 

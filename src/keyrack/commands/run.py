@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import socket
 import sys
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -13,7 +14,7 @@ from typing import Annotated, Any
 import typer
 
 from keyrack import db, logs
-from keyrack.commands.session import Json, State, explained, read_settings
+from keyrack.commands.session import Failed, Json, State, explained, read_settings
 from keyrack.postgres import EmbeddedServer
 from keyrack.settings import Settings
 
@@ -61,12 +62,10 @@ def serve(
 def _serve(
     host: str, port: int, processes: int, worker: bool, fd: int | None, settings: Settings, as_json: bool
 ) -> None:
-    import socket
-
     from keyrack import processes as running
 
     logs.configure(settings.log_level)
-    listener = running.listen(host, port) if fd is None else socket.socket(fileno=fd)
+    listener = _listen(host, port) if fd is None else socket.socket(fileno=fd)
     settings = reached_at(settings, host, listener.getsockname()[1])
 
     def ready() -> None:
@@ -83,6 +82,17 @@ def _serve(
         running.supervise([child] * processes + [["work"]] * worker, dsn, listener)
 
 
+def _listen(host: str, port: int) -> socket.socket:
+    from keyrack import processes as running
+
+    try:
+        return running.listen(host, port)
+    except running.PortInUse as error:
+        raise Failed(str(error)) from None
+    except OSError as error:
+        raise Failed(f"Keyrack cannot listen at {host}, port {port}: {error.strerror}.") from None
+
+
 def _say_ready(settings: Settings, as_json: bool) -> None:
     where = f"{settings.public_url}/v3"
     print(json.dumps({"url": where}) if as_json else f"Keyrack answers at {where}. Stop it with Ctrl-C.", flush=True)
@@ -92,14 +102,16 @@ def _say_ready(settings: Settings, as_json: bool) -> None:
 def work(state: State = None, as_json: Json = False) -> None:
     """Carry out asynchronous work, and serve nothing."""
 
+    def ready() -> None:
+        print(json.dumps({"working": True}) if as_json else "Working. Stop it with Ctrl-C.", flush=True)
+
     def run() -> None:
         from keyrack import processes as running
 
         settings = read_settings(state)
         logs.configure(settings.log_level)
         with running_database(settings) as dsn:
-            print(json.dumps({"working": True}) if as_json else "Working. Stop with Ctrl-C.", flush=True)
-            running.work(settings, dsn)
+            running.work(settings, dsn, ready)
 
     explained(run)
 
@@ -167,7 +179,7 @@ def _demo(port: int, state_named: bool, settings: Settings, as_json: bool) -> No
     from keyrack import processes as running
 
     logs.configure("warning" if settings.log_level == "info" else settings.log_level)
-    listener = running.listen("127.0.0.1", port)
+    listener = _listen("127.0.0.1", port)
     if not state_named:  # a demo leaves the real state alone
         settings = settings.model_copy(update={"state": settings.state / "demo"})
     settings = reached_at(settings, "127.0.0.1", listener.getsockname()[1])

@@ -1,0 +1,49 @@
+"""The documents that are made from tables are current, and no document points to a file that is not there."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from keyrack.endpoints import ALL
+from keyrack.settings import Settings
+from keyrack.tables import endpoints_markdown, settings_markdown
+
+ROOT = Path(__file__).parents[1]
+DOCUMENTS = [*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")]
+
+
+def test_endpoints_document_is_current() -> None:
+    assert (ROOT / "docs/endpoints.md").read_text() == endpoints_markdown(ALL), "run: make docs"
+
+
+def test_settings_document_is_current() -> None:
+    assert (ROOT / "docs/settings.md").read_text() == settings_markdown(), "run: make docs"
+
+
+def test_every_setting_says_what_it_means() -> None:
+    assert all(field.description for field in Settings.model_fields.values())
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+def test_links_lead_somewhere(document: Path) -> None:
+    for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", document.read_text()):
+        assert (document.parent / target).exists(), target
+
+
+def test_every_dependency_has_its_reason() -> None:
+    import tomllib
+
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    named = [*project["dependencies"], *(d for extra in project["optional-dependencies"].values() for d in extra)]
+    reasons = (ROOT / "docs/decisions.md").read_text()
+    for requirement in named:
+        name = re.split(r"[\[>=<~ ;]", requirement)[0]
+        assert re.search(rf"\b{re.escape(name)}\b", reasons), name
+
+
+def test_no_address_of_a_package_index_and_no_path_of_a_machine_is_in_the_requirements() -> None:
+    for file in ROOT.glob("requirements/*.txt"):
+        assert not re.search(r"https?:|file:|--index|--find-links", file.read_text())

@@ -1,0 +1,101 @@
+"""The README's walk, run as written against a demo that was started as written."""
+
+from __future__ import annotations
+
+import json
+import re
+import signal
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+
+from tests.conftest import Process, reachable_directory
+
+ROOT = Path(__file__).parents[1]
+
+
+def walk() -> str:
+    """The shell blocks of the section with the walk, as one script."""
+    section = (ROOT / "README.md").read_text().split("<!-- walk:")[1].split("\n## ")[0]
+    return "\n".join(re.findall(r"```sh\n(.*?)```", section, re.DOTALL))
+
+
+@pytest.fixture(scope="module")
+def state() -> Iterator[Path]:
+    with reachable_directory() as directory:
+        yield directory / "state"
+
+
+@pytest.fixture(scope="module")
+def demo(state: Path) -> Iterator[dict[str, str]]:
+    process = Process("demo", "--port", "0", "--state", str(state), "--json")
+    try:
+        assert process.popen.stdout is not None
+        line = process.popen.stdout.readline()
+        assert line, process.popen.stderr and process.popen.stderr.read()
+        yield json.loads(line)
+    finally:
+        process.stop()
+
+
+def test_the_walk_of_the_readme(demo: dict[str, str], state: Path) -> None:
+    script = re.sub(r"^\. ~/\S+.*$", f". {state}/demo.env", walk(), flags=re.MULTILINE)
+    ran = subprocess.run(["bash", "-euo", "pipefail", "-c", script], capture_output=True, text=True, timeout=60)
+    assert ran.returncode == 0, ran.stderr
+    assert '"name":' in ran.stdout
+    assert "\n204\n" in "\n" + ran.stdout
+    assert re.search(r"(?i)operation-id: [0-9a-f-]{36}", ran.stdout)
+    assert '"userAgent":"README"' in ran.stdout.replace(": ", ":")
+
+
+def test_the_demo_env_holds_what_the_demo_printed(demo: dict[str, str], state: Path) -> None:
+    file = state / "demo.env"
+    assert file.stat().st_mode & 0o777 == 0o600
+    names = re.findall(r"(KEYRACK_[A-Z_]+)=", file.read_text())
+    assert set(names) == set(demo) == {
+        "KEYRACK_URL", "KEYRACK_API_KEY", "KEYRACK_USERNAME", "KEYRACK_PASSWORD", "KEYRACK_CUSTOMER_ID",
+        "KEYRACK_SDK_KEY",
+    }  # fmt: skip
+    assert demo["KEYRACK_URL"].endswith("/v3")
+
+
+def test_every_picture_of_the_catalogue_is_served(demo: dict[str, str]) -> None:
+    headers = {"vendor-API-Key": demo["KEYRACK_API_KEY"]}
+    with httpx.Client(base_url=demo["KEYRACK_URL"], headers=headers) as client:
+        form = {"username": demo["KEYRACK_USERNAME"], "password": demo["KEYRACK_PASSWORD"], "grant_type": "password"}
+        client.headers["Authorization"] = "Bearer " + client.post("/oauth2/token", data=form).json()["access_token"]
+        brands = client.get("/brands").json()
+        assert len(brands) >= 30
+        for brand in brands:
+            keys = client.get(f"/brands/{brand}/keys").json()
+            assert keys
+            for key in keys:
+                picture = httpx.get(key["keyForm"]["imageUrl"])
+                assert picture.status_code == 200
+                assert picture.headers["Content-Type"] == "image/svg+xml"
+
+
+def test_started_again_it_goes_on_where_it_was_and_stops_within_five_seconds() -> None:
+    with reachable_directory() as directory:
+        first = _start(directory / "again")
+        env = json.loads(first[1])
+        assert first[0].stop(signal.SIGINT, seconds=5) == 0
+        second = _start(directory / "again")
+        again = json.loads(second[1])
+        assert second[0].stop(signal.SIGTERM, seconds=5) == 0
+        assert env | {"KEYRACK_URL": ""} == again | {"KEYRACK_URL": ""}
+
+
+def _start(state: Path) -> tuple[Process, str]:
+    process = Process("demo", "--port", "0", "--state", str(state), "--json")
+    assert process.popen.stdout is not None
+    return process, process.popen.stdout.readline()
+
+
+def test_the_commands_of_the_readme_are_targets_of_the_makefile() -> None:
+    makefile = (ROOT / "Makefile").read_text()
+    for target in re.findall(r"^make (\w+)", (ROOT / "README.md").read_text(), re.MULTILINE):
+        assert f"\n{target}:" in makefile
