@@ -18,6 +18,7 @@ class GuardedProtocol(HttpToolsProtocol):
     head_timeout = 20.0  # seconds from the first byte, or from the connection, to the end of the head
 
     _head_bytes = 0
+    _tail = b""  # the end of a head may be cut by the network
     _in_head = True
     _deadline: asyncio.TimerHandle | None = None
 
@@ -33,16 +34,18 @@ class GuardedProtocol(HttpToolsProtocol):
         if self._in_head:
             if self._deadline is None:
                 self._expect_head()
-            # Only what came so far can be judged: a body that follows in the same bytes is counted with the head
             self._head_bytes += len(data)
-            if self._head_bytes > self.max_header and not self._ends_in(data):
+            if self._head_bytes > self.max_header and not self._head_fits(data):
                 self._refuse(TOO_LARGE)
                 return
+            self._tail = data[-3:]
         super().data_received(data)
 
-    def _ends_in(self, data: bytes) -> bool:
-        end = data.find(b"\r\n\r\n")
-        return end >= 0 and self._head_bytes - len(data) + end <= self.max_header
+    def _head_fits(self, data: bytes) -> bool:
+        """Whether the head ends in these bytes, early enough: what follows is the body's."""
+        before = self._head_bytes - len(data) - len(self._tail)
+        end = (self._tail + data).find(b"\r\n\r\n")
+        return end >= 0 and before + end <= self.max_header
 
     def on_message_begin(self) -> None:
         super().on_message_begin()
@@ -51,6 +54,7 @@ class GuardedProtocol(HttpToolsProtocol):
     def on_headers_complete(self) -> None:
         self._in_head = False
         self._head_bytes = 0
+        self._tail = b""
         self._stop_clock()
         super().on_headers_complete()
 
