@@ -84,7 +84,8 @@ class Parser(Paths):
                 self.closed = self.at
             return Membership(left, items, at)
         self.at = start
-        return Membership(left, self.expression(_BINDING["in"]), at)
+        self.expression(_BINDING["in"])
+        return Membership(left, None, at)
 
     def _has(self) -> Node:
         found = self.literal()

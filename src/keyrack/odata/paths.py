@@ -140,7 +140,7 @@ class Paths(Literals):
         if lower == "aggregate" and len(names) > 1:
             self._balanced()
             return self.refuse_later("'aggregate'")
-        if not (self._empty() or self._named() or (len(names) > 1 or "." not in name) and self._key()):
+        if not (self._empty() or self._named() or ((len(names) > 1 or "." not in name) and self._key())):
             self.fail(f"there is no function '{name}' with such arguments", at)
         self.refuse_later(f"'{name}' with parentheses")
         return Path(names, at)

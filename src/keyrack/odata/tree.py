@@ -111,10 +111,10 @@ class Junction(NamedTuple):
 
 
 class Membership(NamedTuple):
-    """`left in (literal, ...)`, or `left in expression`."""
+    """`left in (literal, ...)`; where `items` is None, `left in expression`, which no type of ours allows."""
 
     left: Node
-    items: tuple[Literal, ...] | Node
+    items: tuple[Literal, ...] | None
     at: int
 
 

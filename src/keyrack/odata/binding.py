@@ -1,0 +1,254 @@
+"""In charge of meaning: an expression's tree and a resource become a typed value of the plan.
+
+Names, types, enumerations, relations and lambdas are settled here; nothing after it can fail. The base of a path is
+the row that the option is evaluated on; `$it` is the row of the whole request (OData 4.01 Part 2, 5.1.1.14).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from keyrack.fields import Complex, Field, Relation, Resource
+from keyrack.odata import conditions, functions, names, tree
+from keyrack.odata.constants import parameter, refuse
+from keyrack.odata.plan import (
+    Column,
+    CountOf,
+    Edm,
+    Exists,
+    Junction,
+    Not,
+    Null,
+    Parameter,
+    Related,
+    Step,
+    Value,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What a query may ask for, at most; more is 400 with a text that names the limit."""
+
+    nesting: int = 50  # levels of parentheses, functions, `not` and the like
+    nodes: int = 400  # of the expressions and the search of one option; the list of an `in` counts as one
+    items: int = 1_000  # in the list of one `in`
+    orderby: int = 10  # items
+    select: int = 100  # items
+    top: int = 10_000  # rows
+    digits: int = 40  # of a number
+
+
+# A longer way is a join that nobody needs and that PostgreSQL plans slowly
+_RELATIONS_OF_A_PATH = 5
+# Frames of the recursion stay far below Python's limit: an operator costs no nesting, but a level of the tree
+_DEPTH_PER_LEVEL = 4
+
+Row = tuple[Resource, int]  # a resource and the level of its row
+
+
+class Binder:
+    """Binds the expressions of one option. `base` is the row it is evaluated on, `root` that of the request."""
+
+    __slots__ = ("aliases", "base", "depth", "limits", "nodes", "opened", "root", "variables")
+
+    def __init__(self, limits: Limits, aliases: Mapping[str, tree.Node], base: Row, root: Row) -> None:
+        self.limits = limits
+        self.aliases = aliases
+        self.base = base
+        self.root = root
+        self.variables: dict[str, Row] = {}
+        self.nodes = 0
+        self.depth = 0
+        self.opened: set[str] = set()  # aliases that are being bound: none may contain itself
+
+    def condition(self, node: tree.Node) -> Value:
+        """A Boolean value, as `$filter` takes. Raises `BadRequest`."""
+        value = self.value(node)
+        if value.type is not Edm.BOOLEAN and value.type is not Edm.NULL:
+            refuse(f"A condition must be Edm.Boolean, and this is {value.type.value}.")
+        return value
+
+    def value(self, node: tree.Node) -> Value:
+        """Any value. Raises `BadRequest`."""
+        self.nodes += 1
+        if self.nodes > self.limits.nodes:
+            refuse(f"An expression has more parts than the limit of {self.limits.nodes}.")
+        self.depth += 1
+        if self.depth > self.limits.nesting * _DEPTH_PER_LEVEL:
+            refuse(f"An expression is nested deeper than the limit of {self.limits.nesting} levels.")
+        bound = _BIND[type(node)](self, node)
+        self.depth -= 1
+        return bound
+
+    def literal(self, node: tree.Literal) -> Value:
+        if node.kind is tree.Kind.ENUM:
+            refuse("An enumeration member can only be compared with an enumeration.")
+        return parameter(node, self.limits.digits)
+
+    def path(self, node: tree.Path) -> Value:
+        """A property of this row, or of the one row that the relations on the way lead to."""
+        (resource, level), rest = self._start(node.names)
+        if not rest:
+            if resource.scalar is None:
+                refuse(f"'{node.names[0]}' is an object; name one of its properties.")
+            value = resource.fields[resource.scalar]
+            return _column(value, level) if isinstance(value, Field) else Null()
+        if len(rest) == 1 and isinstance(found := names.members(resource)[0].get(rest[0]), Field):
+            return _column(found, level)
+        steps, (resource, level), rest = self._walk((resource, level), rest)
+        if not rest or (steps and steps[-1].relation.many):
+            refuse(f"'{'/'.join(node.names)}' is no value; use any, all or /$count on rows, or name a property.")
+        name, member = names.member(resource, rest[0])
+        if isinstance(member, Complex):
+            if len(rest) == 1:
+                refuse(f"'{name}' is an object; name one of its properties.")
+            _, member = names.part(member, name, rest[1])
+            rest = rest[1:]
+        if len(rest) > 1 or isinstance(member, Relation):
+            refuse(f"'{'/'.join(node.names)}' goes on after a property that has none of its own.")
+        column = _column(member, level)
+        return Related(column.type, steps, column) if steps else column
+
+    def _start(self, path: tuple[str, ...]) -> tuple[Row, tuple[str, ...]]:
+        first = path[0]
+        if first == "$it":
+            return self.root, path[1:]
+        if first == "$this":
+            return self.base, path[1:]
+        if (row := self.variables.get(first)) is not None:
+            return row, path[1:]
+        return self.base, path
+
+    def _walk(self, row: Row, path: tuple[str, ...]) -> tuple[tuple[Step, ...], Row, tuple[str, ...]]:
+        """Follow relations, over single rows and at most one with many; return the way, its end and what is left."""
+        steps: list[Step] = []
+        level = max([self.base[1], self.root[1], *[level for _, level in self.variables.values()]])
+        while path:
+            name, member = names.member(row[0], path[0])
+            if not isinstance(member, Relation):
+                break
+            if steps and steps[-1].relation.many:
+                refuse(f"'{name}' follows a relation with many rows; use any or all.")
+            level += 1
+            if len(steps) == _RELATIONS_OF_A_PATH:
+                refuse(f"A path follows more relations than the limit of {_RELATIONS_OF_A_PATH}.")
+            steps.append(Step(member, names.target(member), row[1], level))
+            row = (steps[-1].target, level)
+            path = path[1:]
+        return tuple(steps), row, path
+
+    def _rows(self, path: tree.Path) -> tuple[tuple[Step, ...], Row]:
+        """The way to the many rows of a relation. Raises `BadRequest` if it is something else."""
+        row, rest = self._start(path.names)
+        steps, row, rest = self._walk(row, rest)
+        if rest or not steps or not steps[-1].relation.many:
+            for name in rest:
+                names.member(row[0], name)
+            refuse(f"'{'/'.join(path.names)}' is no relation with many rows.")
+        return steps, row
+
+    def count(self, node: tree.Count) -> Value:
+        return CountOf(self._rows(node.path)[0])
+
+    def quantified(self, node: tree.Lambda) -> Value:
+        steps, row = self._rows(node.path)
+        if node.body is None or node.variable is None:
+            return Exists(steps, None, False)
+        hidden = self.variables.get(node.variable)
+        self.variables[node.variable] = row
+        predicate = self.condition(node.body)
+        del self.variables[node.variable]
+        if hidden is not None:
+            self.variables[node.variable] = hidden
+        return Exists(steps, predicate, node.every)
+
+    def alias(self, node: tree.Alias) -> Value:
+        """What the alias stands for; null if nobody says (OData 4.01 Part 1, section 11.2.6.1.1)."""
+        found = self.aliases.get(node.name)
+        if found is None:
+            return Null()
+        if node.name in self.opened:
+            refuse(f"The alias '@{node.name}' contains itself.")
+        self.opened.add(node.name)
+        value = self.value(found)
+        self.opened.discard(node.name)
+        return value
+
+    def call(self, node: tree.Call) -> Value:
+        return functions.call(node.name, tuple([self.value(argument) for argument in node.arguments]))
+
+    def negation(self, node: tree.Negation) -> Value:
+        return functions.negation(self.value(node.operand))
+
+    def arithmetic(self, node: tree.Arithmetic) -> Value:
+        return functions.arithmetic(node.operator, self.value(node.left), self.value(node.right))
+
+    def comparison(self, node: tree.Comparison) -> Value:
+        operator, left, right, _ = node
+        if isinstance(right, tree.Literal) and right.kind is tree.Kind.ENUM:
+            return self._with_member(operator, self.value(left), right)
+        if isinstance(left, tree.Literal) and left.kind is tree.Kind.ENUM:
+            return self._with_member(_TURNED[operator], self.value(right), left)
+        return conditions.compare(operator, self.value(left), self.value(right))
+
+    def _with_member(self, operator: str, column: Value, member: tree.Literal) -> Value:
+        if not (isinstance(column, Column) and column.enum):
+            refuse("An enumeration member can only be compared with an enumeration.")
+        return conditions.compare(operator, column, Parameter(Edm.STRING, member.text))
+
+    def membership(self, node: tree.Membership) -> Value:
+        operand = self.value(node.left)
+        if node.items is None:
+            refuse("The operator 'in' takes a list of literals in parentheses.")
+        if len(node.items) > self.limits.items:
+            refuse(f"The list of an 'in' has more items than the limit of {self.limits.items}.")
+        self.nodes += 1
+        enum = isinstance(operand, Column) and bool(operand.enum)
+        items: list[Parameter | Null] = []
+        for item in node.items:
+            if enum and item.kind is tree.Kind.ENUM:
+                items.append(Parameter(Edm.STRING, item.text))
+            else:
+                items.append(parameter(item, self.limits.digits))
+        return conditions.among(operand, items)
+
+    def junction(self, node: tree.Junction) -> Value:
+        operands = tuple([self._operand(node.operator, operand) for operand in node.operands])
+        return Junction(node.operator, operands, any(operand.nullable for operand in operands))
+
+    def negated(self, node: tree.Not) -> Value:
+        value = self.value(node.operand)
+        if value.type is not Edm.BOOLEAN and value.type is not Edm.NULL:
+            refuse(f"The operator 'not' takes Edm.Boolean, not {value.type.value}. {conditions.NEEDS_PARENTHESES}")
+        return Not(value, value.nullable)
+
+    def _operand(self, operator: str, node: tree.Node) -> Value:
+        value = self.value(node)
+        if value.type is not Edm.BOOLEAN and value.type is not Edm.NULL:
+            refuse(f"The operator '{operator}' takes Edm.Boolean, not {value.type.value}.")
+        return value
+
+
+def _column(field: Field, level: int) -> Column:
+    return Column(names.TYPES[field.type], field.nullable, field.sql, level, field.enum)
+
+
+_TURNED = {"eq": "eq", "ne": "ne", "gt": "lt", "lt": "gt", "ge": "le", "le": "ge"}
+
+_BIND: dict[type[Any], Callable[[Binder, Any], Value]] = {
+    tree.Literal: Binder.literal,
+    tree.Path: Binder.path,
+    tree.Alias: Binder.alias,
+    tree.Count: Binder.count,
+    tree.Lambda: Binder.quantified,
+    tree.Call: Binder.call,
+    tree.Not: Binder.negated,
+    tree.Negation: Binder.negation,
+    tree.Arithmetic: Binder.arithmetic,
+    tree.Comparison: Binder.comparison,
+    tree.Membership: Binder.membership,
+    tree.Junction: Binder.junction,
+}

@@ -1,0 +1,152 @@
+"""In charge of what literals are worth: text to typed parameters (OData ABNF, section 7; rules of promotion: Part 2,
+section 5.1.1.16)."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, date, datetime, time, timedelta
+from decimal import Decimal
+from math import isinf
+from typing import NoReturn
+from uuid import UUID
+
+from keyrack.errors import BadRequest
+from keyrack.odata.cursor import INVALID
+from keyrack.odata.plan import Edm, Null, Parameter
+from keyrack.odata.tree import Kind, Literal
+
+INT32 = 2**31
+INT64 = 2**63
+NUMERIC = (Edm.INT32, Edm.INT64, Edm.DECIMAL, Edm.DOUBLE)
+INTEGERS = (Edm.INT32, Edm.INT64)
+
+_DATE_TIME = re.compile(
+    r"(\d{4,})-(\d\d)-(\d\d)T(\d\d):(\d\d)(?::(\d\d)(?:\.(\d{1,12}))?)?(?:Z|([-+ ])(\d\d):(\d\d))",
+    re.ASCII | re.IGNORECASE,
+).fullmatch
+_DATE = re.compile(r"(\d{4,})-(\d\d)-(\d\d)", re.ASCII).fullmatch
+_TIME = re.compile(r"(\d\d):(\d\d)(?::(\d\d)(?:\.(\d{1,12}))?)?", re.ASCII).fullmatch
+_EXPONENT = re.compile(r"[eE].*").sub
+
+
+def refuse(message: str) -> NoReturn:
+    """Raise `BadRequest` with the message."""
+    raise BadRequest(INVALID + message)
+
+
+def parameter(literal: Literal, digits: int) -> Parameter | Null:
+    """The value of a literal by itself; `digits` is how many a number may have. Raises `BadRequest`."""
+    kind, text, _ = literal
+    if kind is Kind.STRING:
+        return Parameter(Edm.STRING, text)
+    if kind is Kind.INTEGER:
+        return _integer(text, digits)
+    if kind is Kind.NULL:
+        return Null()
+    if kind is Kind.BOOLEAN:
+        return Parameter(Edm.BOOLEAN, text == "true")
+    if kind is Kind.DECIMAL:
+        _check_digits(text, digits)
+        return Parameter(Edm.DECIMAL, Decimal(text))
+    if kind is Kind.DOUBLE:
+        return Parameter(Edm.DOUBLE, _double(text, digits))
+    if kind is Kind.DATE_TIME:
+        return Parameter(Edm.DATE_TIME, _date_time(text))
+    if kind is Kind.DATE:
+        return Parameter(Edm.DATE, _date(text))
+    if kind is Kind.TIME:
+        return Parameter(Edm.TIME, _time(text))
+    if kind is Kind.GUID:
+        return Parameter(Edm.GUID, UUID(text))
+    refuse(f"The literal '{text[:50]}' cannot be used here.")
+
+
+def _integer(text: str, digits: int) -> Parameter:
+    _check_digits(text, digits)
+    number = int(text)
+    if -INT32 <= number < INT32:
+        return Parameter(Edm.INT32, number)
+    if -INT64 <= number < INT64:
+        return Parameter(Edm.INT64, number)
+    return Parameter(Edm.DECIMAL, Decimal(number))
+
+
+def _check_digits(text: str, digits: int) -> None:
+    if len(text) > digits and sum(map(str.isdigit, _EXPONENT("", text))) > digits:
+        refuse(f"A number has more digits than the limit of {digits}.")
+
+
+def _double(text: str, digits: int) -> float:
+    if text in ("NaN", "INF", "-INF"):
+        return float(text.replace("INF", "inf"))
+    _check_digits(text, digits)
+    number = float(text)
+    if isinf(number):
+        refuse(f"The number '{text[:50]}' is out of range.")
+    return number
+
+
+def _date_time(text: str) -> datetime:
+    found = _DATE_TIME(text)
+    if found is None:
+        if _DATE(text):
+            return midnight(_date(text))
+        refuse(f"'{text[:50]}' is no date-time with an offset, such as 2026-01-31T08:00:00Z.")
+    year, month, day, hour, minute, second, fraction, sign, offset_hours, offset_minutes = found.groups()
+    try:
+        moment = datetime(int(year), int(month), int(day), int(hour), int(minute), tzinfo=UTC)
+        moment += timedelta(seconds=int(second or 0), microseconds=int((fraction or "0").ljust(6, "0")[:6]))
+        if sign:
+            offset = timedelta(hours=int(offset_hours), minutes=int(offset_minutes))
+            moment += offset if sign == "-" else -offset
+    except (ValueError, OverflowError):
+        refuse(f"The date-time '{text[:50]}' does not exist or is out of range.")
+    return moment
+
+
+def _date(text: str) -> date:
+    found = _DATE(text)
+    if found is None:
+        refuse(f"'{text[:50]}' is no date, such as 2026-01-31.")
+    try:
+        return date(int(found[1]), int(found[2]), int(found[3]))
+    except (ValueError, OverflowError):
+        refuse(f"The date '{text[:50]}' does not exist or is out of range.")
+
+
+def _time(text: str) -> time:
+    found = _TIME(text)
+    if found is None or found[3] == "60":
+        refuse(f"'{text[:50]}' is no time of day, such as 08:00:00.")
+    return time(int(found[1]), int(found[2]), int(found[3] or 0), int((found[4] or "0").ljust(6, "0")[:6]))
+
+
+def midnight(day: date) -> datetime:
+    """A date as a date-time: midnight UTC."""
+    return datetime(day.year, day.month, day.day, tzinfo=UTC)
+
+
+def converted(constant: Parameter, to: Edm) -> Parameter | None:
+    """The constant as a value of the type `to`, which stands on the other side; None where there is no way.
+
+    A quoted literal becomes a date-time, a date or a guid, a date a date-time, a number a Double. Raises
+    `BadRequest` where the text of the literal is not of that form.
+    """
+    kind, value = constant
+    if kind is to:
+        return constant
+    if kind is Edm.STRING and isinstance(value, str):
+        if to is Edm.DATE_TIME:
+            return Parameter(to, _date_time(value))
+        if to is Edm.DATE:
+            return Parameter(to, _date(value))
+        if to is Edm.GUID:
+            try:
+                return Parameter(to, UUID(value))
+            except ValueError:
+                refuse(f"'{value[:50]}' is no guid.")
+    if kind is Edm.DATE and to is Edm.DATE_TIME and isinstance(value, date):
+        return Parameter(to, midnight(value))
+    if kind in NUMERIC and to is Edm.DOUBLE and isinstance(value, int | Decimal):
+        return Parameter(to, float(value))
+    return None

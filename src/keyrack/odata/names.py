@@ -1,0 +1,76 @@
+"""In charge of names: which member of a resource a name of the query means (OData 4.01 Part 1, section 4.3)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from functools import cache
+
+from keyrack.fields import Complex, Field, Relation, Resource, Type
+from keyrack.odata.constants import refuse
+from keyrack.odata.plan import Edm
+from keyrack.resources import RESOURCES
+
+Member = Field | Complex | Relation
+
+TYPES = {
+    Type.INT32: Edm.INT32,
+    Type.INT64: Edm.INT64,
+    Type.DOUBLE: Edm.DOUBLE,
+    Type.STRING: Edm.STRING,
+    Type.BOOLEAN: Edm.BOOLEAN,
+    Type.DATE_TIME: Edm.DATE_TIME,
+    Type.GUID: Edm.GUID,
+    Type.OPAQUE: Edm.OPAQUE,
+}
+
+
+def folded(names: Iterable[str]) -> Mapping[str, list[str]]:
+    """Lower-case name -> the names that it may mean."""
+    found: dict[str, list[str]] = {}
+    for name in names:
+        found.setdefault(name.lower(), []).append(name)
+    return found
+
+
+@cache
+def members(resource: Resource) -> tuple[dict[str, Member], Mapping[str, list[str]]]:
+    """The members of a resource by name, and by lower-case name. Resources are constants, so this stays small."""
+    if resource.scalar is not None:
+        return {}, {}
+    found: dict[str, Member] = {**resource.fields, **resource.relations}
+    return found, folded(found)
+
+
+def member(resource: Resource, name: str) -> tuple[str, Member]:
+    """The member called `name`: exactly, else regardless of case if that is unambiguous. Raises `BadRequest`."""
+    exact, lower = members(resource)
+    if (found := exact.get(name)) is not None:
+        return name, found
+    right = _only(lower.get(name.lower(), []), name, type_name(resource))
+    return right, exact[right]
+
+
+def part(of: Complex, owner: str, name: str) -> tuple[str, Field]:
+    """The field called `name` of the complex member `owner`. Raises `BadRequest`."""
+    if (found := of.fields.get(name)) is not None:
+        return name, found
+    right = _only(folded(of.fields).get(name.lower(), []), name, owner[:1].upper() + owner[1:])
+    return right, of.fields[right]
+
+
+def _only(candidates: list[str], name: str, owner: str) -> str:
+    if len(candidates) != 1:
+        if candidates:
+            refuse(f"The name '{name}' is ambiguous on type '{owner}': {', '.join(candidates)}.")
+        refuse(f"Could not find a property named '{name}' on type '{owner}'.")
+    return candidates[0]
+
+
+def type_name(resource: Resource) -> str:
+    """What error messages call the type of a row."""
+    return "Edm.String" if resource.scalar is not None else resource.name
+
+
+def target(relation: Relation) -> Resource:
+    """The resource whose rows the relation leads to."""
+    return RESOURCES[relation.target]

@@ -1,0 +1,200 @@
+"""In charge of the typed plan: what a query means for a resource, with no text of the client left in it but values.
+
+A `level` says whose row a value is of: 0 is the resource's own, each subquery has the next. `nullable` says whether a
+value can be null, on which depends what SQL has to say about it.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import LiteralString, NamedTuple
+
+from keyrack.fields import Complex, Field, Relation, Resource
+
+
+class Edm(Enum):
+    """The type of a value; the value is its OData name (OData CSDL 4.01, section 3.3)."""
+
+    NULL = "null"
+    BOOLEAN = "Edm.Boolean"
+    INT32 = "Edm.Int32"
+    INT64 = "Edm.Int64"
+    DECIMAL = "Edm.Decimal"
+    DOUBLE = "Edm.Double"
+    STRING = "Edm.String"
+    DATE_TIME = "Edm.DateTimeOffset"
+    DATE = "Edm.Date"
+    TIME = "Edm.TimeOfDay"
+    GUID = "Edm.Guid"
+    OPAQUE = "Edm.Untyped"
+
+
+class Column(NamedTuple):
+    """A field of the row at `level`; `sql` is the field's template."""
+
+    type: Edm
+    nullable: bool
+    sql: LiteralString
+    level: int
+    enum: tuple[str, ...] = ()
+
+
+class Parameter(NamedTuple):
+    """A literal: always a parameter of the statement."""
+
+    type: Edm
+    value: object
+
+    nullable = False
+
+
+class Null(NamedTuple):
+    type: Edm = Edm.NULL
+
+    nullable = True
+
+
+class Function(NamedTuple):
+    """`template` with the SQL of the operands in place of `{0}`, `{1}`, ...
+
+    `divisors` are computed divisors below it: where one is 0 the value does not exist, and the comparison that it
+    is part of is neither true nor false.
+    """
+
+    type: Edm
+    nullable: bool
+    template: LiteralString
+    operands: tuple[Value, ...] = ()
+    divisors: tuple[Value, ...] = ()
+
+
+class Comparison(NamedTuple):
+    """`eq ne gt ge lt le`: two-valued also on null, unless a divisor is 0."""
+
+    operator: str
+    left: Value
+    right: Value
+    divisors: tuple[Value, ...] = ()
+
+    type = Edm.BOOLEAN
+
+    @property
+    def nullable(self) -> bool:
+        return bool(self.divisors)
+
+
+class Membership(NamedTuple):
+    """`operand in (items)`; `null` says that null is one of them. The items have one type."""
+
+    operand: Value
+    item_type: Edm
+    items: tuple[object, ...]
+    null: bool
+    divisors: tuple[Value, ...] = ()
+
+    type = Edm.BOOLEAN
+
+    @property
+    def nullable(self) -> bool:
+        return bool(self.divisors)
+
+
+class Junction(NamedTuple):
+    """Three-valued `and` or `or`."""
+
+    operator: str
+    operands: tuple[Value, ...]
+    nullable: bool
+
+    type = Edm.BOOLEAN
+
+
+class Not(NamedTuple):
+    operand: Value
+    nullable: bool
+
+    type = Edm.BOOLEAN
+
+
+class Step(NamedTuple):
+    """One relation on the way to other rows: from the row at `parent` to those at `level`."""
+
+    relation: Relation
+    target: Resource
+    parent: int
+    level: int
+
+
+class Related(NamedTuple):
+    """A value of the one row that the steps lead to; null where there is none."""
+
+    type: Edm
+    steps: tuple[Step, ...]
+    value: Value
+
+    nullable = True
+
+
+class CountOf(NamedTuple):
+    """How many rows the steps lead to."""
+
+    steps: tuple[Step, ...]
+
+    type = Edm.INT64
+    nullable = False
+
+
+class Exists(NamedTuple):
+    """`any`: one of the rows fulfils the predicate; `every`: there is none that does not."""
+
+    steps: tuple[Step, ...]
+    predicate: Value | None
+    every: bool
+
+    type = Edm.BOOLEAN
+    nullable = False
+
+
+Value = Column | Parameter | Null | Function | Comparison | Membership | Junction | Not | Related | CountOf | Exists
+
+
+class Order(NamedTuple):
+    value: Value
+    descending: bool
+
+
+class Shown(NamedTuple):
+    """A member of the answer: a field or a complex member, perhaps with some of its fields only."""
+
+    name: str
+    member: Field | Complex
+
+
+class Expansion(NamedTuple):
+    """A relation of the answer: an array, or an object or null."""
+
+    name: str
+    step: Step
+    rows: Rows
+
+
+class Rows(NamedTuple):
+    """Which rows of a resource, in which order, and what of them is shown."""
+
+    resource: Resource
+    level: int
+    shown: tuple[Shown, ...] | None  # None: the whole resource
+    expanded: tuple[Expansion, ...]
+    where: Value | None
+    order: tuple[Order, ...]  # without the key, which always follows
+    top: int | None
+    skip: int | None
+
+
+def divisors(*values: Value) -> tuple[Value, ...]:
+    """The computed divisors below the values."""
+    found: tuple[Value, ...] = ()
+    for value in values:
+        if isinstance(value, Function):
+            found += value.divisors
+    return found

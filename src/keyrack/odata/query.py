@@ -1,0 +1,179 @@
+"""In charge of a whole query string: which options it has, what each may do for the kind of answer, and the result.
+
+Source: OData 4.01 Part 1, section 11.2, and Part 2, section 5; the `$` is optional and names are in any case.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from enum import Enum
+from functools import lru_cache
+from typing import Any, LiteralString, NoReturn, cast
+from urllib.parse import unquote_to_bytes
+
+from keyrack.errors import NotImplemented
+from keyrack.fields import Resource
+from keyrack.odata import tree
+from keyrack.odata.binding import Limits
+from keyrack.odata.constants import refuse
+from keyrack.odata.plan import Rows
+from keyrack.odata.rows import Asked, rows
+from keyrack.odata.sql import Writer
+from keyrack.odata.syntax import NOT_SUPPORTED, parse
+
+PLANS = 2_000  # query strings whose result is kept, in each process
+
+
+class Shape(Enum):
+    """What an endpoint answers: objects, one object, or plain values."""
+
+    COLLECTION = "a collection"
+    ONE = "one object"
+    SCALARS = "an array of plain values"
+
+
+_EVERYWHERE = frozenset(Shape)
+_OF_MANY = frozenset((Shape.COLLECTION, Shape.SCALARS))
+_OF_OBJECTS = frozenset((Shape.COLLECTION, Shape.ONE))
+# Option -> the shapes that it may be used on
+OPTIONS: dict[str, frozenset[Shape]] = {
+    "filter": _OF_MANY,
+    "orderby": _OF_MANY,
+    "top": _OF_MANY,
+    "skip": _OF_MANY,
+    "count": _OF_MANY,
+    "select": _OF_OBJECTS,
+    "expand": _OF_OBJECTS,
+    "search": _OF_MANY,
+    "format": _EVERYWHERE,
+}
+# `$id` belongs to `$entity`, which there is not, so it is an unknown option here
+_REFUSED = frozenset(NOT_SUPPORTED) - {"id"}
+
+_ALIAS = re.compile(r"@[^\W\d]\w*").fullmatch
+_BROKEN = re.compile(rb"%(?![0-9A-Fa-f]{2})").search
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """What a query string asks of a resource, as the parts of a statement. Parameters are numbered from `first` on."""
+
+    columns: LiteralString  # the select list in place of `Resource.shown`
+    where: LiteralString  # "" or a predicate; the tenant's stands beside it
+    order: LiteralString  # of ORDER BY, the key appended; "" where there is no key
+    limit: LiteralString  # "" or " limit $n offset $m"
+    count: bool  # `$count=true`
+    args: tuple[object, ...]
+    counted: int  # how many of `args`, from the first, `where` uses
+    top: int | None
+    skip: int | None
+
+
+def query(resource: Resource, text: bytes, shape: Shape, *, alias: LiteralString, first: int, limits: Limits) -> Query:
+    """What the query string `text`, as it was sent, asks of a resource whose rows have the alias `alias`.
+
+    Raises `BadRequest` for what is malformed, unknown or above a limit, and `NotImplemented` (501) for what is OData
+    but not supported. Equal arguments are answered from a cache.
+    """
+    return _query(resource, text, shape, alias, first, limits)
+
+
+@lru_cache(PLANS)
+def _query(resource: Resource, text: bytes, shape: Shape, alias: LiteralString, first: int, limits: Limits) -> Query:
+    options, aliases = _options(text, shape, limits) if text else ({}, {})
+    plan = rows(Asked(limits, aliases, (resource, 0)), resource, _tree(options))
+    return _written(plan, bool(options.get("count")), alias, first)
+
+
+def _written(plan: Rows, count: bool, alias: LiteralString, first: int) -> Query:
+    writer = Writer(alias, first)
+    where: LiteralString = "" if plan.where is None else writer.condition(plan.where)
+    counted = len(writer.args)
+    columns = writer.columns(plan)
+    order = writer.order(plan)
+    limit = writer.page(plan.top, plan.skip)
+    return Query(columns, where, order, limit, count, tuple(writer.args), counted, plan.top, plan.skip)
+
+
+def _tree(options: dict[str, tree.Tree]) -> tree.Options:
+    found = {name: value for name, value in options.items() if name in tree.Options._fields}
+    return tree.Options(**cast("dict[str, Any]", found))  # each is what `parse` gives for its name
+
+
+def _options(text: bytes, shape: Shape, limits: Limits) -> tuple[dict[str, tree.Tree], dict[str, tree.Node]]:
+    """The trees of the options and of the aliases. What is malformed is refused before what is not supported."""
+    values: dict[str, str] = {}
+    aliases: dict[str, str] = {}
+    for part in text.split(b"&"):
+        if not part:
+            continue
+        name, _, value = part.partition(b"=")
+        _sort(_decoded(name), _decoded(value), values, aliases)
+    trees: dict[str, tree.Tree] = {}
+    unsupported: NotImplemented | None = None
+    for name, value in values.items():
+        try:
+            trees[name] = parse(name, value, nesting=limits.nesting)
+        except NotImplemented as refusal:
+            unsupported = unsupported or refusal
+    nodes: dict[str, tree.Node] = {}
+    for name, value in aliases.items():
+        try:
+            nodes[name] = cast("tree.Node", parse("expr", value, nesting=limits.nesting))
+        except NotImplemented as refusal:
+            unsupported = unsupported or refusal
+    for name in trees:
+        if shape not in OPTIONS[name]:
+            refuse(f"Query option '${name}' cannot be applied to {shape.value}.")
+    if unsupported is not None:
+        raise unsupported
+    if "format" in trees:
+        _check_format(str(trees["format"]))
+    return trees, nodes
+
+
+def _sort(name: str, value: str, values: dict[str, str], aliases: dict[str, str]) -> None:
+    """Put an option or an alias where it belongs. Raises `BadRequest` for unknown, repeated and empty ones."""
+    option = name.removeprefix("$").lower()
+    if option in OPTIONS or option in _REFUSED:
+        if option in values:
+            refuse(f"Query option '${option}' is given more than once.")
+        if not value:
+            refuse(f"Query option '${option}' has no value.")
+        values[option] = value
+    elif name.startswith("@"):
+        if not _ALIAS(name) or not value:
+            refuse(f"The parameter alias '{name[:50]}' is not valid.")
+        if name[1:] in aliases:
+            refuse(f"The parameter alias '{name[:50]}' is given more than once.")
+        aliases[name[1:]] = value
+    elif name.startswith("$"):
+        _refuse_unknown(name)
+
+
+def _refuse_unknown(name: str) -> NoReturn:
+    refuse(f"Query option '{name[:50]}' is not known. The options are {', '.join('$' + known for known in OPTIONS)}.")
+
+
+def _decoded(part: bytes) -> str:
+    """Percent-decoded text, `+` as a blank. Raises `BadRequest` unless it is UTF-8 without U+0000."""
+    if b"+" in part:
+        part = part.replace(b"+", b" ")
+    if b"%" in part:
+        if _BROKEN(part):
+            refuse("A percent sign is not followed by two hexadecimal digits.")
+        part = unquote_to_bytes(part)
+    try:
+        text = part.decode()
+    except UnicodeDecodeError:
+        refuse("The query string is not UTF-8.")
+    if "\0" in text:
+        refuse("The character U+0000 cannot be part of a query.")
+    return text
+
+
+def _check_format(media_type: str) -> None:
+    lower = media_type.lower()
+    if lower != "json" and lower.split(";")[0].strip() != "application/json":
+        refuse(f"The format '{media_type[:50]}' is not known; there is json.")

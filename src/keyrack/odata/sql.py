@@ -1,0 +1,250 @@
+"""In charge of SQL: a plan becomes text that is made of our own constants, and parameters.
+
+`eq` treats null as a value, and `gt ge lt le` are false on it. Where null and false come to the same (in a condition,
+outside of `not`), the shorter form is written, since `is not distinct from` never uses an index.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any, LiteralString
+
+from keyrack.fields import Resource, quoted
+from keyrack.odata.constants import refuse
+from keyrack.odata.plan import (
+    Column,
+    Comparison,
+    CountOf,
+    Edm,
+    Exists,
+    Expansion,
+    Function,
+    Junction,
+    Membership,
+    Not,
+    Null,
+    Order,
+    Parameter,
+    Related,
+    Rows,
+    Step,
+    Value,
+)
+
+_DIGITS: tuple[LiteralString, ...] = ("0", "1", "2", "3", "4", "5", "6", "7", "8", "9")
+_HUNDRED: tuple[LiteralString, ...] = tuple([tens + ones for tens in _DIGITS for ones in _DIGITS])
+# Numbers as constants: "0" to "4999"
+_NUMBERS: tuple[LiteralString, ...] = (
+    *_DIGITS,
+    *_HUNDRED[10:],
+    *[hundreds + rest for hundreds in (*_DIGITS[1:], *_HUNDRED[10:50]) for rest in _HUNDRED],
+)
+
+_CASTS: dict[Edm, LiteralString] = {
+    Edm.BOOLEAN: "::bool",
+    Edm.INT32: "::int8",  # compared with a column of 32 bits, it still uses the index
+    Edm.INT64: "::int8",
+    Edm.DECIMAL: "::numeric",
+    Edm.DOUBLE: "::float8",
+    Edm.STRING: "::text",
+    Edm.DATE_TIME: "::timestamptz",
+    Edm.DATE: "::date",
+    Edm.TIME: "::time",
+    Edm.GUID: "::uuid",
+}
+_SIGNS: dict[str, LiteralString] = {"eq": " = ", "ne": " <> ", "gt": " > ", "ge": " >= ", "lt": " < ", "le": " <= "}
+_JUNCTIONS: dict[str, LiteralString] = {"and": " and ", "or": " or "}
+
+
+class Writer:
+    """Writes the SQL of one plan; `alias` is the row of level 0, `first` the number of the first parameter."""
+
+    __slots__ = ("_numbers", "alias", "args", "first")
+
+    def __init__(self, alias: LiteralString, first: int) -> None:
+        self.alias: LiteralString = alias
+        self.first = first
+        self.args: list[object] = []
+        self._numbers: dict[int, LiteralString] = {}  # the same literal, written again, is the same parameter
+
+    def parameter(self, value: object, cast: LiteralString) -> LiteralString:
+        """A new parameter. Raises `BadRequest` above a number that no sensible query reaches."""
+        number = self.first + len(self.args)
+        if number >= len(_NUMBERS):
+            refuse(f"The query has more literals than the limit of {len(_NUMBERS) - 1}.")
+        self.args.append(value)
+        return "$" + _NUMBERS[number] + cast
+
+    def row(self, level: int) -> LiteralString:
+        """The alias of the row at a level."""
+        return "q" + _NUMBERS[level] if level else self.alias
+
+    def value(self, value: Value) -> LiteralString:
+        """The exact value, null where it is null."""
+        return _WRITE[type(value)](self, value, False)
+
+    def condition(self, value: Value) -> LiteralString:
+        """A condition of which only the rows where it is true matter."""
+        return _WRITE[type(value)](self, value, True)
+
+    # Each of these writes one kind of node; `loose` says that null may stand for false
+
+    def column(self, column: Column, _loose: bool) -> LiteralString:
+        return column.sql.format(t=self.row(column.level))
+
+    def literal(self, literal: Parameter, _loose: bool) -> LiteralString:
+        known = self._numbers.get(id(literal))
+        if known is None:
+            known = self._numbers[id(literal)] = self.parameter(literal.value, _CASTS[literal.type])
+        return known
+
+    def null(self, _null: Null, _loose: bool) -> LiteralString:
+        return "null::bool"
+
+    def function(self, function: Function, _loose: bool) -> LiteralString:
+        if not function.operands:
+            return function.template
+        operands: list[LiteralString] = [self.value(operand) for operand in function.operands]
+        return function.template.format(*operands)
+
+    def comparison(self, comparison: Comparison, loose: bool) -> LiteralString:
+        written = self._compared(comparison, loose)
+        return self._guarded(written, comparison.divisors) if comparison.divisors else written
+
+    def _guarded(self, written: LiteralString, divisors: tuple[Value, ...]) -> LiteralString:
+        """Neither true nor false where a divisor is 0."""
+        zero: LiteralString = " or ".join([self.value(divisor) + " = 0" for divisor in divisors])
+        return "(case when " + zero + " then null else " + written + " end)"
+
+    def _compared(self, comparison: Comparison, loose: bool) -> LiteralString:
+        operator, left, right, _ = comparison
+        if isinstance(left, Null):
+            left, right = right, left
+        if isinstance(right, Null):
+            if operator not in ("eq", "ne"):
+                return "false"
+            if isinstance(left, Null):
+                return "true" if operator == "eq" else "false"
+            return "(" + self.value(left) + (" is null)" if operator == "eq" else " is not null)")
+        one, two = self.value(left), self.value(right)
+        nullable = left.nullable or right.nullable
+        if operator == "eq":
+            if nullable and (not loose or (left.nullable and right.nullable)):
+                return "(" + one + " is not distinct from " + two + ")"
+        elif operator == "ne":
+            if nullable:
+                return "(" + one + " is distinct from " + two + ")"
+        elif nullable and not loose:
+            return "((" + one + _SIGNS[operator] + two + ") is true)"
+        return "(" + one + _SIGNS[operator] + two + ")"
+
+    def membership(self, membership: Membership, loose: bool) -> LiteralString:
+        operand, type_, items, null, divisors = membership
+        if isinstance(operand, Null):
+            return "true" if null else "false"
+        one = self.value(operand)
+        written: LiteralString = "(" + one + " = any(" + self.parameter(items, _CASTS[type_]) + "[]))"
+        if null and operand.nullable:
+            written = "(" + written + " or " + one + " is null)"
+        elif operand.nullable and not loose:
+            written = "(" + written + " is true)"
+        return self._guarded(written, divisors) if divisors else written
+
+    def junction(self, junction: Junction, loose: bool) -> LiteralString:
+        operands: list[LiteralString] = [_WRITE[type(operand)](self, operand, loose) for operand in junction.operands]
+        return "(" + _JUNCTIONS[junction.operator].join(operands) + ")"
+
+    def negated(self, negated: Not, _loose: bool) -> LiteralString:
+        return "(not " + self.value(negated.operand) + ")"
+
+    def related(self, related: Related, _loose: bool) -> LiteralString:
+        return "(select " + self.value(related.value) + self._steps(related.steps) + ")"
+
+    def count(self, count: CountOf, _loose: bool) -> LiteralString:
+        return "(select count(*)" + self._steps(count.steps) + ")"
+
+    def exists(self, exists: Exists, _loose: bool) -> LiteralString:
+        rows = self._steps(exists.steps)
+        if exists.predicate is None:
+            return "(exists (select" + rows + "))"
+        predicate = self.condition(exists.predicate)
+        if exists.every:
+            return "(not exists (select" + rows + " and (" + predicate + ") is not true))"
+        return "(exists (select" + rows + " and " + predicate + "))"
+
+    def _steps(self, steps: tuple[Step, ...]) -> LiteralString:
+        """FROM and WHERE of the rows that the steps lead to, each inside the tenant."""
+        tables: LiteralString = ", ".join([step.target.table.format(t=self.row(step.level)) for step in steps])
+        return " from " + tables + " where " + " and ".join([self._link(step) for step in steps])
+
+    def _link(self, step: Step) -> LiteralString:
+        alias = self.row(step.level)
+        link: LiteralString = step.relation.link.format(t=alias, p=self.row(step.parent))
+        return link + " and " + step.target.scope.format(t=alias) if step.target.scope else link
+
+    def columns(self, rows: Rows) -> LiteralString:
+        """The select list: what is shown of a row, then what is expanded."""
+        alias = self.row(rows.level)
+        if rows.shown is None:
+            columns = _everything(rows.resource, alias)
+        else:
+            columns = ", ".join([member.shown(alias) + " as " + quoted(name) for name, member in rows.shown])
+        if not rows.expanded:
+            return columns
+        expanded: LiteralString = ", ".join([self._expansion(expansion) for expansion in rows.expanded])
+        return columns + ", " + expanded if columns else expanded
+
+    def _expansion(self, expansion: Expansion) -> LiteralString:
+        """An array in the key's order or the order asked for, or an object or null."""
+        name, step, rows = expansion
+        inner: LiteralString = "select " + self.columns(rows) + self._steps((step,))
+        if rows.where is not None:
+            inner += " and " + self.condition(rows.where)
+        if step.relation.many:
+            order = self.order(rows)
+            inner += (" order by " + order if order else "") + self.page(rows.top, rows.skip)
+            return "(select coalesce(json_agg(r), '[]') from (" + inner + ") r) as " + quoted(name)
+        return "(select row_to_json(r) from (" + inner + ") r) as " + quoted(name)
+
+    def order(self, rows: Rows) -> LiteralString:
+        """The list of ORDER BY, which ends with the key, so that it is total."""
+        written = [self._item(item) for item in rows.order]
+        alias = self.row(rows.level)
+        for name in rows.resource.key:
+            sql = rows.resource.value(name, alias)
+            if all(sql != item for item, _ in written):
+                written.append((sql, ""))
+        return ", ".join([sql + direction for sql, direction in written])
+
+    def _item(self, item: Order) -> tuple[LiteralString, LiteralString]:
+        """Nulls come first, descending last; where there can be none, not saying so keeps the key's index."""
+        sql: LiteralString = self.value(item.value)
+        if item.descending:
+            return sql, " desc nulls last" if item.value.nullable else " desc"
+        return sql, " nulls first" if item.value.nullable else ""
+
+    def page(self, top: int | None, skip: int | None) -> LiteralString:
+        """LIMIT and OFFSET, empty if there is no page."""
+        limit: LiteralString = "" if top is None else " limit " + self.parameter(top, "::int8")
+        return limit if not skip else limit + " offset " + self.parameter(min(skip, 2**63 - 1), "::int8")
+
+
+@lru_cache(1024)
+def _everything(resource: Resource, alias: LiteralString) -> LiteralString:
+    return resource.shown(alias)
+
+
+_WRITE: dict[type[Any], Callable[[Writer, Any, bool], LiteralString]] = {
+    Column: Writer.column,
+    Parameter: Writer.literal,
+    Null: Writer.null,
+    Function: Writer.function,
+    Comparison: Writer.comparison,
+    Membership: Writer.membership,
+    Junction: Writer.junction,
+    Not: Writer.negated,
+    Related: Writer.related,
+    CountOf: Writer.count,
+    Exists: Writer.exists,
+}
