@@ -11,6 +11,7 @@ import uvicorn
 
 from keyrack.db import prepare, session
 from keyrack.endpoints import ALL, cars
+from keyrack.odata import Limits, query
 from keyrack.operations import ASK_CREATE
 from keyrack.settings import Settings
 
@@ -19,7 +20,9 @@ def statement(path: str) -> str:
     """The SQL of a read of the table."""
     read = next(row.read for row in ALL if row.method == "GET" and row.path == path)
     assert read is not None
-    return read.plain
+    select = read.select
+    plain = query(select.resource, b"", select.shape, alias="t", first=1, limits=Limits())
+    return select.statement(plain)
 
 
 class Floor:

@@ -1,6 +1,6 @@
 """In charge of what an endpoint is: how a row of the table becomes a path, a check of the body and an answer.
 
-A read is a row: a resource, perhaps below a parent, in one statement. A write is a function. Who calls, for which
+A read is a row: a `Select` and its refusals. A write is a function. Who calls, for which
 customer, and the body's form are checked by the edge (`app`) before either is asked.
 """
 
@@ -11,13 +11,17 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, LiteralString
+from urllib.parse import unquote
 
 from pydantic import TypeAdapter
 
+from keyrack import odata
 from keyrack.auth import Access, Manager
 from keyrack.db import Database, Row
 from keyrack.errors import JSON, NotFound
 from keyrack.fields import Resource
+from keyrack.odata import Limits, Query
+from keyrack.reads import PAGE, Parent, Select
 from keyrack.settings import Settings
 
 INT32_MAX = 2**31 - 1
@@ -40,6 +44,7 @@ class Service:
     settings: Settings
     access: Access
     announce: Callable[[], None]  # there is new work for the workers
+    limits: Limits  # of query options
     document: Callable[[str], bytes]  # `openapi` or `page`, made from the table of endpoints
 
 
@@ -85,83 +90,54 @@ def created(id: int) -> Answer:
     return Answer(201, b'{"id": %d}' % id)
 
 
-@dataclass(frozen=True, slots=True)
-class Parent:
-    """The row whose rows are asked for: `link` joins `{t}` (the rows) to `{p}` (the parent)."""
-
-    resource: Resource
-    link: LiteralString
-
-
 @dataclass(frozen=True)
 class Read:
-    """Rows of a resource as one statement that returns the finished JSON."""
+    """An endpoint that reads: the rows of `select`, shaped by the query options."""
 
-    resource: Resource
-    one: bool = False
-    of: Parent | None = None
+    select: Select
     missing: str = ""  # 404: the row, or the parent, is not there
     empty: str = ""  # 404: the parent is there and has none
-    by: LiteralString = ""  # for one row without a parent: its predicate with $2; for many: a further predicate
     tenant: Callable[[Request], int] = lambda request: request.customer
 
     async def __call__(self, request: Request, _body: None = None) -> Answer:
-        args = (self.tenant(request), *request.ids) if self.resource.scope or self.of else request.ids
-        sql = self.statement(request.query, len(args) + 1) if request.query else self.plain
-        row = await request.db.fetchrow(sql, *args)
-        return Answer(200, self.body(row))
+        select = self.select
+        args = (self.tenant(request), *request.ids) if select.resource.scope or select.of else request.ids
+        limits = request.service.limits
+        query = odata.query(select.resource, request.query, select.shape, alias="t", first=len(args) + 1, limits=limits)
+        row = await request.db.fetchrow(select.statement(query), *args, *query.args)
+        return Answer(200, self._body(row, query), self._headers(row, query, request))
 
-    @cached_property
-    def plain(self) -> LiteralString:
-        """The statement without query options."""
-        return self.statement(b"", 0)
-
-    def body(self, row: Row | None) -> bytes:
+    def _body(self, row: Row | None, query: Query) -> bytes:
         """The JSON of the statement's row. Raises `NotFound`."""
         if row is None:
             raise NotFound(self.missing)
-        body: bytes | None = row[0]
+        body: bytes | None = row["body"]
         if body is None:
-            raise NotFound(self.empty if self.of else self.missing)
-        if body == b"[]" and self.empty:
+            raise NotFound(self.empty if self.select.of else self.missing)
+        if body == b"[]" and self.empty and not (self.select.may_be_narrowed(query) and row["there"]):
             raise NotFound(self.empty)
         return body
 
-    def statement(self, query: bytes, first: int) -> LiteralString:
-        """The statement, with parameters of the query options from number `first` on."""
-        _refuse_options(query)
-        resource = self.resource
-        link = "" if self.of is None else self.of.link.format(t="t", p="p")
-        predicates: list[LiteralString] = [
-            part for part in (resource.scope.format(t="t"), link, self.by.format(t="t")) if part
-        ]
-        where: LiteralString = (" where " + " and ".join(predicates)) if predicates else ""
-        rows: LiteralString = "select " + resource.shown("t") + " from " + resource.table.format(t="t") + where
-        if self.one:
-            json: LiteralString = "(select row_to_json(r) from (" + rows + ") r)"
-        else:
-            item: LiteralString = "r.value" if resource.scalar else "r"
-            json = (
-                "(select coalesce(json_agg("
-                + item
-                + "), '[]') from ("
-                + rows
-                + " order by "
-                + resource.order("t")
-                + ") r)"
-            )
-        if self.of is None:
-            return "select " + json
-        parent = self.of.resource
-        return (
-            "select " + json + " from " + parent.table.format(t="p")
-            + " where " + parent.scope.format(t="p") + " and " + parent.order("p") + " = $2"
-        )  # fmt: skip
+    def _headers(self, row: Row | None, query: Query, request: Request) -> Mapping[str, str]:
+        headers: dict[str, str] = {}
+        if row is None or not (query.count or self.select.paged):
+            return headers
+        if query.count:
+            headers["X-Total-Count"] = str(row["total"])
+        if self.select.pages(query) and row["more"]:
+            address = request.service.settings.public_url + "/v3" + request.path
+            headers["Link"] = f'<{address}?{_next(request.query, (query.skip or 0) + int(PAGE))}>; rel="next"'
+        return headers
 
 
-def _refuse_options(query: bytes) -> None:
-    if any(part.lstrip(b"$") for part in query.split(b"&")):
-        raise NotImplementedError("Query options are not supported yet.")
+def _next(query: bytes, skip: int) -> str:
+    """The query string of the page that follows (RFC 8288): the same one with another `$skip`."""
+    kept = [part for part in query.decode().split("&") if part and not _is_skip(part)]
+    return "&".join([*kept, f"$skip={skip}"])
+
+
+def _is_skip(part: str) -> bool:
+    return unquote(part.partition("=")[0]).removeprefix("$").lower() == "skip"
 
 
 Run = Callable[[Request, Any], Awaitable[Answer]]  # the request, and the checked body or None
@@ -219,6 +195,7 @@ class Endpoints:
         missing: str = "",
         empty: str = "",
         by: LiteralString = "",
+        paged: bool = False,
         tenant: Callable[[Request], int] | None = None,
         customer: bool = True,
         convert: Mapping[str, Callable[[str], Any]] | None = None,
@@ -227,9 +204,8 @@ class Endpoints:
         """A read: one statement over a resource; `one` row by its key, or all; `of` the parent of the path's id."""
         if one and of is None and not by:
             by = resource.order("{t}") + " = $2"
-        read = Read(resource, one, of, missing, empty, by)
-        if tenant is not None:
-            read = Read(resource, one, of, missing, empty, by, tenant)
+        select = Select(resource, one, of, by, paged, tells_absence=bool(empty) and not one)
+        read = Read(select, missing, empty) if tenant is None else Read(select, missing, empty, tenant)
         texts = tuple(text for text in (missing, empty) if text)
         refuses = ({404: texts} if texts else {}) | row.pop("refuses", {})
         endpoint = Endpoint("GET", path, self.tag, summary, read, read=read, customer=customer, refuses=refuses, **row)

@@ -38,6 +38,7 @@ from keyrack.errors import (
     UnsupportedMediaType,
     UriTooLong,
 )
+from keyrack.odata import Limits
 from keyrack.operations import Announcer
 from keyrack.settings import Settings
 
@@ -47,7 +48,8 @@ NOTHING_HERE = "There is nothing at this path."
 NO_CUSTOMER_ID = "The header Customer-ID is missing."
 INVALID_CUSTOMER_ID = "The header Customer-ID must be an integer."
 TOO_SLOW = "The statement took too long in the database. Ask for less at once."
-METHODS = ("get", "put", "patch", "delete", "post", "head", "options", "trace", "connect")
+METHODS = frozenset(("GET", "PUT", "PATCH", "DELETE", "POST", "HEAD", "OPTIONS", "TRACE"))
+UNKNOWN = "TRACE"  # stands for every method that no endpoint has: Falcon would answer them itself, before the checks
 
 Scope = dict[str, Any]
 Asgi = Callable[[Scope, Any, Any], Awaitable[None]]
@@ -68,6 +70,8 @@ class Edge:
         path: str = scope["path"]
         if path.startswith("/v3/") or path == "/v3":
             scope["path"] = path[3:] or "/"
+        if scope["method"] not in METHODS:
+            scope["method"] = UNKNOWN
         query: bytes = scope["query_string"]
         if len(query) > self._max_query:
             await _refuse(send, UriTooLong(f"The query string is longer than {self._max_query} bytes."))
@@ -129,7 +133,7 @@ class Route:
 
 
 for _method in METHODS:
-    setattr(Route, f"on_{_method}", Route.serve)
+    setattr(Route, f"on_{_method.lower()}", Route.serve)
 
 
 def _put(reply: falcon.asgi.Response, refusal: Refusal) -> None:
@@ -171,7 +175,7 @@ class Server:
         access.listener = Listener(dsn, {"keyrack_access": access.forget}, access.forget)
         announcer = Announcer(db)
         tasks = [asyncio.create_task(access.listener.run()), asyncio.create_task(announcer.run())]
-        self.service = Service(db, self.settings, access, announcer, self._document)
+        self.service = Service(db, self.settings, access, announcer, _limits(self.settings), self._document)
         try:
             yield
         finally:
@@ -296,6 +300,18 @@ def _ids(endpoint: Endpoint, params: Mapping[str, str]) -> tuple[Any, ...]:
     if not params:
         return ()
     return tuple(convert(params[name]) for convert, name in zip(endpoint.converters, endpoint.parameters, strict=True))
+
+
+def _limits(settings: Settings) -> Limits:
+    return Limits(
+        nesting=settings.odata_nesting,
+        nodes=settings.odata_nodes,
+        items=settings.odata_items,
+        orderby=settings.odata_orderby,
+        select=settings.odata_select,
+        top=settings.odata_top,
+        digits=settings.odata_digits,
+    )
 
 
 def create_app(settings: Settings, dsn: str) -> Edge:

@@ -11,6 +11,7 @@ from keyrack import __version__
 from keyrack.api import Endpoint, Read
 from keyrack.errors import INVALID_KEY, INVALID_TOKEN, JSON, NO_CUSTOMER, NO_MANAGER, PLAIN_TEXT
 from keyrack.fields import Complex, Field, Resource, Type
+from keyrack.odata import OPTIONS
 from keyrack.settings import Settings
 
 Json = dict[str, Any]
@@ -124,7 +125,7 @@ def _operation(endpoint: Endpoint, schemas: dict[str, Json]) -> Json:
         "tags": [endpoint.tag],
         "summary": endpoint.summary,
         "security": _security(endpoint),
-        "parameters": [*_path_parameters(endpoint), *_header_parameters(endpoint)],
+        "parameters": [*_path_parameters(endpoint), *_header_parameters(endpoint), *_query_parameters(endpoint)],
         "responses": _responses(endpoint, schemas),
     }
     if endpoint.ours:
@@ -171,6 +172,42 @@ def _header_parameters(endpoint: Endpoint) -> list[Json]:
     ]
 
 
+# OData's options: the schema of each one's value, and what it is for
+_OPTIONS: dict[str, tuple[Json, str]] = {
+    "filter": ({"type": "string"}, "Only the rows for which this is true, as `name eq 'Golf' and not (vin eq null)`."),
+    "orderby": ({"type": "string"}, "The order of the rows, as `name desc,id`."),
+    "top": ({"type": "integer", "minimum": 0}, "This many rows at most."),
+    "skip": ({"type": "integer", "minimum": 0}, "Without this many rows of the beginning."),
+    "count": ({"type": "boolean"}, "With `true` the header X-Total-Count says how many rows there are."),
+    "select": ({"type": "string"}, "Only these members."),
+    "expand": ({"type": "string"}, "With these relations, as `products($select=type)`."),
+    "search": ({"type": "string"}, "Only the rows whose texts hold these words."),
+    "format": ({"type": "string"}, "`json`, the only format there is."),
+}
+
+
+def _query_parameters(endpoint: Endpoint) -> list[Json]:
+    if endpoint.read is None:
+        return []
+    shape = endpoint.read.select.shape
+    return [
+        {
+            "name": f"${name}",
+            "in": "query",
+            "required": False,
+            "description": _OPTIONS[name][1] + _relations(endpoint.read, name),
+            "schema": _OPTIONS[name][0],
+        }
+        for name, shapes in OPTIONS.items()
+        if shape in shapes
+    ]
+
+
+def _relations(read: Read, option: str) -> str:
+    names = read.select.resource.relations if option == "expand" else ()
+    return f" Relations: {', '.join(names)}." if names else ""
+
+
 def _responses(endpoint: Endpoint, schemas: dict[str, Json]) -> dict[str, Json]:
     responses: dict[str, Json] = {str(endpoint.status): _success(endpoint, schemas)}
     for status, texts in sorted(statuses(endpoint).items()):
@@ -198,9 +235,14 @@ def statuses(endpoint: Endpoint) -> dict[int, list[str]]:
 
 def _success(endpoint: Endpoint, schemas: dict[str, Json]) -> Json:
     response: Json = {"description": REASONS[endpoint.status]}
-    if endpoint.headers:
+    headers = dict(endpoint.headers)
+    if endpoint.read is not None and not endpoint.read.select.one:
+        headers["X-Total-Count"] = "With `$count=true`: how many rows there are without `$top` and `$skip`."
+    if endpoint.read is not None and endpoint.read.select.paged:
+        headers["Link"] = 'Where rows follow: the address of the next page, with rel="next".'
+    if headers:
         response["headers"] = {
-            name: {"description": meaning, "schema": {"type": "string"}} for name, meaning in endpoint.headers.items()
+            name: {"description": meaning, "schema": {"type": "string"}} for name, meaning in headers.items()
         }
     schema: Json | None = None
     if endpoint.read is not None:
@@ -235,18 +277,19 @@ def _error(endpoint: Endpoint, status: int, texts: Iterable[str]) -> Json:
 
 
 def _read(read: Read, schemas: dict[str, Json]) -> Json:
-    resource = read.resource
+    resource = read.select.resource
     if resource.scalar is not None:
         return {"type": "array", "items": {"type": "string"}}
     name = resource_name(read)
     schemas[name] = resource_schema(resource)
     reference = {"$ref": f"#/components/schemas/{name}"}
-    return reference if read.one else {"type": "array", "items": reference}
+    return reference if read.select.one else {"type": "array", "items": reference}
 
 
 def resource_name(read: Read) -> str:
     """The schema's name: a list form with fewer members is a schema of its own."""
-    return read.resource.name + ("" if read.of is None else f"Of{read.of.resource.name}")
+    select = read.select
+    return select.resource.name + ("" if select.of is None else f"Of{select.of.resource.name}")
 
 
 def resource_schema(resource: Resource) -> Json:

@@ -73,11 +73,54 @@ class Settings(BaseSettings):
     login_burst: int = Field(default=10, ge=1, description="Failed log-ins for each user name at once.")
     address_rate: int = Field(default=120, ge=1, description="Failed log-ins a minute from each address, over time.")
     address_burst: int = Field(default=100, ge=1, description="Failed log-ins from each address at once.")
+    odata_nesting: int = Field(default=50, ge=1, le=100, description="Levels of nesting in a query option.")
+    odata_nodes: int = Field(default=400, ge=1, le=5_000, description="Parts of the expressions of a query option.")
+    odata_items: int = Field(default=1_000, ge=1, description="Values in the list of an `in`.")
+    odata_orderby: int = Field(default=10, ge=1, description="Items of `$orderby`.")
+    odata_select: int = Field(default=100, ge=1, description="Items of `$select`.")
+    odata_top: int = Field(default=10_000, ge=1, description="Rows that `$top` may ask for.")
+    odata_digits: int = Field(default=40, ge=1, description="Digits of a number in a query option.")
     worker_concurrency: int = Field(
-        default=8, ge=1, le=200, description="Cars whose assignments one worker applies at once."
+        default=4,
+        ge=1,
+        le=200,
+        description="Transactions in which one worker applies assignments at once; each takes up to 20 cars.",
     )
     worker_poll: float = Field(
         default=2.0, gt=0, description="Seconds after which an idle worker looks for work that nobody announced."
+    )
+    webhook_networks: str = Field(
+        default="",
+        description="Networks, comma-separated, that webhooks may reach although they are not public, "
+        "such as `10.0.0.0/8`.",
+    )
+    webhook_timeout: float = Field(
+        default=15.0, gt=0, description="Seconds that one attempt to deliver a webhook may take."
+    )
+    webhook_retry_first: float = Field(
+        default=5.0, gt=0, description="Seconds of the first pause after a failed attempt, at most; it doubles."
+    )
+    webhook_retry_max: float = Field(
+        default=21_600.0, gt=0, description="Seconds of a pause between two attempts, at most."
+    )
+    webhook_retry_for: float = Field(
+        default=259_200.0, ge=0, description="Seconds for which a delivery is tried again before it is dead."
+    )
+    webhook_concurrency: int = Field(
+        default=400, ge=1, le=10_000, description="Deliveries that one worker sends at once."
+    )
+    webhook_per_endpoint: int = Field(
+        default=20, ge=1, le=1_000, description="Deliveries that one worker sends at once to the same webhook."
+    )
+    webhook_overlap: int = Field(
+        default=24, ge=0, le=720, description="Hours for which the old signing secret signs too after a rotation."
+    )
+    delivery_days: int = Field(
+        default=30, ge=1, le=3_650, description="Days for which the log of webhook deliveries is kept."
+    )
+    operation_days: int = Field(default=90, ge=1, le=3_650, description="Days for which finished operations are kept.")
+    idempotency_hours: int = Field(
+        default=24, ge=1, le=720, description="Hours for which an answer to an `Idempotency-Key` is kept."
     )
     log_level: str = Field(
         default="info", pattern="^(debug|info|warning|error)$", description="`debug`, `info`, `warning` or `error`."

@@ -5,10 +5,11 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Literal, LiteralString
 
-from keyrack.api import NO_CONTENT, Answer, Endpoints, Parent, Request, created
+from keyrack.api import NO_CONTENT, Answer, Endpoints, Request, created
 from keyrack.bodies import Body, LongText, Name, Text, moment, no_valid, patched
 from keyrack.errors import BadRequest, NotFound
 from keyrack.operations import checksum, end_assignments_of_car
+from keyrack.reads import Parent
 from keyrack.resources import ASSIGNMENT_OF_CAR, CAR, EVENT, LOCATION, LOCATION_AT, PRODUCT, TELEMETRY
 
 endpoints = Endpoints("Cars")
@@ -57,7 +58,7 @@ endpoints.get(
     refuses={400: (INVALID_DATE,)},
 )
 endpoints.get("/cars/{carId}/assignments", ASSIGNMENT_OF_CAR, "The assignments of a car", of=A_CAR, missing=NO_CAR)
-endpoints.get("/cars/{carId}/events", EVENT, "The events of a car", of=A_CAR, missing=NO_CAR)
+endpoints.get("/cars/{carId}/events", EVENT, "The events of a car", of=A_CAR, missing=NO_CAR, paged=True)
 
 INSERT: LiteralString = """
 insert into car (customer_id, name, description, vin, license_plate, brand, model)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from keyrack.api import Endpoints, Parent
+from keyrack.api import Endpoints
+from keyrack.reads import Parent
 from keyrack.resources import CAR, PRODUCT, PRODUCT_LISTED, SERVICE_OF_PRODUCT
 
 endpoints = Endpoints("Products")
