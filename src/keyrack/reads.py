@@ -65,7 +65,7 @@ class Select:
         source: LiteralString = " from " + resource.table.format(t="t")
         everything: LiteralString = source + _where(fixed)
         rows: LiteralString = source + _where([*fixed, _grouped(query.where)] if query.where else fixed)
-        columns = [self._body(query, rows) + " as body"]
+        columns: list[LiteralString] = [self._body(query, rows) + " as body"]
         if self.may_be_narrowed(query):
             columns.append("exists (select" + everything + ") as there")
         if query.count:
