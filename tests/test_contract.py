@@ -1,0 +1,470 @@
+"""What all endpoints share, run over the table: who may call, for whom, with what body, by which method."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import httpx
+import pytest
+
+from keyrack.api import Endpoint
+from keyrack.endpoints import ALL
+from tests.conftest import Person, RunningServer, Sql, Town
+
+KEY_REFUSED = {
+    "statusCode": 401,
+    "message": "Access denied due to invalid subscription key."
+    " Make sure to provide a valid key for an active subscription.",
+}
+TOKEN_REFUSED = {"statusCode": 401, "message": "Unauthorized. Access token is missing or invalid."}
+NO_MANAGER = "Unable to find a manager for the given OAuth ID claim data."
+NO_CUSTOMER = "Unable to find a customer for the given Customer-ID."
+NOTHING_HERE = "There is nothing at this path."
+
+# The endpoints of the spec, in its order
+SPEC = """
+POST /oauth2/token
+GET /customers
+GET /cars
+GET /cars/{carId}
+PUT /cars
+PATCH /cars/{carId}
+DELETE /cars/{carId}
+GET /cars/{carId}/products
+GET /cars/{carId}/telemetry
+GET /cars/{carId}/location
+GET /cars/{carId}/location/{searchDate}
+GET /cars/{carId}/assignments
+GET /cars/{carId}/events
+GET /users
+GET /users/{userId}
+PUT /users
+PUT /users/assignments/customers
+DELETE /users/assignments/customers
+GET /users/{userId}/assignments
+GET /assignments/{assignmentId}
+PUT /assignments
+PATCH /assignments/{assignmentId}
+DELETE /assignments/{assignmentId}
+GET /groups
+GET /groups/{groupId}/cars
+GET /groups/{groupId}/users
+GET /groups/{groupId}/services
+GET /groups/{groupId}/products
+PUT /groups
+PUT /groups/{groupId}/cars
+PUT /groups/{groupId}/users
+PUT /groups/{groupId}/services
+PUT /groups/{groupId}/products
+PATCH /groups/{groupId}
+DELETE /groups/{groupId}
+DELETE /groups/{groupId}/users/{userId}
+DELETE /groups/{groupId}/cars/{carId}
+DELETE /groups/{groupId}/services/{serviceId}
+DELETE /groups/{groupId}/products/{productId}
+GET /products
+GET /products/{productId}
+GET /products/{productId}/services
+GET /products/{productId}/cars
+GET /services
+GET /services/{serviceId}
+GET /services/{serviceId}/products
+GET /services/{serviceId}/contracts
+PUT /installations
+DELETE /installations
+PUT /pairings
+DELETE /pairings
+GET /brands
+GET /brands/{brand}/keys
+POST /sdk/token
+GET /events/{eventId}
+PUT /events
+""".strip().splitlines()
+
+WITHOUT_CUSTOMER = {
+    "POST /oauth2/token",
+    "GET /customers",
+    "GET /brands",
+    "GET /brands/{brand}/keys",
+    "POST /sdk/token",
+}
+
+
+def name(endpoint: Endpoint) -> str:
+    return f"{endpoint.method} {endpoint.path}"
+
+
+def over(rows: list[Endpoint]) -> Any:
+    return pytest.mark.parametrize("endpoint", rows, ids=name)
+
+
+def path_of(endpoint: Endpoint) -> str:
+    """The endpoint's path with parameters that are well-formed and that no row has."""
+    values = {"searchDate": "2026-01-01T00:00:00Z", "brand": "Nobody"}
+    return endpoint.path.format(**{parameter: values.get(parameter, "2147483647") for parameter in endpoint.parameters})
+
+
+KEYED = [endpoint for endpoint in ALL if endpoint.key]
+TOKENED = [endpoint for endpoint in ALL if endpoint.token]
+WITH_CUSTOMER = [endpoint for endpoint in ALL if endpoint.customer]
+WITH_BODY = [endpoint for endpoint in ALL if endpoint.body is not None]
+WITH_JSON = [endpoint for endpoint in WITH_BODY if not endpoint.form]
+PATHS = list({endpoint.path: endpoint for endpoint in ALL}.values())
+
+
+@pytest.fixture(scope="module")
+def anyone(server: RunningServer) -> Iterator[httpx.Client]:
+    """A client that says nothing about itself."""
+    with httpx.Client(base_url=server.url, timeout=30) as client:
+        yield client
+
+
+@pytest.fixture(scope="module")
+def ghost(town: Town, sql: Sql) -> Iterator[Person]:
+    """Somebody whose token outlived the manager."""
+    person = town.person("ghost")
+    sql.execute("delete from manager where username = $1", person.username)
+    yield person
+    person.client.close()
+
+
+def test_the_table_is_the_spec() -> None:
+    assert len(SPEC) == 56
+    assert sorted(name(endpoint) for endpoint in ALL if not endpoint.ours) == sorted(SPEC)
+
+
+def test_what_needs_no_customer_is_what_the_spec_says() -> None:
+    assert {name(endpoint) for endpoint in ALL if not endpoint.customer and not endpoint.ours} == WITHOUT_CUSTOMER
+
+
+def test_what_needs_no_token_is_the_token_endpoint_and_what_is_public() -> None:
+    assert {name(endpoint) for endpoint in ALL if not endpoint.token and not endpoint.ours} == {"POST /oauth2/token"}
+    assert {name(endpoint) for endpoint in ALL if not endpoint.key} == {
+        "GET /",
+        "GET /health",
+        "GET /openapi.json",
+        "GET /docs",
+        "GET /.well-known/jwks.json",
+        "GET /.well-known/openid-configuration",
+        "GET /key-forms/{keyFormId}.svg",
+    }
+
+
+def refused_401(answer: httpx.Response, body: dict[str, Any]) -> None:
+    assert answer.status_code == 401
+    assert answer.headers["content-type"] == "application/json"
+    assert answer.json() == body
+
+
+def refused_text(answer: httpx.Response, status: int, text: str) -> None:
+    assert (answer.status_code, answer.text) == (status, text)
+    assert answer.headers["content-type"] == "text/plain; charset=utf-8"
+
+
+# Who calls
+
+
+@over(KEYED)
+@pytest.mark.parametrize("base", ["/v3", ""], ids=["v3", "root"])
+def test_no_key(endpoint: Endpoint, base: str, alice: Person) -> None:
+    options = {"headers": alice.headers | {"vendor-API-Key": None}}
+    url = alice.client.base_url.join(base + path_of(endpoint))
+    refused_401(alice.call(endpoint.method, str(url), **options), KEY_REFUSED)
+
+
+@over(KEYED)
+def test_a_key_that_is_none(endpoint: Endpoint, alice: Person) -> None:
+    for key in ("nonsense", "", "\xe4\xf6\xfc"):
+        headers = {"vendor-API-Key": key.encode("latin-1")}
+        refused_401(alice.call(endpoint.method, path_of(endpoint), headers=headers), KEY_REFUSED)
+
+
+@over(TOKENED)
+@pytest.mark.parametrize("base", ["/v3", ""], ids=["v3", "root"])
+def test_no_token(endpoint: Endpoint, base: str, alice: Person) -> None:
+    url = alice.client.base_url.join(base + path_of(endpoint))
+    answer = alice.call(endpoint.method, str(url), headers={"Authorization": None})
+    refused_401(answer, TOKEN_REFUSED)
+
+
+@over(TOKENED)
+def test_a_token_that_is_none(endpoint: Endpoint, alice: Person) -> None:
+    for value in ("Bearer nonsense", "Bearer", f"Basic {alice.token}", alice.token, f"Bearer {alice.token}x"):
+        answer = alice.call(endpoint.method, path_of(endpoint), headers={"Authorization": value})
+        refused_401(answer, TOKEN_REFUSED)
+
+
+@over(TOKENED)
+def test_the_key_is_checked_before_the_token(endpoint: Endpoint, alice: Person) -> None:
+    headers = {"vendor-API-Key": "nonsense", "Authorization": "Bearer nonsense"}
+    refused_401(alice.call(endpoint.method, path_of(endpoint), headers=headers), KEY_REFUSED)
+
+
+@over(TOKENED)
+def test_a_manager_that_is_gone(endpoint: Endpoint, ghost: Person) -> None:
+    refused_text(ghost.call(endpoint.method, path_of(endpoint)), 404, NO_MANAGER)
+
+
+def test_a_token_is_bearer_in_any_case(alice: Person) -> None:
+    assert alice.get("/cars", headers={"Authorization": f"bearer {alice.token}"}).status_code == 200
+
+
+def test_names_of_headers_have_no_case(alice: Person) -> None:
+    headers = {name.upper(): value for name, value in alice.headers.items()}
+    assert alice.client.get("/cars", headers=headers).status_code == 200
+
+
+# For whom
+
+
+@over(WITH_CUSTOMER)
+def test_no_customer(endpoint: Endpoint, alice: Person) -> None:
+    path = path_of(endpoint)
+    answer = alice.call(endpoint.method, path, headers={"Customer-ID": None})
+    refused_text(answer, 400, "The header Customer-ID is missing.")
+    answer = alice.call(endpoint.method, path, headers={"Customer-ID": ""})
+    refused_text(answer, 400, "The header Customer-ID is missing.")
+
+
+@over(WITH_CUSTOMER)
+def test_a_customer_that_is_no_integer(endpoint: Endpoint, alice: Person) -> None:
+    for value in ("Alice", "1.5", "0x10", "+", "1 2", f"{alice.customer},{alice.customer}", "1_0", "\xb2"):
+        headers = {"Customer-ID": value.encode("latin-1")}
+        answer = alice.call(endpoint.method, path_of(endpoint), headers=headers)
+        refused_text(answer, 400, "The header Customer-ID must be an integer.")
+
+
+@over(WITH_CUSTOMER)
+def test_somebody_elses_customer_is_answered_like_none(endpoint: Endpoint, alice: Person, bob: Person) -> None:
+    for value in (str(alice.customer), "2147483647", "0", "-1", str(2**31), "9" * 40):
+        answer = bob.call(endpoint.method, path_of(endpoint), headers={"Customer-ID": value})
+        refused_text(answer, 404, NO_CUSTOMER)
+
+
+def test_two_customer_headers_are_no_integer(alice: Person) -> None:
+    headers = [*alice.headers.items(), ("Customer-ID", "1")]
+    refused_text(alice.client.get("/cars", headers=headers), 400, "The header Customer-ID must be an integer.")
+
+
+@over([endpoint for endpoint in TOKENED if not endpoint.customer])
+def test_where_no_customer_is_needed_the_header_is_not_looked_at(endpoint: Endpoint, alice: Person) -> None:
+    options: dict[str, Any] = {"json": {}} if endpoint.body else {}
+    answers = [
+        alice.call(endpoint.method, path_of(endpoint), headers={"Customer-ID": value}, **options)
+        for value in (None, "nonsense", str(alice.customer))
+    ]
+    assert len({(answer.status_code, answer.content) for answer in answers}) == 1
+    assert "Customer-ID" not in answers[0].text
+
+
+# By which method
+
+
+def unknown_method(path: str) -> str:
+    known = {endpoint.method for endpoint in ALL if endpoint.path == path}
+    return next(method for method in ("POST", "PATCH", "PUT", "DELETE") if method not in known)
+
+
+@over(PATHS)
+def test_a_method_that_the_path_does_not_know(endpoint: Endpoint, alice: Person) -> None:
+    known = sorted(row.method for row in ALL if row.path == endpoint.path)
+    for method in (unknown_method(endpoint.path), "OPTIONS", "TRACE", "PROPFIND", "PURGE"):
+        answer = alice.call(method, path_of(endpoint))
+        refused_text(answer, 405, f"The method is not allowed here. Allowed: {', '.join(known)}.")
+        assert answer.headers["allow"] == ", ".join(known)
+
+
+@over([endpoint for endpoint in PATHS if endpoint.key])
+def test_the_methods_of_a_path_are_told_only_to_who_may_call(endpoint: Endpoint, alice: Person, ghost: Person) -> None:
+    for method in (unknown_method(endpoint.path), "OPTIONS", "TRACE", "PROPFIND", "PURGE"):
+        path = path_of(endpoint)
+        refused_401(alice.call(method, path, headers={"vendor-API-Key": "nonsense"}), KEY_REFUSED)
+        if endpoint.token:
+            refused_401(alice.call(method, path, headers={"Authorization": None}), TOKEN_REFUSED)
+            refused_text(ghost.call(method, path), 404, NO_MANAGER)
+
+
+@over([endpoint for endpoint in PATHS if endpoint.customer])
+def test_the_method_is_checked_before_the_customer(endpoint: Endpoint, alice: Person) -> None:
+    answer = alice.call(unknown_method(endpoint.path), path_of(endpoint), headers={"Customer-ID": "nonsense"})
+    assert answer.status_code == 405
+
+
+@over([endpoint for endpoint in ALL if endpoint.method == "GET"])
+def test_head_is_get_without_a_body(endpoint: Endpoint, alice: Person) -> None:
+    path = path_of(endpoint)
+    head, get = alice.call("HEAD", path), alice.get(path)
+    assert head.content == b""
+    assert head.status_code == get.status_code
+    for header in ("content-type", "content-length"):
+        assert head.headers[header] == get.headers[header]
+
+
+# With what body
+
+
+def content(endpoint: Endpoint) -> dict[str, str]:
+    return {"Content-Type": "application/x-www-form-urlencoded" if endpoint.form else "application/json"}
+
+
+@over(WITH_BODY)
+@pytest.mark.parametrize("base", ["/v3", ""], ids=["v3", "root"])
+def test_a_wrong_content_type(endpoint: Endpoint, base: str, alice: Person) -> None:
+    wrong = ["text/plain", "application/xml", "", "nonsense", "application/jsonx", "multipart/form-data; boundary=x"]
+    wrong += (
+        ["application/json"]
+        if endpoint.form
+        else ["application/x-www-form-urlencoded", "application/json; charset=utf-16"]
+    )
+    url = str(alice.client.base_url.join(base + path_of(endpoint)))
+    for media_type in wrong:
+        answer = alice.call(endpoint.method, url, content=b"{}", headers={"Content-Type": media_type})
+        assert answer.status_code == 415, media_type
+        assert answer.headers["content-type"] == "application/json"
+        body = answer.json()
+        trace = body.pop("traceId")
+        assert body == {
+            "type": "https://tools.ietf.org/html/rfc7231#section-6.5.13",
+            "title": "Unsupported Media Type",
+            "status": "415",
+        }
+        assert isinstance(trace, str)
+        assert len(trace) > 20
+
+
+@over(WITH_BODY)
+def test_no_content_type(endpoint: Endpoint, alice: Person) -> None:
+    assert alice.call(endpoint.method, path_of(endpoint), content=b"{}").status_code == 415
+
+
+@over(WITH_BODY)
+def test_an_encoded_body_is_of_another_type(endpoint: Endpoint, alice: Person) -> None:
+    headers = content(endpoint) | {"Content-Encoding": "gzip"}
+    assert alice.call(endpoint.method, path_of(endpoint), content=b"{}", headers=headers).status_code == 415
+
+
+def test_the_trace_of_the_caller_is_told(alice: Person) -> None:
+    trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+    answer = alice.put("/cars", content=b"{}", headers={"Content-Type": "text/plain", "traceparent": trace})
+    assert answer.json()["traceId"] == trace
+
+
+@over(WITH_JSON)
+@pytest.mark.parametrize("media_type", ["application/json; charset=utf-8", "Application/JSON;charset=UTF-8"])
+def test_json_with_a_charset_is_json(endpoint: Endpoint, media_type: str, alice: Person) -> None:
+    answer = alice.call(endpoint.method, path_of(endpoint), content=b"0", headers={"Content-Type": media_type})
+    assert (answer.status_code, answer.text.startswith("Couldn't ")) == (400, True)
+
+
+@over(WITH_JSON)
+def test_broken_json(endpoint: Endpoint, alice: Person) -> None:
+    for body in (b"", b"{", b"{]", b'{"a":}', b"nonsense", b"{}{}", b"\xff\xfe", b'{"name": "\xff"}'):
+        answer = alice.call(endpoint.method, path_of(endpoint), content=body, headers=content(endpoint))
+        assert answer.status_code == 400, body
+        assert answer.text.startswith(f"Couldn't {endpoint.what}. The body is not valid JSON: "), answer.text
+        assert answer.headers["content-type"] == "text/plain; charset=utf-8"
+
+
+@over(WITH_JSON)
+def test_no_body_at_all(endpoint: Endpoint, alice: Person) -> None:
+    answer = alice.call(endpoint.method, path_of(endpoint))
+    assert answer.status_code == 400
+    assert answer.text.startswith(f"Couldn't {endpoint.what}. The body is not valid JSON: ")
+
+
+@over(WITH_JSON)
+def test_a_body_of_another_form(endpoint: Endpoint, alice: Person) -> None:
+    assert endpoint.body is not None
+    form = endpoint.body.json_schema()["type"]
+    for value in (None, 0, True, "text", {} if form == "array" else []):
+        answer = alice.call(
+            endpoint.method, path_of(endpoint), content=json.dumps(value).encode(), headers=content(endpoint)
+        )
+        refused_text(answer, 400, f"Couldn't {endpoint.what}. The body must be a JSON {form}.")
+
+
+@over(WITH_BODY)
+def test_a_body_of_a_megabyte(endpoint: Endpoint, alice: Person) -> None:
+    body = b" " * 1_000_000
+    answer = alice.call(endpoint.method, path_of(endpoint), content=body, headers=content(endpoint))
+    refused_text(answer, 413, "The body must be smaller than 1000000 bytes.")
+
+
+@over(WITH_JSON)
+def test_a_body_that_just_fits_is_read(endpoint: Endpoint, alice: Person) -> None:
+    body = b" " * 999_998 + b"0"
+    answer = alice.call(endpoint.method, path_of(endpoint), content=body, headers=content(endpoint))
+    assert (answer.status_code, answer.text.startswith("Couldn't ")) == (400, True)
+
+
+@over([endpoint for endpoint in ALL if endpoint.body is None and endpoint.token])
+def test_a_body_that_nobody_asked_for_is_not_looked_at(endpoint: Endpoint, alice: Person) -> None:
+    plain = alice.call(endpoint.method, path_of(endpoint))
+    headers = {"Content-Type": "text/plain"}
+    strange = alice.call(endpoint.method, path_of(endpoint), content=b"\xff{", headers=headers)
+    assert (plain.status_code, plain.content) == (strange.status_code, strange.content)
+
+
+# In which order
+
+WITH_CUSTOMER_AND_BODY = [endpoint for endpoint in WITH_BODY if endpoint.customer]
+
+
+@over(WITH_CUSTOMER_AND_BODY)
+def test_the_customer_is_checked_before_the_content_type(endpoint: Endpoint, alice: Person) -> None:
+    for value, status in (("nonsense", 400), ("2147483647", 404)):
+        headers = {"Customer-ID": value, "Content-Type": "text/plain"}
+        answer = alice.call(endpoint.method, path_of(endpoint), content=b"{}", headers=headers)
+        assert (answer.status_code, "Customer-ID" in answer.text) == (status, True)
+
+
+@over([endpoint for endpoint in WITH_BODY if endpoint.token])
+def test_the_token_is_checked_before_the_body(endpoint: Endpoint, alice: Person) -> None:
+    headers = {"Authorization": "Bearer x", "Content-Type": "text/plain"}
+    answer = alice.call(endpoint.method, path_of(endpoint), content=b" " * 1_000_000, headers=headers)
+    refused_401(answer, TOKEN_REFUSED)
+
+
+@over(WITH_BODY)
+def test_the_content_type_is_checked_before_the_body(endpoint: Endpoint, alice: Person) -> None:
+    answer = alice.call(endpoint.method, path_of(endpoint), content=b"{", headers={"Content-Type": "text/plain"})
+    assert answer.status_code == 415
+
+
+@over([endpoint for endpoint in WITH_JSON if endpoint.parameters])
+def test_the_body_is_checked_before_the_resource(endpoint: Endpoint, alice: Person) -> None:
+    answer = alice.call(endpoint.method, path_of(endpoint), content=b"{", headers=content(endpoint))
+    assert (answer.status_code, answer.text.startswith("Couldn't ")) == (400, True)
+
+
+# Where there is nothing
+
+
+@pytest.mark.parametrize("path", ["/nothing", "/cars/1/nothing", "/v3/cars", "/car", "/Cars", "/v2/cars"])
+@pytest.mark.parametrize("method", ["GET", "PUT", "PATCH", "DELETE", "POST", "OPTIONS", "PROPFIND", "PURGE"])
+def test_an_unknown_path(method: str, path: str, alice: Person, ghost: Person) -> None:
+    refused_401(alice.call(method, path, headers={"vendor-API-Key": "nonsense"}), KEY_REFUSED)
+    refused_401(alice.call(method, path, headers={"Authorization": None}), TOKEN_REFUSED)
+    refused_text(ghost.call(method, path), 404, NO_MANAGER)
+    refused_text(alice.call(method, path), 404, NOTHING_HERE)
+
+
+@pytest.mark.parametrize("base", ["/v3", ""], ids=["v3", "root"])
+def test_both_bases_answer_alike(base: str, alice: Person) -> None:
+    car = alice.car("Both")
+    for path in (f"/cars/{car}", f"/cars/{car}/", "/customers", "/groups"):
+        answer = alice.get(str(alice.client.base_url.join(base + path)))
+        assert (answer.status_code, answer.content) == (200, alice.get(path).content)
+
+
+def test_what_is_public_needs_nothing(anyone: httpx.Client) -> None:
+    for endpoint in ALL:
+        if not endpoint.key:
+            for base in ("/v3", ""):
+                answer = anyone.get(base + path_of(endpoint))
+                assert answer.status_code == (404 if endpoint.parameters else 200)
+                assert answer.headers["content-type"] == (
+                    "text/plain; charset=utf-8" if endpoint.parameters else endpoint.media_type
+                )
