@@ -108,7 +108,7 @@ async def create(request: Request, user: NewUser) -> Answer:
     refuses={400: (NEITHER,), 404: (NOBODY,), 409: (ALREADY,)},
 )
 async def assign(request: Request, user: SomeUser) -> Answer:
-    id = await _found(request, user)
+    id = await _found(request, user, NOBODY)
     with on_constraint({"customer_user_pkey": (Conflict, ALREADY), "customer_user_user_id_fkey": (NotFound, NOBODY)}):
         await request.db.execute(JOIN, request.customer, id)
     return NO_CONTENT
@@ -119,10 +119,10 @@ async def assign(request: Request, user: SomeUser) -> Answer:
     "Take a user out of the customer; the user's assignments there end by webhook",
     body=SomeUser,
     what="unassign user from customer",
-    refuses={400: (NEITHER,), 404: (NOBODY, NOT_ASSIGNED)},
+    refuses={400: (NEITHER,), 404: (NOT_ASSIGNED,)},
 )
 async def unassign(request: Request, user: SomeUser) -> Answer:
-    id = await _found(request, user)
+    id = await _found(request, user, NOT_ASSIGNED)
     async with request.db.transaction() as connection:
         if await connection.fetchval(LOCK, request.customer, id) is None:
             raise NotFound(NOT_ASSIGNED)
@@ -133,7 +133,7 @@ async def unassign(request: Request, user: SomeUser) -> Answer:
     return NO_CONTENT
 
 
-async def _found(request: Request, user: SomeUser) -> Any:
+async def _found(request: Request, user: SomeUser, missing: str) -> Any:
     """The user's id. Raises `BadRequest` unless exactly one identifier is given, `NotFound` if nobody has it."""
     if (user.user_id is None) == (not user.email_address):
         raise BadRequest(NEITHER)
@@ -142,5 +142,5 @@ async def _found(request: Request, user: SomeUser) -> Any:
     else:
         id = await request.db.fetchval(BY_ID, user.user_id)
     if id is None:
-        raise NotFound(NOBODY)
+        raise NotFound(missing)
     return id
