@@ -65,6 +65,7 @@ _NOT_BLANK = r"^[^\x00]*[^\s\x00][^\x00]*$"
 Int32 = Annotated[int, Field(ge=-(2**31), le=2**31 - 1, json_schema_extra={"format": "int32"})]
 Text = Annotated[str, Field(max_length=250, pattern=_NOT_NUL)]
 LongText = Annotated[str, Field(max_length=4000, pattern=_NOT_NUL)]
+AnyText = Annotated[str, Field(pattern=_NOT_NUL)]  # a patch's value: its member says how long it may be
 Name = Annotated[str, Field(max_length=250, pattern=_NOT_BLANK)]
 EmailAddress = Annotated[
     str, Field(max_length=254, pattern=r"^[^@\s\x00]+@[^@\s\x00]+$", json_schema_extra={"format": "email"})

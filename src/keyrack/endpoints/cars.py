@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Literal, LiteralString
 
 from keyrack.api import NO_CONTENT, Answer, Endpoints, Request, created
-from keyrack.bodies import Body, LongText, Name, Text, moment, no_valid, patched
+from keyrack.bodies import AnyText, Body, LongText, Name, Text, moment, no_valid, patched
 from keyrack.errors import BadRequest, NotFound
 from keyrack.operations import checksum, end_assignments_of_car
 from keyrack.reads import Parent
@@ -91,7 +91,7 @@ class NewCar(Body):
 class CarPatch(Body):
     op: Literal["remove", "replace"]
     path: Literal["/description", "/vin", "/name", "/licensePlate", "/brand", "/model"]
-    value: LongText | None = None
+    value: AnyText | None = None
 
 
 CREATE_CAR = "create car"
@@ -118,8 +118,9 @@ async def create(request: Request, car: NewCar) -> Answer:
 async def update(request: Request, patch: list[CarPatch]) -> Answer:
     changes = patched(patch)
     for name, value in changes.items():
-        if value is not None and name != "description" and len(value) > 250:
-            raise BadRequest(no_valid(UPDATE_CAR, name) + " It has at most 250 characters.")
+        longest = 4000 if name == "description" else 250
+        if value is not None and len(value) > longest:
+            raise BadRequest(no_valid(UPDATE_CAR, name) + f" It has at most {longest} characters.")
     if "name" in changes and not (changes["name"] or "").strip():
         raise BadRequest(no_valid(UPDATE_CAR, "name"))
     if await request.db.fetchval(UPDATE, request.customer, *request.ids, changes) is None:

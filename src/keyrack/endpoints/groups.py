@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Literal, LiteralString
 
 from keyrack.api import NO_CONTENT, Answer, Endpoints, Request, created
-from keyrack.bodies import Body, Int32, LongText, Name, no_valid, patched
+from keyrack.bodies import AnyText, Body, Int32, Name, no_valid, patched
 from keyrack.endpoints.cars import NO_CAR
 from keyrack.endpoints.products import NO_PRODUCT
 from keyrack.endpoints.services import NO_SERVICE
@@ -64,7 +64,7 @@ class NewGroup(Body):
 class GroupPatch(Body):
     op: Literal["replace"]
     path: Literal["/name"]
-    value: LongText | None = None
+    value: AnyText | None = None
 
 
 CREATE_GROUP = "create group"
