@@ -7,7 +7,7 @@ from urllib.parse import parse_qsl
 from pydantic import BaseModel
 
 from keyrack.api import PUBLIC, Answer, Endpoints, Request, answer
-from keyrack.auth import TOKEN_SECONDS
+from keyrack.auth import TOKEN_SECONDS, digest
 from keyrack.errors import GrantRefused, WrongCredentials
 from keyrack.limits import Limit
 
@@ -43,7 +43,7 @@ async def token(request: Request, grant: PasswordGrant) -> Answer:
     """Every try is taken from two buckets, the name's and the address's, and given back when it was right."""
     settings, db, access = request.service.settings, request.db, request.service.access
     buckets = (
-        (Limit("login", settings.login_rate, settings.login_burst), grant.username.lower()),
+        (Limit("login", settings.login_rate, settings.login_burst), digest(grant.username.lower()).hex()),
         (Limit("address", settings.address_rate, settings.address_burst), request.address),
     )
     for limit, who in buckets:
