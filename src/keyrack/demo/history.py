@@ -1,0 +1,142 @@
+"""In charge of the demo's history: events numbered as the API numbers them, and what IQ units have told."""
+
+from __future__ import annotations
+
+import math
+from datetime import UTC, datetime, timedelta
+from random import Random
+from typing import Any, LiteralString
+
+from keyrack.db import Connection
+from keyrack.demo.fleet import Written
+
+AGENTS = ("Keyrack app 4.2 (Android 16)", "Keyrack app 4.2 (iOS 26)", "Keyrack app 4.1 (Android 14)", "Front desk 2.0")
+OFFSET = timedelta(hours=1)  # of the wall clock in the cars
+DAYS = 14  # of events
+
+COUNT: LiteralString = (
+    "update event_counter set last_id = last_id + $2 where customer_id = $1 returning last_id - $2 as before"
+)
+INSERT_EVENTS: LiteralString = """
+insert into event (customer_id, event_id, local_at, local_text, utc_at, user_id, car_id, type, user_agent,
+                   latitude, longitude)
+select $1, $2 + position, local_at, to_char(local_at, 'YYYY-MM-DD"T"HH24:MI:SS'), utc_at, user_id, car_id, type,
+       user_agent, latitude, longitude
+from unnest($3::timestamptz[], $4::timestamptz[], $5::integer[], $6::integer[], $7::text[], $8::text[], $9::float8[],
+            $10::float8[]) with ordinality
+  as e (local_at, utc_at, user_id, car_id, type, user_agent, latitude, longitude, position)
+"""
+MAKE_HISTORY: LiteralString = "select make_history($1::date), make_history($2::date)"
+INSERT_POSITIONS: LiteralString = """
+insert into position (customer_id, car_id, at, latitude, longitude)
+select $1, * from unnest($2::integer[], $3::timestamptz[], $4::float8[], $5::float8[])
+"""
+INSERT_ODOMETERS: LiteralString = """
+insert into odometer (customer_id, car_id, at, odometer)
+select $1, * from unnest($2::integer[], $3::timestamptz[], $4::float8[])
+"""
+INSERT_STATE: LiteralString = """
+insert into car_state (customer_id, car_id, latitude, longitude, position_at, odometer, odometer_at, read_at, telemetry)
+values ($1, $2, $3, $4, $5, $6, $5, $5, $7)
+"""
+
+
+async def write_events(
+    connection: Connection, written: Written, count: int, town: tuple[float, float], now: datetime, random: Random
+) -> None:
+    """Openings and closings in the order of time, the last a few minutes ago."""
+    step = timedelta(days=DAYS) / max(count // 2, 1)
+    times: list[datetime] = []
+    cars: list[int] = []
+    users: list[int] = []
+    places: list[tuple[float | None, float | None]] = []
+    for n in range(count // 2):
+        car, user = random.choice(written.drivers)
+        opened = now - timedelta(days=DAYS) + n * step
+        times += [opened, opened + step * random.uniform(0.1, 0.8)]
+        cars += [car, car]
+        users += [user, user]
+        known = random.random() < 0.85
+        places += [_near(town, random) if known else (None, None), _near(town, random) if known else (None, None)]
+    times = [time.replace(microsecond=0) for time in times]
+    before = await connection.fetchval(COUNT, written.customer, len(times))
+    await connection.execute(
+        INSERT_EVENTS,
+        written.customer,
+        before,
+        [time + OFFSET for time in times],
+        times,
+        users,
+        cars,
+        ["CarOpened", "CarClosed"] * (len(times) // 2),
+        [agent for _ in range(len(times) // 2) for agent in [random.choice(AGENTS)] * 2],
+        [place[0] for place in places],
+        [place[1] for place in places],
+    )
+
+
+async def write_telemetry(
+    connection: Connection, written: Written, town: tuple[float, float], now: datetime, random: Random
+) -> None:
+    """Three days of positions and odometer readings of the cars with an IQ unit, and their newest state."""
+    hours = 72
+    await connection.execute(MAKE_HISTORY, (now - timedelta(hours=hours)).date(), now.date())
+    for car in written.iq_cars:
+        start = now.replace(minute=0, second=0, microsecond=0) - timedelta(hours=hours)
+        times = [start + timedelta(hours=hour) for hour in range(hours + 1)]
+        swing = random.uniform(0, math.tau)
+        track = [
+            (
+                round(town[0] + 0.05 * math.sin(swing + hour / 7) + random.gauss(0, 0.002), 6),
+                round(town[1] + 0.08 * math.cos(swing + hour / 9) + random.gauss(0, 0.002), 6),
+            )
+            for hour in range(hours + 1)
+        ]
+        first = random.uniform(4_000, 90_000)
+        odometers = [round(first + 2.7 * hour, 1) for hour in range(hours + 1)]
+        ids = [car] * len(times)
+        await connection.execute(
+            INSERT_POSITIONS, written.customer, ids, times, [at[0] for at in track], [at[1] for at in track]
+        )
+        await connection.execute(INSERT_ODOMETERS, written.customer, ids, times, odometers)
+        told = _telemetry(track[-1], odometers[-1], random)
+        await connection.execute(INSERT_STATE, written.customer, car, *track[-1], times[-1], odometers[-1], told)
+
+
+def _telemetry(place: tuple[float, float], odometer: float, random: Random) -> dict[str, Any]:
+    fuel = round(random.uniform(8, 58), 1)
+    tyre = round(random.uniform(220, 270), 1)  # kPa
+    return {
+        "selectedCulture": "en-GB",
+        "odometer": odometer,
+        "rpm": 0,
+        "dtc": [],
+        "isDriving": False,
+        "ignition": False,
+        "isParkingBrakeEngaged": True,
+        "driverSeatbelt": False,
+        "fuelType": random.choice(("Petrol", "Diesel")),
+        "fuelLevelVolume": fuel,
+        "fuelLevelPercent": round(fuel / 0.6, 1),
+        "fuelConsumption": round(random.uniform(4.5, 8.5), 1),
+        "batteryVoltage": round(random.uniform(12.1, 12.8), 2),
+        "engineCoolantTemperature": round(random.uniform(15, 90), 0),
+        "distanceToNextService": float(random.randrange(500, 20_000, 100)),
+        "currentLatitude": place[0],
+        "currentLongitude": place[1],
+        "currentSpeed": 0.0,
+        "tirePressureFrontLeft": tyre,
+        "tirePressureFrontRight": tyre,
+        "tirePressureRearLeft": tyre,
+        "tirePressureRearRight": tyre,
+        "outsideTemperature": round(random.uniform(2, 18), 1),
+    }
+
+
+def _near(town: tuple[float, float], random: Random) -> tuple[float, float]:
+    return round(town[0] + random.gauss(0, 0.03), 6), round(town[1] + random.gauss(0, 0.05), 6)
+
+
+def midnight(now: datetime) -> datetime:
+    """The beginning of the day in UTC."""
+    return now.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)

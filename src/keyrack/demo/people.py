@@ -1,0 +1,113 @@
+"""In charge of who and what the demo's fleets are made of. All people are invented."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True, slots=True)
+class Car:
+    name: str
+    brand: str
+    model: str
+    maker: str  # the first three characters of the vehicle identification number
+    plate: str | None
+    units: str = "BQ"  # what is installed: B a box, Q an IQ unit
+    description: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Fleet:
+    """One customer of the demo."""
+
+    name: str
+    town: tuple[float, float]  # latitude, longitude
+    cars: tuple[Car, ...]
+    people: tuple[tuple[str, str], ...]  # first and last name
+    groups: dict[str, tuple[range, range]]  # name -> which cars, which people
+    spare: dict[str, str] = field(default_factory=dict[str, str])  # serial number -> kind
+    events: int = 0
+
+
+SHARED = ("Robin", "Wattenbek")  # drives for both
+
+HARBOUR = Fleet(
+    "Harbour Car Sharing",
+    (53.5511, 9.9937),
+    (
+        Car("Pool car 1", "Volkswagen", "Golf", "WVW", "HH-KR 101"),
+        Car("Pool car 2", "Volkswagen", "ID.3", "WVW", "HH-KR 102E"),
+        Car("Pool car 3", "Skoda", "Octavia", "TMB", "HH-KR 103"),
+        Car("Pool car 4", "Opel", "Corsa", "W0V", "HH-KR 104", "B"),
+        Car("Pool car 5", "Renault", "Clio", "VF1", "HH-KR 105", "B"),
+        Car("Pool car 6", "Toyota", "Yaris", "VNK", "HH-KR 106", "B"),
+        Car("Airport 1", "BMW", "320d Touring", "WBA", "HH-KR 201"),
+        Car("Airport 2", "Audi", "A4 Avant", "WAU", "HH-KR 202"),
+        Car("Airport 3", "Mercedes-Benz", "E 220 d", "W1K", "HH-KR 203"),
+        Car("Airport 4", "Volvo", "V60", "YV1", "HH-KR 204", "B"),
+        Car("Airport 5", "Tesla", "Model 3", "LRW", "HH-KR 205E", "Q", "No box: opened by card."),
+        Car("City 1", "Fiat", "500e", "ZFA", "HH-KR 301E"),
+        Car("City 2", "smart", "fortwo", "WME", "HH-KR 302E", "B"),
+        Car("City 3", "MINI", "Cooper", "WMW", "HH-KR 303", "B"),
+        Car("City 4", "Hyundai", "i20", "NLH", "HH-KR 304", "B"),
+        Car("City 5", "Kia", "Picanto", "KNA", "HH-KR 305", "B"),
+        Car("Van 1", "Ford", "Transit Custom", "WF0", "HH-KR 401"),
+        Car("Van 2", "Mercedes-Benz", "Vito", "WDF", "HH-KR 402"),
+        Car("Van 3", "Volkswagen", "Transporter", "WV2", "HH-KR 403", "BQ", "Tail lift, trailer coupling"),
+        Car("Van 4", "Peugeot", "Expert", "VF3", "HH-KR 404", "B"),
+        Car("Van 5", "Iveco", "Daily", "ZCF", "HH-KR 405"),
+        Car("Weekend 1", "Mazda", "MX-5", "JMZ", "HH-KR 501", "B"),
+        Car("Weekend 2", "Porsche", "Macan", "WP1", "HH-KR 502", ""),
+        Car("Reserve 1", "Citroën", "C3", "VF7", "HH-KR 601", ""),
+        Car("Reserve 2", "Dacia", "Sandero", "UU1", None, "", "Awaiting registration"),
+    ),
+    (
+        ("Mara", "Oldenbrook"),
+        ("Jonas", "Fehrmann"),
+        ("Leyla", "Aslandere"),
+        ("Piet", "Harmsworth"),
+        ("Sofia", "Lindqvarn"),
+        ("Tomasz", "Wierzbnik"),
+        ("Aoife", "Kilbrannan"),
+        ("Henrik", "Solbakke"),
+        ("Noor", "Vandermolen"),
+        ("Émile", "Gervasot"),
+        SHARED,
+    ),
+    {
+        "Pool": (range(6), range(6)),
+        "Airport": (range(6, 11), range(2, 8)),
+        "Vans": (range(16, 21), range(6, 11)),
+        "Night shift": (range(4, 14), range(8, 11)),
+        "Workshop": (range(0), range(0)),
+    },
+    {"SPARE-BOX-1": "Box", "SPARE-BOX-2": "Box", "SPARE-BOX-3": "Box", "SPARE-IQ-1": "IQ"},
+    events=240,
+)
+
+ALPINE = Fleet(
+    "Alpine Home Care",
+    (47.8095, 13.0550),
+    (
+        Car("Tour North", "Suzuki", "Ignis", "TSM", "S-KR 11"),
+        Car("Tour East", "Suzuki", "Swift", "JSA", "S-KR 12", "B"),
+        Car("Tour South", "Subaru", "Crosstrek", "JF1", "S-KR 13"),
+        Car("Tour West", "Dacia", "Duster", "UU1", "S-KR 14", "B"),
+        Car("Night duty", "SEAT", "Ibiza", "VSS", "S-KR 15"),
+        Car("Physiotherapy", "Honda", "Jazz", "JHM", "S-KR 16", "B"),
+        Car("Meals", "Nissan", "Townstar", "VNV", "S-KR 17E", "B"),
+        Car("Management", "Polestar", "2", "LPS", "S-KR 18E", ""),
+    ),
+    (("Katharina", "Moosrainer"), ("Luka", "Dolenjak"), ("Ilse", "Achleithen"), ("Bruno", "Tarvisan"), SHARED),
+    {"Day tours": (range(4), range(3)), "Night duty": (range(4, 5), range(2, 5))},
+    {"SPARE-BOX-1": "Box"},
+    events=60,
+)
+
+FLEETS = (HARBOUR, ALPINE)
+
+
+def address(person: tuple[str, str]) -> str:
+    """The e-mail address of a person, at a domain that can have no owner."""
+    first, last = (name.lower().replace("é", "e") for name in person)
+    return f"{first}.{last}@example.org"
