@@ -181,7 +181,15 @@ class RunningServer:
 @pytest.fixture(scope="session")
 def settings() -> Settings:
     """As production has them, but for limits that a suite from one address would run into."""
-    return Settings(address_rate=100_000, address_burst=10_000, worker_poll=0.2)
+    return Settings(
+        address_rate=100_000,
+        address_burst=10_000,
+        worker_poll=0.2,
+        webhook_networks="127.0.0.0/8",  # where the tests' receivers are
+        webhook_timeout=2,
+        webhook_retry_first=0.2,
+        webhook_retry_max=0.5,
+    )
 
 
 @pytest.fixture(scope="session")
@@ -302,6 +310,17 @@ def _id(answer: httpx.Response) -> int:
     return answer.json()["id"]
 
 
+def refused(answer: httpx.Response, status: int, text: str) -> None:
+    """Whether the answer is this refusal, with nothing but its message as plain text."""
+    assert (answer.status_code, answer.text) == (status, text)
+    assert answer.headers["content-type"] == "text/plain; charset=utf-8"
+
+
+def done(answer: httpx.Response) -> None:
+    """Whether the answer is 204, without a body."""
+    assert (answer.status_code, answer.content) == (204, b""), answer.text
+
+
 PASSWORD = "correct horse battery staple"
 
 
@@ -363,6 +382,14 @@ def alice(town: Town) -> Iterator[Person]:
 def bob(town: Town) -> Iterator[Person]:
     """The neighbour, who must see nothing of it."""
     person = town.person("bob")
+    yield person
+    person.client.close()
+
+
+@pytest.fixture
+def carol(town: Town) -> Iterator[Person]:
+    """Somebody new, who has nothing yet."""
+    person = town.person("carol")
     yield person
     person.client.close()
 
