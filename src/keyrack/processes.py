@@ -82,9 +82,9 @@ def serve(
         if serving.done():
             raise SystemExit(1)
         gc.freeze()  # what lives as long as the process need not be looked through again
+        stop = _stop_signal()
         if ready is not None:
             ready()
-        stop = _stop_signal()
         working = asyncio.create_task(_work(settings, dsn, stop)) if worker else None
         await stop.wait()
         server.should_exit = True

@@ -9,7 +9,7 @@ import socket
 import sys
 from collections.abc import Generator
 from contextlib import contextmanager
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -175,7 +175,6 @@ def demo(port: Port = 8080, state: State = None, as_json: Json = False) -> None:
 
 
 def _demo(port: int, state_named: bool, settings: Settings, as_json: bool) -> None:
-    from keyrack import demo as fleet
     from keyrack import processes as running
 
     logs.configure("warning" if settings.log_level == "info" else settings.log_level)
@@ -184,7 +183,7 @@ def _demo(port: int, state_named: bool, settings: Settings, as_json: bool) -> No
         settings = settings.model_copy(update={"state": settings.state / "demo"})
     settings = reached_at(settings, "127.0.0.1", listener.getsockname()[1])
     with running_database(settings) as dsn:
-        env = asyncio.run(_load(fleet, dsn, settings))
+        env = asyncio.run(_load(dsn, settings))
 
         def ready() -> None:
             _say_demo(env, settings, as_json)
@@ -192,11 +191,13 @@ def _demo(port: int, state_named: bool, settings: Settings, as_json: bool) -> No
         running.serve(settings, dsn, listener, worker=True, ready=ready)
 
 
-async def _load(fleet: Any, dsn: str, settings: Settings) -> dict[str, str]:
+async def _load(dsn: str, settings: Settings) -> dict[str, str]:
     """The demo fleet's environment, as demo.env holds it."""
+    from keyrack.demo import prepare
+
     database = await db.Database.connect(dsn, settings)
     try:
-        return await fleet.prepare(database, settings)
+        return await prepare(database, settings)
     finally:
         await database.close()
 
