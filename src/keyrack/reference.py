@@ -74,8 +74,8 @@ def _parameters(operation: Json) -> str:
 def _body(document: Json, operation: Json) -> str:
     if "requestBody" not in operation:
         return ""
-    ((media_type, content),) = operation["requestBody"]["content"].items()
-    return _members(document, f"Body ({media_type})", content["schema"])
+    contents = operation["requestBody"]["content"]
+    return _members(document, f"Body ({', '.join(contents)})", next(iter(contents.values()))["schema"])
 
 
 def _responses(document: Json, operation: Json) -> str:
