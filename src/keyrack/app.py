@@ -11,6 +11,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mappi
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from functools import cache
 from typing import Any
+from urllib.parse import unquote
 
 import asyncpg
 import falcon
@@ -67,9 +68,10 @@ class Edge:
         if scope["type"] == "lifespan":
             await self._live(receive, send)
             return
-        path: str = scope["path"]
+        path = _path(scope)
         if path.startswith("/v3/") or path == "/v3":
-            scope["path"] = path[3:] or "/"
+            path = path[3:] or "/"
+        scope["path"] = path
         if scope["method"] not in METHODS:
             scope["method"] = UNKNOWN
         query: bytes = scope["query_string"]
@@ -91,6 +93,14 @@ class Edge:
             await send({"type": "lifespan.startup.complete"})
             await receive()
         await send({"type": "lifespan.shutdown.complete"})
+
+
+def _path(scope: Scope) -> str:
+    """The path, decoded but for `%2F`: a slash that is encoded belongs to a part, it does not end one."""
+    raw: bytes = scope["raw_path"]
+    if b"%2f" not in raw.lower():
+        return scope["path"]
+    return unquote(raw.decode("ascii").replace("%2f", "%2F").replace("%2F", "%252F"))
 
 
 async def _refuse(send: Any, refusal: Refusal) -> None:

@@ -19,6 +19,7 @@ DRAWING: LiteralString = "select drawing from key_form where key_form_id = $1"
 
 def brand(text: str) -> str:
     """A brand's name in the path. Raises `BadRequest` for what no brand is called."""
+    text = text.replace("%2F", "/")  # the edge left an encoded slash as it was
     if not text.strip() or len(text) > 250 or not text.isprintable() or "\ufffd" in text:
         raise BadRequest(INVALID_BRAND)
     return text.strip()
