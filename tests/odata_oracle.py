@@ -55,7 +55,9 @@ def rules() -> Any:
     text = text[: text.index("; C. ABNF core definitions")] + '\nA-to-F = "A" / "B" / "C" / "D" / "E" / "F"\n'
     text = text.replace('keyPathSegments  = 1*( "/" keyPathLiteral )', 'keyPathSegments  = "/" %x00')
     # An oversight of the grammar: `{`, `|` and `}` could not stand in a string, encoded or not
-    text = text.replace('"%" ( "0" / "1" /   "3" / "4" / "5" / "6" / "8"', '"%" ( "0" / "1" /   "3" / "4" / "5" / "6" / "7" / "8"')
+    text = text.replace(
+        '"%" ( "0" / "1" /   "3" / "4" / "5" / "6" / "8"', '"%" ( "0" / "1" /   "3" / "4" / "5" / "6" / "7" / "8"'
+    )
     lines = [line.rstrip() for line in text.splitlines() if not line.startswith(";")]
     # `abnf` wants each rule at the start of a line, and CRLF
     OData.load_grammar("\r\n".join(line for line in lines if line) + "\r\n")
@@ -63,16 +65,16 @@ def rules() -> Any:
 
 
 def encoded(option: str, text: str) -> str:
-    """Decoded `text` as the grammar wants it: percent-encoded where it must be, and blanks as they are between words."""
+    """Decoded `text` as the grammar wants it: percent-encoded where it must be, but for blanks between words."""
     out: list[str] = []
     quoted = False
     for character in text:
         if character == "'":
-            quoted = not quoted and option != "format"
+            quoted = not quoted and option not in ("format", "search")
         plain = re.match(r"[A-Za-z0-9\-._~!$()*+,;=:@/?]", character) or character == "'"
-        if character in " \t" and not quoted and option != "format":
-            out.append(character)
-        elif plain and not (character in "/?" and quoted) and not (character == ";" and option == "search"):
+        if (character in " \t" and not quoted and option != "format") or (
+            plain and not (character in "/?" and quoted) and not (character == ";" and option == "search")
+        ):
             out.append(character)
         else:
             out.append("".join(f"%{byte:02X}" for byte in character.encode()))

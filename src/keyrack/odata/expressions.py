@@ -6,6 +6,8 @@ Source: OData 4.01 Part 2, section 5.1.1, with the precedence of 5.1.1.17, and O
 
 from __future__ import annotations
 
+import re
+
 from keyrack.odata import tokens
 from keyrack.odata.paths import Paths
 from keyrack.odata.tree import (
@@ -33,17 +35,19 @@ _UNARY = 7
 class Parser(Paths):
     """Reads one option's `text`. Raises `BadRequest` with the position."""
 
-    __slots__ = ("closed",)
+    __slots__ = ("_seen", "_seen_at", "closed")
 
     def __init__(self, option: str, text: str, nesting: int) -> None:
         super().__init__(option, text, nesting)
+        self._seen: re.Match[str] | None = None  # the operator at `_seen_at`: each level of precedence looks at it
+        self._seen_at = -1
         self.closed = -1  # where the list of an `in` ended: `and` and `or` alone may follow (ABNF: inExpr)
 
     def expression(self, minimum: int = 0) -> Node:
         """An expression whose operators bind tighter than `minimum`."""
         left = self.operand()
         folds = 0
-        while found := tokens.OPERATOR(self.text, self.at):
+        while found := self._operator():
             operator = found[1]
             if operator not in _BINDING:
                 operator = operator.lower()
@@ -70,9 +74,16 @@ class Parser(Paths):
                 left = Arithmetic(operator, left, self.expression(binding), at)
         return left
 
+    def _operator(self) -> re.Match[str] | None:
+        """The operator that stands here, with the blanks around it."""
+        if self._seen_at != self.at:
+            self._seen_at = self.at
+            self._seen = tokens.OPERATOR(self.text, self.at)
+        return self._seen
+
     def _junction(self, operator: str, binding: int, left: Node, at: int) -> Node:
         operands = [left, self.expression(binding)]
-        while (found := tokens.OPERATOR(self.text, self.at)) and found[1].lower() == operator:
+        while (found := self._operator()) and found[1].lower() == operator:
             self.at = found.end()
             operands.append(self.expression(binding))
         return Junction(operator, tuple(operands), at)
@@ -130,15 +141,16 @@ class Parser(Paths):
             return self.literal() or self.path(text)
         if (following == "'" or len(text) < 6) and (literal := self.word(text)):
             return literal
-        if text.lower() == "not" and (found := tokens.NOT(self.text, end)):
+        if len(text) == 3 and text.lower() == "not" and (found := tokens.NOT(self.text, end)):
             self.enter()
             self.at = found.end()
             operand = self.expression(_UNARY)
             self.depth -= 1
             return Not(operand, at)
         self.at = end
-        self.check_name(text, at)
-        return Path(tuple(text.split("/")), at)
+        if len(text) > tokens.LONGEST:
+            self.check_name(text, at)
+        return Path(tuple(text.split("/")) if "/" in text else (text,), at)
 
     def _alias(self, text: str) -> Node:
         at = self.at

@@ -56,6 +56,9 @@ class Paths(Literals):
         self.at += len(text)
         names = (*before, *text.split("/"))
         node: Node = Path(names, at)
+        no_rows = len(names) == 2 and ("." in names[0] or bool(before))
+        if no_rows and names[1].lower() in _LAMBDAS and tokens.LAMBDA(self.text, self.at):
+            self.fail(f"'{names[1]}' needs a collection", at)
         while True:
             if self.sees("("):
                 node = self._called(names, at)
@@ -162,6 +165,13 @@ class Paths(Literals):
             if not (self._key() and self.at == end):
                 self.at = start
                 self.fail(f"the function '{name}' takes {' or '.join(map(str, arity))} arguments")
+        if self.sees("/"):
+            # What has a path after it is a function of the service with the same name, or an entity by its key
+            end, self.at = self.at, start
+            if self._empty() or self._key():
+                self.refuse_later(f"A path after '{name}()'")
+                return Path((name,), at)
+            self.at = end
         return Call(name, tuple(arguments), at)
 
     def _empty(self) -> bool:

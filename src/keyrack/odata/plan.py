@@ -28,6 +28,8 @@ class Edm(Enum):
     GUID = "Edm.Guid"
     OPAQUE = "Edm.Untyped"
 
+    __hash__ = object.__hash__  # Enum's own is a function in Python, and members are keys of every look-up
+
 
 class Column(NamedTuple):
     """A field of the row at `level`; `sql` is the field's template."""

@@ -42,8 +42,8 @@ OPERAND = re.compile(
 _OPERATORS = "and|or|eq|ne|gt|ge|lt|le|in|has|add|sub|mul|divby|div|mod"
 OPERATOR = re.compile(rf"[ \t]+({_OPERATORS})[ \t]+", re.IGNORECASE).match
 
-# `not eq 1` compares a property called `not`; `not a` and `not eq eq 1` negate
-NOT = re.compile(rf"[ \t]+(?!(?:{_OPERATORS})[ \t]+(?!(?:{_OPERATORS})[ \t]))", re.IGNORECASE).match
+# `not eq 1` and `(not )` have a property called `not`; `not a` and `not eq eq 1` negate
+NOT = re.compile(rf"[ \t]+(?![ \t),:\]}}]|\Z)(?!(?:{_OPERATORS})[ \t]+(?!(?:{_OPERATORS})[ \t]))", re.IGNORECASE).match
 
 PARTS = re.compile(r"[^./#@]+").findall
 NAMED_ARGUMENT = re.compile(rf"{IDENTIFIER}=").match
@@ -76,7 +76,7 @@ def prefixed(prefix: str, content: str) -> Kind | None:
         return Kind.OTHER if _BINARY(content) else None
     if lower in ("geography", "geometry"):
         return Kind.OTHER if _GEO(content) else None
-    if "." in prefix and _ENUM_MEMBERS(content):
+    if "." in prefix and "/" not in prefix and _ENUM_MEMBERS(content):
         return Kind.ENUM
     return None
 

@@ -26,6 +26,8 @@ class Kind(Enum):
     ENUM = "enumeration member"
     OTHER = "other"  # durations, binary and geographic values: read, then answered 501
 
+    __hash__ = object.__hash__  # Enum's own is a function in Python, and members are keys of every look-up
+
 
 class Literal(NamedTuple):
     """`text` is the value as written, without the quotes and the prefix of a quoted one."""

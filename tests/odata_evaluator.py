@@ -1,0 +1,176 @@
+"""What a filter means, in plain Python: written from the rules of OData's text, and not from the compiler.
+
+A value is None where it is null. Numbers are int, Fraction (Decimal) and float (Double). Conditions are True, False
+or None. `Undefined` is what a division by zero is: the comparison that it stands in is neither true nor false.
+"""
+
+from __future__ import annotations
+
+import math
+import unicodedata
+from collections.abc import Callable
+from datetime import UTC, date, datetime, time
+from fractions import Fraction
+from typing import Any
+
+Env = dict[str, dict[str, Any]]
+Evaluate = Callable[[Env], Any]
+
+
+class Undefined(Exception):
+    """A division by zero."""
+
+
+def arithmetic(operator: str, a: Any, b: Any) -> Any:
+    if operator in ("div", "divby", "mod") and b is not None and b == 0:
+        raise Undefined
+    if a is None or b is None:
+        return None
+    if isinstance(a, float) or isinstance(b, float):
+        a, b = float(a), float(b)
+    match operator:
+        case "add":
+            return a + b
+        case "sub":
+            return a - b
+        case "mul":
+            return a * b
+        case "mod":
+            return math.fmod(a, b) if isinstance(a, float) else a - b * math.trunc(Fraction(a) / b)
+        case "div" if isinstance(a, int) and isinstance(b, int):
+            return math.trunc(Fraction(a, b))
+        case _:
+            return a / b if isinstance(a, float) else Fraction(a) / Fraction(b)
+
+
+def comparable(a: Any, b: Any) -> tuple[Any, Any]:
+    if isinstance(a, datetime) and type(b) is date:
+        return a, datetime(b.year, b.month, b.day, tzinfo=UTC)
+    if isinstance(b, datetime) and type(a) is date:
+        return datetime(a.year, a.month, a.day, tzinfo=UTC), b
+    if isinstance(a, float) and isinstance(b, int | Fraction) and not isinstance(b, bool):
+        return a, float(b)
+    if isinstance(b, float) and isinstance(a, int | Fraction) and not isinstance(a, bool):
+        return float(a), b
+    return a, b
+
+
+def compare(operator: str, left: Evaluate, right: Evaluate) -> Evaluate:
+    """`eq` and `ne` take null as a value; the others are false on it."""
+
+    def run(env: Env) -> Any:
+        try:
+            a, b = left(env), right(env)
+        except Undefined:
+            return None
+        if a is None or b is None:
+            same = a is None and b is None
+            return {"eq": same, "ne": not same}.get(operator, False)
+        a, b = comparable(a, b)
+        return {"eq": a == b, "ne": a != b, "gt": a > b, "ge": a >= b, "lt": a < b, "le": a <= b}[operator]
+
+    return run
+
+
+def contained(operand: Evaluate, items: list[Any]) -> Evaluate:
+    """`in`: a chain of `eq` joined by `or`."""
+
+    def run(env: Env) -> Any:
+        try:
+            value = operand(env)
+        except Undefined:
+            return None
+        if value is None:
+            return any(item is None for item in items)
+        return any(item is not None and len({*comparable(value, item)}) == 1 for item in items)
+
+    return run
+
+
+def negated(a: Any) -> Any:
+    return None if a is None else not a
+
+
+def conjunction(values: list[Any]) -> Any:
+    if any(value is False for value in values):
+        return False
+    return None if any(value is None for value in values) else True
+
+
+def disjunction(values: list[Any]) -> Any:
+    if any(value is True for value in values):
+        return True
+    return None if any(value is None for value in values) else False
+
+
+def rounded(value: Any, how: str) -> Any:
+    if isinstance(value, int):
+        return value
+    exact = Fraction(value)
+    if how == "floor":
+        whole = math.floor(exact)
+    elif how == "ceiling":
+        whole = math.ceil(exact)
+    else:
+        whole = math.floor(abs(exact) + Fraction(1, 2)) * (1 if exact >= 0 else -1)
+    return float(whole) if isinstance(value, float) else Fraction(whole)
+
+
+def substring(text: str, start: int, length: int | None = None) -> str:
+    start = max(len(text) + start, 0) if start < 0 else start
+    return text[start:] if length is None else text[start : start + length]
+
+
+def trimmed(text: str) -> str:
+    def blank(character: str) -> bool:
+        return unicodedata.category(character) in ("Zs", "Zl", "Zp") or character in "\t\n\v\f\r\x85"
+
+    while text and blank(text[0]):
+        text = text[1:]
+    while text and blank(text[-1]):
+        text = text[:-1]
+    return text
+
+
+FUNCTIONS: dict[str, Callable[..., Any]] = {
+    "contains": lambda a, b: b in a,
+    "startswith": lambda a, b: a.startswith(b),
+    "endswith": lambda a, b: a.endswith(b),
+    "indexof": lambda a, b: a.find(b),
+    "length": len,
+    "substring": substring,
+    "tolower": str.lower,
+    "toupper": str.upper,
+    "trim": trimmed,
+    "concat": lambda a, b: a + b,
+    "year": lambda t: t.year,
+    "month": lambda t: t.month,
+    "day": lambda t: t.day,
+    "hour": lambda t: t.hour,
+    "minute": lambda t: t.minute,
+    "second": lambda t: t.second,
+    "fractionalseconds": lambda t: Fraction(t.microsecond, 1_000_000),
+    "date": lambda t: t.date() if isinstance(t, datetime) else t,
+    "time": lambda t: t.time() if isinstance(t, datetime) else t,
+    "round": lambda x: rounded(x, "round"),
+    "floor": lambda x: rounded(x, "floor"),
+    "ceiling": lambda x: rounded(x, "ceiling"),
+    "totaloffsetminutes": lambda t: 0,
+}
+
+
+def call(name: str, *arguments: Evaluate) -> Evaluate:
+    """A function of null is null."""
+
+    def run(env: Env) -> Any:
+        values = [argument(env) for argument in arguments]
+        return None if any(value is None for value in values) else FUNCTIONS[name](*values)
+
+    return run
+
+
+def constant(value: Any) -> Evaluate:
+    return lambda env: value
+
+
+__all__ = ["Env", "Evaluate", "time"]
