@@ -17,12 +17,14 @@ from pydantic import TypeAdapter
 
 from keyrack import odata
 from keyrack.auth import Access, Manager
+from keyrack.batching import Batches
 from keyrack.db import Database, Row
 from keyrack.errors import JSON, NotFound
 from keyrack.fields import Resource
 from keyrack.odata import Limits, Query
 from keyrack.reads import PAGE, Parent, Select
 from keyrack.settings import Settings
+from keyrack.telemetry import Telemetry
 
 INT32_MAX = 2**31 - 1
 NO_ROW = 0  # an id that no row has: what is no id finds nothing, like any id that does not exist
@@ -45,6 +47,8 @@ class Service:
     access: Access
     announce: Callable[[], None]  # there is new work for the workers
     limits: Limits  # of query options
+    batches: Batches
+    telemetry: Telemetry
     document: Callable[[str], bytes]  # `openapi` or `page`, made from the table of endpoints
 
 
@@ -160,6 +164,9 @@ class Endpoint:
     key: bool = True  # the exceptions of the edge's checks, each visible in its row
     token: bool = True
     customer: bool = True
+    device: bool = False  # a device key says who calls, and for which customer
+    item: TypeAdapter[Any] | None = None  # of one line of a raw body
+    raw: bool = False  # the body is JSON lines or a JSON array, perhaps packed, which the endpoint reads itself
     converters: tuple[Callable[[str], Any], ...] = ()
     refuses: Mapping[int, tuple[str, ...]] = field(default_factory=dict[int, tuple[str, ...]])
     answers: Any = None  # the model of a successful answer's body, where it is no resource
@@ -179,6 +186,10 @@ PUBLIC: dict[str, Any] = {"status": 200, "key": False, "token": False, "customer
 
 class Endpoints:
     """The rows of one module, in the order of the spec."""
+# A row of ours for what units send
+FROM_DEVICES: dict[str, Any] = {
+    "status": 200, "key": False, "token": False, "customer": False, "device": True, "raw": True, "ours": True,
+}  # fmt: skip
 
     def __init__(self, tag: str) -> None:
         self.tag = tag

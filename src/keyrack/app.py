@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import zlib
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from functools import cache
@@ -21,6 +22,7 @@ import structlog
 from keyrack import openapi, reference
 from keyrack.api import Answer, Endpoint, Request, Service
 from keyrack.auth import Access, Manager, ensure_signing_key
+from keyrack.batching import Batches
 from keyrack.bodies import checked
 from keyrack.db import UNREACHABLE, Database, Listener
 from keyrack.endpoints import ALL
@@ -42,10 +44,13 @@ from keyrack.errors import (
 from keyrack.odata import Limits
 from keyrack.operations import Announcer
 from keyrack.settings import Settings
+from keyrack.telemetry import Telemetry
 
 log = structlog.get_logger("keyrack.app")
 
 NOTHING_HERE = "There is nothing at this path."
+DEVICE_KEY = "Device-Key"
+LINES = ("application/json", "application/x-ndjson", "application/jsonl")  # what units may send
 NO_CUSTOMER_ID = "The header Customer-ID is missing."
 INVALID_CUSTOMER_ID = "The header Customer-ID must be an integer."
 TOO_SLOW = "The statement took too long in the database. Ask for less at once."
@@ -185,6 +190,7 @@ class Server:
         access.listener = Listener(dsn, {"keyrack_access": access.forget}, access.forget)
         announcer = Announcer(db)
         tasks = [asyncio.create_task(access.listener.run()), asyncio.create_task(announcer.run())]
+        batches = Batches(db)
         self.service = Service(db, self.settings, access, announcer, _limits(self.settings), self._document)
         try:
             yield
@@ -221,7 +227,9 @@ class Server:
         if endpoint is None:
             raise MethodNotAllowed(route.allowed)
         customer = _customer(http, manager) if endpoint.customer and manager else 0
-        body = await self._body(http, endpoint) if endpoint.body is not None else b""
+        if endpoint.device:
+            customer = await service.access.device(http.get_header(DEVICE_KEY))
+        body = await self._body(http, endpoint) if endpoint.body is not None or endpoint.raw else b""
         value: Any = None
         if endpoint.form:
             value = grant(body)
@@ -247,7 +255,7 @@ class Server:
             _put(reply, _refusal_of(error, http))
 
     async def _body(self, http: falcon.asgi.Request, endpoint: Endpoint) -> bytes:
-        limit = self.settings.max_body
+        limit = self.settings.max_ingest if endpoint.raw else self.settings.max_body
         if (http.content_length or 0) >= limit:
             raise _too_large(limit)
         sent = bool(http.content_length) or "TRANSFER-ENCODING" in http.headers
@@ -264,7 +272,22 @@ class Server:
                     chunks.append(chunk)
         except TimeoutError:
             raise RequestTimeout("The body of the request took too long to arrive.", {"Connection": "close"}) from None
-        return b"".join(chunks)
+        body = b"".join(chunks)
+        return _unpacked(body, limit) if endpoint.raw and http.get_header("Content-Encoding") == "gzip" else body
+
+
+def _unpacked(body: bytes, limit: int) -> bytes:
+    """What was packed with gzip, as far as it is allowed to go."""
+    unpacker = zlib.decompressobj(wbits=31)
+    try:
+        unpacked = unpacker.decompress(body, limit)
+    except zlib.error:
+        raise BadRequest("The body is not valid gzip.") from None
+    if len(unpacked) >= limit:
+        raise _too_large(limit)
+    if not unpacker.eof or unpacker.unused_data:
+        raise BadRequest("The body is not valid gzip.")
+    return unpacked
 
 
 def _too_large(limit: int) -> Refusal:
@@ -274,7 +297,7 @@ def _too_large(limit: int) -> Refusal:
 def _right_type(http: falcon.asgi.Request, endpoint: Endpoint) -> bool:
     media_type, _, parameters = (http.content_type or "").lower().partition(";")
     media_type = media_type.strip()
-    if http.get_header("Content-Encoding") not in (None, "", "identity"):
+    if http.get_header("Content-Encoding") not in (None, "", "identity", "gzip" if endpoint.raw else None):
         return False
     if endpoint.form:
         return media_type == "application/x-www-form-urlencoded"
@@ -294,6 +317,8 @@ def _trace_id(http: falcon.asgi.Request) -> str | None:
 
 def _customer(http: falcon.asgi.Request, manager: Manager) -> int:
     """The tenant. Raises `BadRequest`, and `NotFound` alike for a customer that is nobody's or somebody else's."""
+    if endpoint.raw:
+        return media_type in LINES
     text = http.get_header("Customer-ID")
     if not text:
         raise BadRequest(NO_CUSTOMER_ID)

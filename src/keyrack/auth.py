@@ -23,7 +23,7 @@ from joserfc.errors import JoseError
 from joserfc.jwk import KeySet, RSAKey
 
 from keyrack.db import Database, Listener, Statements
-from keyrack.errors import INVALID_KEY, INVALID_TOKEN, NO_MANAGER, NotFound, Unauthorized
+from keyrack.errors import INVALID_DEVICE_KEY, INVALID_KEY, INVALID_TOKEN, NO_MANAGER, NotFound, Unauthorized
 from keyrack.settings import Settings
 
 K = TypeVar("K")
@@ -43,6 +43,7 @@ select m.manager_id, array_agg(c.customer_id) filter (where c.customer_id is not
 from manager m left join manager_customer c using (manager_id)
 where m.subject = $1 and not m.is_disabled group by m.manager_id
 """
+DEVICE: LiteralString = "select customer_id from device_key where hash = $1 and revoked_at is null"
 CREDENTIALS: LiteralString = """
 select subject, password_hash from manager where lower(username) = lower($1) and not is_disabled
 """
@@ -142,6 +143,7 @@ class Access:
         self._keys: dict[bytes, float] = {}
         self._tokens: dict[str, tuple[UUID, float]] = {}
         self._managers: dict[UUID, Manager] = {}
+        self._devices: dict[bytes, int] = {}
         self._signing: SigningKeys | None = None
 
     def forget(self) -> None:
@@ -150,6 +152,7 @@ class Access:
         self._keys = {}
         self._tokens = {}
         self._managers = {}
+        self._devices = {}
         self._signing = None
 
     async def check_key(self, key: str | None) -> None:
@@ -179,6 +182,20 @@ class Access:
             manager = Manager(row["manager_id"], frozenset(row["customers"] or ()))
             self._remember(self._managers, subject, manager, generation)
         return manager
+
+    async def device(self, key: str | None) -> int:
+        """The customer whose units hold this device key. Raises `Unauthorized`."""
+        if not key:
+            raise Unauthorized(INVALID_DEVICE_KEY)
+        hashed = digest(key)
+        customer = self._devices.get(hashed)
+        if customer is None or not self._may_remember():
+            generation = self._generation
+            customer = await self._db.fetchval(DEVICE, hashed)
+            if customer is None:
+                raise Unauthorized(INVALID_DEVICE_KEY)
+            self._remember(self._devices, hashed, customer, generation)
+        return customer
 
     async def log_in(self, username: str, password: str) -> str | None:
         """An access token for a manager, or None: unknown user and wrong password cost the same time."""

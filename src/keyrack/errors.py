@@ -20,6 +20,7 @@ INVALID_KEY = (
     "Access denied due to invalid subscription key. Make sure to provide a valid key for an active subscription."
 )
 INVALID_TOKEN = "Unauthorized. Access token is missing or invalid."  # noqa: S105 - a message
+INVALID_DEVICE_KEY = "Access denied due to invalid device key."
 NO_MANAGER = "Unable to find a manager for the given OAuth ID claim data."
 NO_CUSTOMER = "Unable to find a customer for the given Customer-ID."
 INTERNAL_ERROR = "Internal server error."

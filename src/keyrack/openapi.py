@@ -9,7 +9,7 @@ from pydantic import TypeAdapter
 
 from keyrack import __version__
 from keyrack.api import Endpoint, Read
-from keyrack.errors import INVALID_KEY, INVALID_TOKEN, JSON, NO_CUSTOMER, NO_MANAGER, PLAIN_TEXT
+from keyrack.errors import INVALID_DEVICE_KEY, INVALID_KEY, INVALID_TOKEN, JSON, NO_CUSTOMER, NO_MANAGER, PLAIN_TEXT
 from keyrack.fields import Complex, Field, Resource, Type
 from keyrack.odata import OPTIONS
 from keyrack.settings import Settings
@@ -106,6 +106,7 @@ def document(endpoints: Iterable[Endpoint], settings: Settings) -> Json:
         "components": {
             "securitySchemes": {
                 "apiKey": {"type": "apiKey", "in": "header", "name": key_header},
+                "device": {"type": "apiKey", "in": "header", "name": "Device-Key"},
                 "bearer": {"type": "http", "scheme": "bearer", "bearerFormat": "JWT"},
             },
             "schemas": dict(sorted(schemas.items())),
@@ -134,6 +135,16 @@ def _operation(endpoint: Endpoint, schemas: dict[str, Json]) -> Json:
         media_type = "application/x-www-form-urlencoded" if endpoint.form else JSON
         schema = _model(endpoint.body, schemas)
         operation["requestBody"] = {"required": True, "content": {media_type: {"schema": schema}}}
+    if endpoint.raw:
+        item = _model(endpoint.item, schemas) if endpoint.item is not None else {}
+        operation["requestBody"] = {
+            "required": True,
+            "description": "One JSON object a line, or an array of them; gzip is accepted.",
+            "content": {
+                JSON: {"schema": {"type": "array", "items": item}},
+                "application/x-ndjson": {"schema": {"type": "string"}},
+            },
+        }
     return operation
 
 
@@ -143,6 +154,8 @@ def _security(endpoint: Endpoint) -> list[Json]:
         needed["apiKey"] = []
     if endpoint.token:
         needed["bearer"] = []
+    if endpoint.device:
+        needed["device"] = []
     return [needed] if needed else []
 
 
@@ -226,7 +239,9 @@ def statuses(endpoint: Endpoint) -> dict[int, list[str]]:
         found[404] = [*found.get(404, []), NO_CUSTOMER]
     if endpoint.read is not None:
         found[501] = []
-    if endpoint.body is not None:
+    if endpoint.device:
+        found[401] = [INVALID_DEVICE_KEY]
+    if endpoint.body is not None or endpoint.raw:
         found |= {408: [], 413: [], 415: []}
     for status, texts in endpoint.refuses.items():
         found[status] = [*found.get(status, []), *texts]

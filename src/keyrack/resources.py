@@ -9,6 +9,7 @@ from keyrack.fields import (
     Field,
     Relation,
     Resource,
+    Type,
     boolean,
     date_time,
     double,
@@ -244,21 +245,24 @@ LOCATION = Resource(
     key=(),
 )
 
-# Nearest to the date $3, before or after; each of the four look-ups is one step in an index
+# Nearest to the date $3, before or after: each look-up is one step in an index of one month's partition. The newest
+# reading stands in `car_state`, and history has it only if it told something new.
 _NEAREST: LiteralString = (
     "left join lateral (select * from ("
-    "(select {columns} from {table} h where h.customer_id = {t}.customer_id and h.car_id = {t}.car_id and h.at <= $3"
-    " order by h.at desc limit 1) union all "
-    "(select {columns} from {table} h where h.customer_id = {t}.customer_id and h.car_id = {t}.car_id and h.at > $3"
-    " order by h.at limit 1)) n order by abs(extract(epoch from n.at - $3)) limit 1) {t}_{table} on true"
+    "(select h.at, {columns} from {table} h where h.customer_id = {t}.customer_id and h.car_id = {t}.car_id"
+    " and h.at <= $3 order by h.at desc limit 1) union all "
+    "(select h.at, {columns} from {table} h where h.customer_id = {t}.customer_id and h.car_id = {t}.car_id"
+    " and h.at > $3 order by h.at limit 1) union all "
+    "select h.{table}_at, {columns} from car_state h where h.customer_id = {t}.customer_id and h.car_id = {t}.car_id"
+    " and h.{table}_at is not null) n order by abs(extract(epoch from n.at - $3)), n.at limit 1) {t}_{table} on true"
 )
 LOCATION_AT = Resource(
     "Location",
     (
         "product {t} "
-        + _NEAREST.replace("{table}", "position").replace("{columns}", "h.at, h.latitude, h.longitude")
+        + _NEAREST.replace("{table}", "position").replace("{columns}", "h.latitude, h.longitude")
         + " "
-        + _NEAREST.replace("{table}", "odometer").replace("{columns}", "h.at, h.odometer")
+        + _NEAREST.replace("{table}", "odometer").replace("{columns}", "h.odometer")
     ),
     _IQ,
     {
@@ -272,9 +276,21 @@ LOCATION_AT = Resource(
 )
 
 
-def _told(name: LiteralString, make: Field) -> Field:
+def _told(name: LiteralString, type: Type, cast: LiteralString) -> Field:
     """A telemetry value: kept by its name in the car's newest state."""
-    return Field(make.type, "({t}_state.telemetry->'" + name + "')", nullable=True)
+    return Field(type, "({t}_state.telemetry->>'" + name + "')" + cast, nullable=True)
+
+
+def _text(name: LiteralString) -> Field:
+    return _told(name, Type.STRING, "")
+
+
+def _flag(name: LiteralString) -> Field:
+    return _told(name, Type.BOOLEAN, "::boolean")
+
+
+def _amount(name: LiteralString) -> Field:
+    return _told(name, Type.DOUBLE, "::double precision")
 
 
 _BOOLEANS: tuple[LiteralString, ...] = (
@@ -285,7 +301,7 @@ _DOUBLES: tuple[LiteralString, ...] = (
     "fuelConsumption", "totalFuelUsed", "fuelLevelVolume", "fuelLevelPercent", "engineHours", "distanceToNextService",
     "adBlueLevel", "fuelFilterLifeRemaining", "oilLevel", "oilTemperature", "oilLifeRemaining",
     "transmissionOilTemperature", "engineTemperature", "engineCoolantTemperature", "batteryVoltage",
-    "currentLongitude", "currentLatitude", "currentSpeed", "tirePressureFrontLeft", "tirePressureFrontRight",
+    "currentSpeed", "tirePressureFrontLeft", "tirePressureFrontRight",
     "tirePressureRearLeft", "tirePressureRearRight", "interiorTemperature", "outsideTemperature",
     "frontBrakeLifeRemaining", "rearBrakeLifeRemaining",
 )  # fmt: skip
@@ -295,18 +311,20 @@ TELEMETRY = Resource(
     _STATE,
     _IQ,
     {
-        "selectedCulture": _told("selectedCulture", string("")),
+        "selectedCulture": _text("selectedCulture"),
         "deviceSerialNumber": string("{t}.serial_number", nullable=True),
-        "vin": _told("vin", string("")),
-        "odometer": _told("odometer", double("")),
-        "rpm": _told("rpm", int32("")),
+        "vin": _text("vin"),
+        "odometer": double("{t}_state.odometer", nullable=True),
+        "rpm": _told("rpm", Type.INT32, "::integer"),
         "dtc": opaque("coalesce({t}_state.telemetry->'dtc', '[]')"),
-        "isDriving": _told("isDriving", boolean("")),
+        "isDriving": _flag("isDriving"),
         "carDataReadTime": date_time("{t}_state.read_at", nullable=True),
-        **{name: _told(name, boolean("")) for name in _BOOLEANS},
-        "fuelType": _told("fuelType", string("")),
-        "timeToNextService": _told("timeToNextService", string("")),
-        **{name: _told(name, double("")) for name in _DOUBLES},
+        **{name: _flag(name) for name in _BOOLEANS},
+        "fuelType": _text("fuelType"),
+        "timeToNextService": _text("timeToNextService"),
+        "currentLongitude": double("{t}_state.longitude", nullable=True),
+        "currentLatitude": double("{t}_state.latitude", nullable=True),
+        **{name: _amount(name) for name in _DOUBLES},
     },
     key=(),
 )

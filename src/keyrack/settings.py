@@ -122,6 +122,35 @@ class Settings(BaseSettings):
     idempotency_hours: int = Field(
         default=24, ge=1, le=720, description="Hours for which an answer to an `Idempotency-Key` is kept."
     )
+    max_ingest: int = Field(
+        default=8_000_000,
+        ge=1_000,
+        description="Bytes, unpacked, from which on a delivery of telemetry or events is refused: 413.",
+    )
+    history_days: int = Field(
+        default=400,
+        ge=1,
+        le=36_500,
+        description="Days for which positions and odometer readings are kept; a customer may have its own number.",
+    )
+    clock_skew: float = Field(
+        default=86_400.0, ge=0, description="Seconds by which a unit's clock may be ahead; readings beyond are refused."
+    )
+    mqtt_url: str = Field(
+        default="mqtt://127.0.0.1:1883",
+        pattern=r"^mqtts?://[^\s]+$",
+        description="The broker that `keyrack ingest-mqtt` reads from, as `mqtts://user:password@host:port`.",
+    )
+    mqtt_topic: str = Field(
+        default="keyrack/{customer}/{unit}/telemetry",
+        pattern=r"^[^+#]*\{customer\}[^+#]*\{unit\}[^+#]*$",
+        description="Topic of the units' messages: `{customer}` is the customer's id, `{unit}` the serial number.",
+    )
+    mqtt_client: str = Field(
+        default="keyrack",
+        min_length=1,
+        description="Client id at the broker, which keeps the messages of its session while it is away.",
+    )
     log_level: str = Field(
         default="info", pattern="^(debug|info|warning|error)$", description="`debug`, `info`, `warning` or `error`."
     )

@@ -11,6 +11,7 @@ from keyrack.endpoints import (
     documents,
     events,
     groups,
+    ingest,
     installations,
     oauth2,
     pairings,
@@ -22,6 +23,6 @@ from keyrack.endpoints import (
 
 MODULES = (
     oauth2, customers, cars, users, assignments, groups, products, services, installations, pairings, brands, sdk,
-    events, documents,
+    events, ingest, documents,
 )  # fmt: skip
 ALL: tuple[Endpoint, ...] = tuple(row for module in MODULES for row in module.endpoints.rows)

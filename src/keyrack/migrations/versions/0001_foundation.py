@@ -205,7 +205,10 @@ create index on assignment (customer_id, user_id, assignment_id);
 """
 
 # Events outlive their car and user, so they carry no foreign keys to them. The counter's row lock, held until the
-# commit, numbers the events of a customer without gaps and in commit order.
+# commit, numbers the events of a customer without gaps and in commit order. The partitions are by customer: each has a
+# share of the indexes, and a client's own id of an event is unique within the customer, which ranges could not hold.
+# `car_state` is the newest of each group of values; `kept` says whether history has it, `told` since when a value is
+# known that the newest reading (`read_at`) did not tell.
 EVENTS = """
 create table event_counter (
   customer_id integer primary key references customer on delete cascade,
@@ -215,18 +218,28 @@ create table event_counter (
 create table event (
   customer_id integer not null references customer,
   event_id integer not null,
-  local_at timestamptz not null,
-  local_text text not null,
-  utc_at timestamptz not null,
   user_id integer not null,
   car_id integer not null,
-  type text not null check (type in ('CarOpened', 'CarClosed')),
-  user_agent text not null,
+  local_at timestamptz not null,
+  utc_at timestamptz not null,
   latitude double precision,
   longitude double precision,
+  type text not null check (type in ('CarOpened', 'CarClosed')),
+  local_text text not null,
+  user_agent text not null,
+  client_id text,
   primary key (customer_id, event_id)
-);
+) partition by hash (customer_id);
+create table event_0 partition of event for values with (modulus 8, remainder 0);
+create table event_1 partition of event for values with (modulus 8, remainder 1);
+create table event_2 partition of event for values with (modulus 8, remainder 2);
+create table event_3 partition of event for values with (modulus 8, remainder 3);
+create table event_4 partition of event for values with (modulus 8, remainder 4);
+create table event_5 partition of event for values with (modulus 8, remainder 5);
+create table event_6 partition of event for values with (modulus 8, remainder 6);
+create table event_7 partition of event for values with (modulus 8, remainder 7);
 create index on event (customer_id, car_id, event_id);
+create unique index event_client_id_key on event (customer_id, client_id) where client_id is not null;
 
 create function count_events() returns trigger language plpgsql as $$
 begin
@@ -238,16 +251,19 @@ create trigger count_events after insert on customer for each row execute functi
 create table car_state (
   customer_id integer not null,
   car_id integer not null,
+  position_kept boolean not null default false,
+  odometer_kept boolean not null default false,
+  position_at timestamptz,
   latitude double precision,
   longitude double precision,
-  position_at timestamptz,
-  odometer double precision,
   odometer_at timestamptz,
+  odometer double precision,
   read_at timestamptz,
   telemetry jsonb not null default '{}',
+  told jsonb not null default '{}',
   primary key (customer_id, car_id),
   foreign key (customer_id, car_id) references car on delete cascade
-) with (fillfactor = 70);
+) with (fillfactor = 50);
 
 create table position (
   customer_id integer not null,
@@ -256,7 +272,7 @@ create table position (
   latitude double precision not null,
   longitude double precision not null,
   primary key (customer_id, car_id, at)
-);
+) partition by range (at);
 
 create table odometer (
   customer_id integer not null,
@@ -264,7 +280,7 @@ create table odometer (
   at timestamptz not null,
   odometer double precision not null,
   primary key (customer_id, car_id, at)
-);
+) partition by range (at);
 """
 
 CATALOGUE = """

@@ -1,0 +1,238 @@
+"""In charge of samples: what a unit may tell, in which bounds, and what one sample changes in what is known of a car.
+
+Everything here is plain values; `telemetry` reads and writes the database.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Annotated, Any, Final, Literal
+
+from pydantic import BeforeValidator, ConfigDict, Field, TypeAdapter, ValidationError, WithJsonSchema, with_config
+from pydantic_core import PydanticCustomError
+from typing_extensions import TypedDict
+
+from keyrack.bodies import EVENT_TIME, Int32, Latitude, Longitude, Text, instant
+from keyrack.lines import Invalid, explained
+
+Json = dict[str, Any]
+
+
+def _read_time(value: object) -> datetime:
+    parts = EVENT_TIME.match(value) if isinstance(value, str) and value.isascii() else None
+    if not isinstance(value, str) or parts is None or parts[4] is None:
+        raise PydanticCustomError("read_time", "the form is yyyy-MM-ddTHH:mm:ssZ, or with an offset")
+    try:
+        return instant(value)
+    except ValueError:
+        raise PydanticCustomError("read_time", "there is no such time") from None
+
+
+ReadTime = Annotated[datetime, BeforeValidator(_read_time), WithJsonSchema({"type": "string", "format": "date-time"})]
+
+
+def _within(least: float, most: float) -> Any:
+    return Field(ge=least, le=most, allow_inf_nan=False, json_schema_extra={"format": "double"})
+
+
+# The spec names no units of measure: values are kept as they are told, and the bounds only stop what no car can mean
+Percent = Annotated[float, _within(0, 100)]
+Temperature = Annotated[float, _within(-100, 1_500)]
+Pressure = Annotated[float, _within(0, 2_000)]
+Amount = Annotated[float, _within(0, 100_000_000)]
+Distance = Annotated[float, _within(-1_000_000, 1_000_000)]
+Voltage = Annotated[float, _within(0, 2_000)]
+Speed = Annotated[float, _within(0, 500)]
+Revolutions = Annotated[Int32, Field(ge=0, le=30_000)]
+Flag = bool | None
+STRICT = ConfigDict(extra="forbid", strict=True)
+
+
+@with_config(STRICT)
+class Trouble(TypedDict):
+    """One diagnostic trouble code."""
+
+    key: Text
+    value: Text
+
+
+@with_config(STRICT)
+class Sample(TypedDict, total=False):
+    """What one unit read at one time: the members of the spec's telemetry, and which unit it is."""
+
+    serialNumber: Text | None
+    uniqueId: Text | None
+    carDataReadTime: ReadTime
+    currentLatitude: Latitude | None
+    currentLongitude: Longitude | None
+    odometer: Amount | None
+    selectedCulture: Text | None
+    vin: Text | None
+    rpm: Revolutions | None
+    dtc: Annotated[list[Trouble], Field(max_length=100)] | None
+    isDriving: Flag
+    isHybrid: Flag
+    chargeState: Flag
+    ignition: Flag
+    driverSeatbelt: Flag
+    isTractionControlActive: Flag
+    isCruiseControlActive: Flag
+    isCruiseControlEnabled: Flag
+    isParkingBrakeEngaged: Flag
+    isLeftTurnSignalActive: Flag
+    isRightTurnSignalActive: Flag
+    fuelType: Text | None
+    timeToNextService: Text | None
+    fuelConsumption: Amount | None
+    totalFuelUsed: Amount | None
+    fuelLevelVolume: Amount | None
+    fuelLevelPercent: Percent | None
+    engineHours: Amount | None
+    distanceToNextService: Distance | None
+    adBlueLevel: Amount | None
+    fuelFilterLifeRemaining: Percent | None
+    oilLevel: Amount | None
+    oilTemperature: Temperature | None
+    oilLifeRemaining: Percent | None
+    transmissionOilTemperature: Temperature | None
+    engineTemperature: Temperature | None
+    engineCoolantTemperature: Temperature | None
+    batteryVoltage: Voltage | None
+    currentSpeed: Speed | None
+    tirePressureFrontLeft: Pressure | None
+    tirePressureFrontRight: Pressure | None
+    tirePressureRearLeft: Pressure | None
+    tirePressureRearRight: Pressure | None
+    interiorTemperature: Temperature | None
+    outsideTemperature: Temperature | None
+    frontBrakeLifeRemaining: Percent | None
+    rearBrakeLifeRemaining: Percent | None
+
+
+ADAPTER: Final = TypeAdapter(Sample)
+Kind = Literal["serialNumber", "uniqueId"]
+
+
+@dataclass(slots=True)
+class Reading:
+    """A checked sample."""
+
+    line: int
+    unit: tuple[Kind, str]
+    at: datetime
+    position: tuple[float, float] | None
+    odometer: float | None
+    values: Json  # all other members that have a value
+
+
+def reading(line: int, value: object, named: str | None = None) -> Reading:
+    """The sample of a line; `named` is its unit where the sample itself names none. Raises `Invalid`."""
+    try:
+        told: Json = {name: v for name, v in ADAPTER.validate_python(value).items() if v is not None}  # pyright: ignore[reportUnknownVariableType]
+    except ValidationError as error:
+        raise Invalid(explained(error)) from None
+    at = told.pop("carDataReadTime", None)
+    if at is None:
+        raise Invalid("carDataReadTime is missing.")
+    serial, unique = told.pop("serialNumber", None), told.pop("uniqueId", None)
+    if serial is not None and unique is not None:
+        raise Invalid("Either serialNumber or uniqueId is needed, not both.")
+    if serial is None and unique is None:
+        if named is None:
+            raise Invalid("serialNumber or uniqueId is missing.")
+        serial = named
+    latitude, longitude = told.pop("currentLatitude", None), told.pop("currentLongitude", None)
+    if (latitude is None) != (longitude is None):
+        raise Invalid("currentLatitude and currentLongitude are needed together.")
+    position = None if latitude is None else (latitude, longitude)
+    unit: tuple[Kind, str] = ("uniqueId", str(unique)) if serial is None else ("serialNumber", serial)
+    return Reading(line, unit, at, position, told.pop("odometer", None), told)
+
+
+@dataclass(slots=True)
+class Known:
+    """What is known of one car: per group of values the newest, and since when. `kept`: history has that row."""
+
+    position: tuple[float, float] | None = None
+    position_at: datetime | None = None
+    position_kept: bool = False
+    odometer: float | None = None
+    odometer_at: datetime | None = None
+    odometer_kept: bool = False
+    read_at: datetime | None = None
+    telemetry: Json = field(default_factory=dict[str, Any])
+    told: dict[str, str] = field(default_factory=dict[str, str])  # of values older than `read_at`: since when
+
+
+@dataclass(slots=True)
+class Changes:
+    """What a batch adds to history. `new` rows lie after all that is stored of their car, `late` ones do not."""
+
+    new_positions: list[tuple[int, datetime, float, float]] = field(default_factory=list[Any])
+    late_positions: list[tuple[int, datetime, float, float]] = field(default_factory=list[Any])
+    new_odometers: list[tuple[int, datetime, float]] = field(default_factory=list[Any])
+    late_odometers: list[tuple[int, datetime, float]] = field(default_factory=list[Any])
+
+
+def take(car: int, known: Known, sample: Reading, changes: Changes) -> bool:
+    """Let a sample change what is known; False when it tells nothing new of the newest state.
+
+    A run of equal values is kept as its first and its last row: the last one is written when the run has ended, and
+    until then the newest state stands for it.
+    """
+    new = False
+    if sample.position is not None:
+        if known.position_at is None or sample.at > known.position_at:
+            new = True
+            if sample.position == known.position:
+                known.position_kept = False
+            else:
+                if known.position is not None and known.position_at is not None and not known.position_kept:
+                    changes.new_positions.append((car, known.position_at, *known.position))
+                changes.new_positions.append((car, sample.at, *sample.position))
+                known.position, known.position_kept = sample.position, True
+            known.position_at = sample.at
+        elif sample.at < known.position_at:
+            changes.late_positions.append((car, sample.at, *sample.position))
+    if sample.odometer is not None:
+        if known.odometer_at is None or sample.at > known.odometer_at:
+            new = True
+            if sample.odometer == known.odometer:
+                known.odometer_kept = False
+            else:
+                if known.odometer is not None and known.odometer_at is not None and not known.odometer_kept:
+                    changes.new_odometers.append((car, known.odometer_at, known.odometer))
+                changes.new_odometers.append((car, sample.at, sample.odometer))
+                known.odometer, known.odometer_kept = sample.odometer, True
+            known.odometer_at = sample.at
+        elif sample.at < known.odometer_at:
+            changes.late_odometers.append((car, sample.at, sample.odometer))
+    return _tell(known, sample.at, sample.values) or new
+
+
+def _tell(known: Known, at: datetime, values: Mapping[str, Any]) -> bool:
+    """Take over each value that is newer than the one known by its name."""
+    last = known.read_at
+    if last is None or at > last:
+        if last is not None and known.telemetry.keys() != values.keys():
+            since = last.isoformat()
+            for name in known.telemetry.keys() - values.keys():
+                known.told.setdefault(name, since)
+        known.telemetry.update(values)
+        if known.told:
+            known.told = {name: since for name, since in known.told.items() if name not in values}
+        known.read_at = at
+        return True
+    if at == last:
+        return False
+    taken = False
+    for name, value in values.items():
+        since = known.told.get(name)
+        if name in known.telemetry and (since is None or datetime.fromisoformat(since) >= at):
+            continue
+        known.telemetry[name] = value
+        known.told[name] = at.isoformat()
+        taken = True
+    return taken
