@@ -94,7 +94,7 @@ def test_the_neighbour_sees_no_car_of_hers(alice: Person, bob: Person) -> None:
 
 
 @pytest.mark.parametrize(
-    "id", ["2147483647", "0", "-1", "2147483648", "99999999999999999999", "abc", "1.0", "%00", "1e3"]
+    "id", ["2147483647", "0", "-1", "2147483648", "99999999999999999999", "abc", "1.0", "%00", "1e3", "1%2F1"]
 )
 @pytest.mark.parametrize("rest", ["", "/products", "/telemetry", "/location", "/assignments", "/events"])
 def test_no_such_car(alice: Person, id: str, rest: str) -> None:

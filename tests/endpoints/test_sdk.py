@@ -1,0 +1,82 @@
+"""App SDK: an id token for a user of a customer."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from typing import Any
+
+import httpx
+import pytest
+from joserfc import jwt
+from joserfc.jwk import KeySet
+
+from keyrack import auth
+from tests.conftest import Person, RunningServer, Sql, refused
+
+INVALID = "Invalid combination of customerId, sdkKey and userId."
+
+
+def sdk_key(person: Person, sql: Sql) -> str:
+    secret = auth.new_secret()
+    sql.execute("insert into sdk_key (customer_id, hash) values ($1, $2)", person.customer, auth.digest(secret))
+    return secret
+
+
+def test_a_token(alice: Person, server: RunningServer, sql: Sql) -> None:
+    user, key = alice.user(), sdk_key(alice, sql)
+    body = {"customerId": alice.customer, "sdkKey": key, "userId": user}
+    answer = alice.post("/sdk/token", body, headers={"Customer-ID": None})
+    assert answer.status_code == 200
+    assert answer.headers["cache-control"] == "no-store"
+    assert list(answer.json()) == ["id_token"]
+    keys = KeySet.import_key_set(httpx.get(server.url + "/.well-known/jwks.json").json())
+    token = jwt.decode(answer.json()["id_token"], keys, algorithms=["RS256"])
+    assert token.header["alg"] == "RS256"
+    assert token.header["kid"] in {key.kid for key in keys.keys}
+    claims = token.claims
+    assert claims["iss"] == server.url
+    assert claims["email"] == claims["sub"] == str(uuid.UUID(claims["sub"]))
+    assert claims["aud"] == "keyrack-sdk"
+    assert claims["exp"] - claims["iat"] == 3600
+    assert abs(claims["iat"] - time.time()) < 60
+    again = jwt.decode(alice.post("/sdk/token", body).json()["id_token"], keys, algorithms=["RS256"])
+    assert again.claims["sub"] == claims["sub"]
+    other = jwt.decode(alice.post("/sdk/token", body | {"userId": alice.user()}).json()["id_token"], keys)
+    assert other.claims["sub"] != claims["sub"]
+
+
+def test_every_part_must_belong_to_the_others(alice: Person, bob: Person, sql: Sql) -> None:
+    right = {"customerId": alice.customer, "sdkKey": sdk_key(alice, sql), "userId": alice.user()}
+    his = {"customerId": bob.customer, "sdkKey": sdk_key(bob, sql), "userId": bob.user()}
+    assert alice.post("/sdk/token", right).status_code == 200
+    for member in right:
+        refused(alice.post("/sdk/token", right | {member: his[member]}), 400, INVALID)
+    for member, value in {"customerId": 2147483647, "sdkKey": "nonsense", "userId": 2147483647}.items():
+        refused(alice.post("/sdk/token", right | {member: value}), 400, INVALID)
+    refused(bob.post("/sdk/token", right), 400, INVALID)
+
+
+def test_a_revoked_key(alice: Person, sql: Sql) -> None:
+    key = sdk_key(alice, sql)
+    body = {"customerId": alice.customer, "sdkKey": key, "userId": alice.user()}
+    assert alice.post("/sdk/token", body).status_code == 200
+    sql.execute("update sdk_key set revoked_at = now() where hash = $1", auth.digest(key))
+    refused(alice.post("/sdk/token", body), 400, INVALID)
+
+
+def test_a_user_who_left(alice: Person, sql: Sql) -> None:
+    user = alice.user()
+    body = {"customerId": alice.customer, "sdkKey": sdk_key(alice, sql), "userId": user}
+    assert alice.post("/sdk/token", body).status_code == 200
+    assert alice.delete("/users/assignments/customers", {"userId": user}).status_code == 204
+    refused(alice.post("/sdk/token", body), 400, INVALID)
+
+
+@pytest.mark.parametrize("member", ["customerId", "sdkKey", "userId"])
+@pytest.mark.parametrize("value", ["absent", None, True, [], {}])
+def test_a_member_that_is_missing_or_of_another_type(alice: Person, member: str, value: Any) -> None:
+    body: dict[str, Any] = {"customerId": 1, "sdkKey": "x", "userId": 1} | {member: value}
+    if value == "absent":
+        del body[member]
+    refused(alice.post("/sdk/token", body), 400, f"Couldn't get token. No valid {member} provided.")
