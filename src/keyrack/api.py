@@ -172,6 +172,7 @@ class Endpoint:
     answers: Any = None  # the model of a successful answer's body, where it is no resource
     media_type: str = JSON  # of a successful answer
     ours: bool = False  # beside the spec
+    once: bool = True  # a write that honours Idempotency-Key
     headers: Mapping[str, str] = field(default_factory=dict[str, str])  # of a successful answer: name -> meaning
 
     @cached_property
@@ -179,17 +180,22 @@ class Endpoint:
         """The names of the path's parameters, in their order."""
         return [part.split("}")[0] for part in self.path.split("{")[1:]]
 
+    @property
+    def repeatable(self) -> bool:
+        """Whether an Idempotency-Key makes it safe to send again."""
+        return self.once and self.token and self.method != "GET"
 
+
+# A row of ours for what units send
+FROM_DEVICES: dict[str, Any] = {
+    "status": 200, "key": False, "token": False, "customer": False, "device": True, "raw": True, "ours": True,
+}  # fmt: skip
 # A row of ours that anybody may read
 PUBLIC: dict[str, Any] = {"status": 200, "key": False, "token": False, "customer": False, "ours": True}
 
 
 class Endpoints:
     """The rows of one module, in the order of the spec."""
-# A row of ours for what units send
-FROM_DEVICES: dict[str, Any] = {
-    "status": 200, "key": False, "token": False, "customer": False, "device": True, "raw": True, "ours": True,
-}  # fmt: skip
 
     def __init__(self, tag: str) -> None:
         self.tag = tag

@@ -19,7 +19,7 @@ import falcon
 import falcon.asgi
 import structlog
 
-from keyrack import openapi, reference
+from keyrack import idempotency, openapi, reference
 from keyrack.api import Answer, Endpoint, Request, Service
 from keyrack.auth import Access, Manager, ensure_signing_key
 from keyrack.batching import Batches
@@ -53,6 +53,7 @@ DEVICE_KEY = "Device-Key"
 LINES = ("application/json", "application/x-ndjson", "application/jsonl")  # what units may send
 NO_CUSTOMER_ID = "The header Customer-ID is missing."
 INVALID_CUSTOMER_ID = "The header Customer-ID must be an integer."
+DEADLOCKS = 4  # in which the database may choose the same request to give way, before the caller is told to
 TOO_SLOW = "The statement took too long in the database. Ask for less at once."
 METHODS = frozenset(("GET", "PUT", "PATCH", "DELETE", "POST", "HEAD", "OPTIONS", "TRACE"))
 UNKNOWN = "TRACE"  # stands for every method that no endpoint has: Falcon would answer them itself, before the checks
@@ -189,9 +190,18 @@ class Server:
         access = Access(db, self.settings)
         access.listener = Listener(dsn, {"keyrack_access": access.forget}, access.forget)
         announcer = Announcer(db)
-        tasks = [asyncio.create_task(access.listener.run()), asyncio.create_task(announcer.run())]
         batches = Batches(db)
-        self.service = Service(db, self.settings, access, announcer, _limits(self.settings), self._document)
+        tasks = [asyncio.create_task(access.listener.run()), asyncio.create_task(announcer.run())]
+        self.service = Service(
+            db,
+            self.settings,
+            access,
+            announcer,
+            _limits(self.settings),
+            batches,
+            Telemetry(batches, self.settings),
+            self._document,
+        )
         try:
             yield
         finally:
@@ -239,7 +249,15 @@ class Server:
             service, http.method, http.path, http.remote_addr, manager, customer, _ids(endpoint, params),
             http.scope["query_string"], body,
         )  # fmt: skip
-        return await endpoint.run(request, value)
+        key = http.get_header("Idempotency-Key") if endpoint.repeatable else None
+        for _ in range(DEADLOCKS):
+            try:
+                if key is None:
+                    return await endpoint.run(request, value)
+                return await idempotency.once(request, key, lambda request: endpoint.run(request, value))
+            except asyncpg.DeadlockDetectedError:
+                continue  # it did nothing; whoever it stood against goes on now
+        raise Unavailable
 
     async def unknown(self, http: falcon.asgi.Request, reply: falcon.asgi.Response, **_: str) -> None:
         """What no route knows: 404, but only to callers that may ask."""
@@ -299,6 +317,8 @@ def _right_type(http: falcon.asgi.Request, endpoint: Endpoint) -> bool:
     media_type = media_type.strip()
     if http.get_header("Content-Encoding") not in (None, "", "identity", "gzip" if endpoint.raw else None):
         return False
+    if endpoint.raw:
+        return media_type in LINES
     if endpoint.form:
         return media_type == "application/x-www-form-urlencoded"
     if media_type != "application/json" and not (
@@ -317,8 +337,6 @@ def _trace_id(http: falcon.asgi.Request) -> str | None:
 
 def _customer(http: falcon.asgi.Request, manager: Manager) -> int:
     """The tenant. Raises `BadRequest`, and `NotFound` alike for a customer that is nobody's or somebody else's."""
-    if endpoint.raw:
-        return media_type in LINES
     text = http.get_header("Customer-ID")
     if not text:
         raise BadRequest(NO_CUSTOMER_ID)

@@ -170,6 +170,44 @@ class Database:
             self._kept.append(raw)
 
 
+class InTransaction(Database):
+    """A database whose statements all belong to one open transaction: each stands alone, as in a savepoint."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    async def fetch(self, sql: LiteralString, *args: object) -> list[Row]:
+        async with self._connection.transaction():
+            return await self._connection.fetch(sql, *args)
+
+    async def fetchrow(self, sql: LiteralString, *args: object) -> Row | None:
+        async with self._connection.transaction():
+            return await self._connection.fetchrow(sql, *args)
+
+    async def fetchval(self, sql: LiteralString, *args: object) -> Any:
+        async with self._connection.transaction():
+            return await self._connection.fetchval(sql, *args)
+
+    async def execute(self, sql: LiteralString, *args: object) -> None:
+        async with self._connection.transaction():
+            await self._connection.execute(sql, *args)
+
+    @asynccontextmanager
+    async def transaction(self) -> AsyncGenerator[Connection]:
+        async with self._connection.transaction():
+            yield self._connection
+
+
+PIECE = 5_000  # rows that one statement removes
+
+
+async def repeat(db: Database, sql: LiteralString, *args: object) -> None:
+    """Remove rows, a piece at a time: `sql` takes the size of a piece as its last parameter and returns how many."""
+    removed = PIECE
+    while removed >= PIECE:
+        removed = await db.fetchval(sql, *args, PIECE)
+
+
 def session(settings: Settings, application: str) -> dict[str, str]:
     """What every connection is told at its start; SQL reads the `keyrack.` ones with `current_setting`."""
     return {
@@ -177,6 +215,7 @@ def session(settings: Settings, application: str) -> dict[str, str]:
         "timezone": "UTC",
         "jit": "off",
         "statement_timeout": str(int(settings.read_timeout * 1000)),
+        "idle_in_transaction_session_timeout": "15000",  # a client that is gone silently must not hold its locks
         "keyrack.brand": settings.brand,
         "keyrack.public_url": settings.public_url,
     }

@@ -11,7 +11,9 @@ from keyrack import __version__
 from keyrack.api import Endpoint, Read
 from keyrack.errors import INVALID_DEVICE_KEY, INVALID_KEY, INVALID_TOKEN, JSON, NO_CUSTOMER, NO_MANAGER, PLAIN_TEXT
 from keyrack.fields import Complex, Field, Resource, Type
+from keyrack.idempotency import IN_FLIGHT, LONGEST, OTHER_REQUEST
 from keyrack.odata import OPTIONS
+from keyrack.outcomes import SENT, Outcome
 from keyrack.settings import Settings
 
 Json = dict[str, Any]
@@ -103,6 +105,7 @@ def document(endpoints: Iterable[Endpoint], settings: Settings) -> Json:
         "servers": [{"url": f"{settings.public_url}/v3"}],
         "tags": [{"name": tag} for tag in dict.fromkeys(endpoint.tag for endpoint in rows)],
         "paths": paths,
+        "webhooks": _webhooks(schemas),
         "components": {
             "securitySchemes": {
                 "apiKey": {"type": "apiKey", "in": "header", "name": key_header},
@@ -111,6 +114,49 @@ def document(endpoints: Iterable[Endpoint], settings: Settings) -> Json:
             },
             "schemas": dict(sorted(schemas.items())),
         },
+    }
+
+
+SENT_HEADERS = {
+    "webhook-id": "The same in every attempt, and when it is sent again: what was seen before can be passed over.",
+    "webhook-timestamp": "Seconds since 1970 of this attempt.",
+    "webhook-signature": "`v1,` and the base64 HMAC-SHA256 of id, timestamp and body, joined by dots; during a "
+    "rotation one for each of two secrets, with a blank between them (Standard Webhooks).",
+    "secret": "The webhook's static secret, where it has one.",
+}
+
+
+def _webhooks(schemas: dict[str, Json]) -> dict[str, Json]:
+    """What Keyrack itself sends."""
+    reference = _model(TypeAdapter(Outcome), schemas)
+    parameters = [
+        {
+            "name": name,
+            "in": "header",
+            "required": name != "secret",
+            "description": meaning,
+            "schema": {"type": "string"},
+        }
+        for name, meaning in SENT_HEADERS.items()
+    ]
+    return {
+        name: {
+            "post": {
+                "operationId": "on" + "".join(word.capitalize() for word in name.split(".")),
+                "tags": ["Webhooks"],
+                "summary": summary,
+                "parameters": parameters,
+                "requestBody": {"required": True, "content": {JSON: {"schema": reference}}},
+                "responses": {
+                    "2XX": {"description": "Received"},
+                    "410": {"description": "Not wanted any more: the webhook is disabled"},
+                    "429": {"description": "Later, as `Retry-After` says"},
+                    "503": {"description": "Later, as `Retry-After` says"},
+                    "default": {"description": "Not received: it is sent again"},
+                },
+            }
+        }
+        for name, summary in SENT.items()
     }
 
 
@@ -165,6 +211,10 @@ def _path_parameters(endpoint: Endpoint) -> list[Json]:
         schema: Json = (
             {"type": "integer", "format": "int32", "minimum": 1} if name.endswith("Id") else {"type": "string"}
         )
+        if name == "operationId":
+            schema = {"type": "string", "format": "uuid"}
+        if name == "deliveryId":
+            schema["format"] = "int64"
         if name == "searchDate":
             schema = {"type": "string", "format": "date-time", "description": "yyyy-MM-ddTHH:mm:ssZ"}
         parameters.append({"name": name, "in": "path", "required": True, "schema": schema})
@@ -172,17 +222,27 @@ def _path_parameters(endpoint: Endpoint) -> list[Json]:
 
 
 def _header_parameters(endpoint: Endpoint) -> list[Json]:
-    if not endpoint.customer:
-        return []
-    return [
-        {
-            "name": "Customer-ID",
-            "in": "header",
-            "required": True,
-            "description": "One of the customers that GET /customers returns.",
-            "schema": {"type": "integer", "format": "int32"},
-        }
-    ]
+    parameters: list[Json] = []
+    if endpoint.customer:
+        parameters.append(
+            {
+                "name": "Customer-ID",
+                "in": "header",
+                "required": True,
+                "description": "One of the customers that GET /customers returns.",
+                "schema": {"type": "integer", "format": "int32"},
+            }
+        )
+    if endpoint.repeatable:
+        parameters.append(
+            {
+                "name": "Idempotency-Key",
+                "in": "header",
+                "description": "Makes it safe to send the request again: the same key gets the first answer again.",
+                "schema": {"type": "string", "minLength": 1, "maxLength": LONGEST},
+            }
+        )
+    return parameters
 
 
 # OData's options: the schema of each one's value, and what it is for
@@ -239,6 +299,8 @@ def statuses(endpoint: Endpoint) -> dict[int, list[str]]:
         found[404] = [*found.get(404, []), NO_CUSTOMER]
     if endpoint.read is not None:
         found[501] = []
+    if endpoint.repeatable:
+        found |= {409: [IN_FLIGHT], 422: [OTHER_REQUEST]}
     if endpoint.device:
         found[401] = [INVALID_DEVICE_KEY]
     if endpoint.body is not None or endpoint.raw:

@@ -1,20 +1,22 @@
 """In charge of asynchronous work on assignments: ask for it, claim it, apply it in order per car, write its outcome.
 
 Asking writes the operation in the request's own transaction. A worker holds the row of the car's lane while it applies
-the lane's operations; result and outcome are committed together, so a crash leaves both or neither.
+the lane's operations; result, outcome and deliveries are committed together, so a crash leaves all or none.
 """
 
 from __future__ import annotations
 
 import asyncio
 import hashlib
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, LiteralString, Protocol
 
 import asyncpg
 import structlog
 
+from keyrack import webhooks
 from keyrack.bodies import moment
 from keyrack.db import UNREACHABLE, Connection, Database, Row, Statements
 
@@ -22,7 +24,8 @@ log = structlog.get_logger("keyrack.operations")
 
 LIFETIME = 604_800  # seconds: the default, and the bound that an explicit one must exceed (spec, "Limits")
 LIFETIME_BOUND = 2_419_200  # seconds: an explicit lifetime is less
-PER_CLAIM = 50  # operations of one lane that one transaction applies
+LANES = 20  # cars whose operations one transaction applies, at most
+PER_LANE = 20  # operations of one car that it applies, at most
 ATTEMPTS = 5  # of an operation that fails for no reason of its own, before it is given up
 
 NO_CAR = "The car does not exist or is not assigned to the customer."
@@ -93,27 +96,48 @@ with asked as (
 ASK_ENDS_OF_CAR: LiteralString = _ASK_ENDS.replace("{column}", "car_id") + _LANE + "select count(*) from asked"
 ASK_ENDS_OF_USER: LiteralString = _ASK_ENDS.replace("{column}", "user_id") + _LANE + "select count(*) from asked"
 
+# The lane's row is locked before anything else that belongs to the car, here as in the requests that lock the car
+HOLD_LANE: LiteralString = """
+insert into operation_lane (customer_id, car_id) values ($1, $2)
+on conflict (customer_id, car_id) do update set due_at = operation_lane.due_at
+"""
+HOLD_LANES_OF_USER: LiteralString = """
+insert into operation_lane (customer_id, car_id)
+select distinct customer_id, car_id from assignment where customer_id = $1 and user_id = $2 order by car_id
+on conflict (customer_id, car_id) do update set due_at = operation_lane.due_at
+"""
 CLAIM: LiteralString = """
-select customer_id, car_id from operation_lane where due_at <= now() order by due_at limit 1 for update skip locked
+select customer_id, car_id from operation_lane where due_at <= now() order by due_at limit $1 for update skip locked
+"""
+CLAIM_ONE: LiteralString = """
+select customer_id, car_id from operation_lane where customer_id = $1 and car_id = $2 for update skip locked
 """
 PENDING: LiteralString = """
-select customer_id, operation_id, kind, cause, car_id, user_id, assignment_id, request, attempts
-from operation where customer_id = $1 and car_id = $2 and state = 'Pending' order by seq limit $3
-"""
-FINISH: LiteralString = """
-update operation set state = $3, error_message = $4, result = $5, finished_at = clock_timestamp(),
-  assignment_id = coalesce(($5::jsonb->>'assignmentId')::integer, assignment_id)
-where customer_id = $1 and operation_id = $2
+select o.* from unnest($1::integer[], $2::integer[]) with ordinality l (customer_id, car_id, place)
+cross join lateral (
+  select o.customer_id, o.operation_id, o.kind, o.cause, o.car_id, o.user_id, o.assignment_id, o.request, o.attempts,
+         o.seq
+  from operation o where o.customer_id = l.customer_id and o.car_id = l.car_id and o.state = 'Pending'
+  order by o.seq limit $3
+) o
+order by l.place, o.seq
 """
 TRY_LATER: LiteralString = """
 with o as (update operation set attempts = attempts + 1 where customer_id = $1 and operation_id = $2)
 update operation_lane set due_at = now() + make_interval(secs => $4) where customer_id = $1 and car_id = $3
 """
-LEAVE_LANE: LiteralString = """
-with more as (select from operation where customer_id = $1 and car_id = $2 and state = 'Pending' limit 1),
-gone as (delete from operation_lane where customer_id = $1 and car_id = $2 and not exists (select from more))
-update operation_lane set due_at = clock_timestamp()
-where customer_id = $1 and car_id = $2 and exists (select from more)
+LEAVE_LANES: LiteralString = """
+with held as (
+  select l.customer_id, l.car_id, exists (
+    select from operation o where o.customer_id = l.customer_id and o.car_id = l.car_id and o.state = 'Pending') as more
+  from unnest($1::integer[], $2::integer[]) l (customer_id, car_id)
+),
+gone as (
+  delete from operation_lane l using held h
+  where l.customer_id = h.customer_id and l.car_id = h.car_id and not h.more
+)
+update operation_lane l set due_at = clock_timestamp()
+from held h where l.customer_id = h.customer_id and l.car_id = h.car_id and h.more
 """
 
 # The lock on the box makes an uninstallation wait, and see the new assignment
@@ -122,16 +146,32 @@ select s.service_id is not null as served, coalesce(s.is_terminated, false) as t
 from product p left join service s on s.customer_id = p.customer_id and s.product_id = p.product_id
 where p.customer_id = $1 and p.car_id = $2 and p.kind = 'Box' for share of p
 """
-INSERT: LiteralString = """
-insert into assignment (customer_id, car_id, user_id, starts_at, ends_at, lifetime, renewable_after)
-values ($1, $2, $3, $4, $5, $6, $7) returning *
+# All is checked and written at once: a create that goes well is one statement
+CREATE: LiteralString = (
+    "with box as materialized ("
+    + BOX
+    + """),
+member as materialized (
+  select user_id from customer_user where customer_id = $1 and user_id = $3 for key share
+),
+made as (
+  insert into assignment (customer_id, car_id, user_id, starts_at, ends_at, lifetime, renewable_after)
+  select $1, $2, $3, $4, $5, $6, $7 from box, member where box.served and not box.terminated returning *
+)
+select exists (select from member) as member, exists (select from box) as box,
+  (select served from box) as served, (select terminated from box) as terminated, made.*
+from (select) one left join made on true
 """
+)
+CAR_EXISTS: LiteralString = "select exists (select from car where customer_id = $1 and car_id = $2)"
 SELECT: LiteralString = "select * from assignment where customer_id = $1 and assignment_id = $2 for update"
 UPDATE: LiteralString = """
 update assignment set car_id = $3, user_id = $4, starts_at = $5, ends_at = $6, lifetime = $7, renewable_after = $8
 where customer_id = $1 and assignment_id = $2 returning *
 """
 DELETE: LiteralString = "delete from assignment where customer_id = $1 and assignment_id = $2 returning *"
+
+INTERRUPTED = (*UNREACHABLE, asyncpg.SerializationError, asyncpg.DeadlockDetectedError, asyncpg.QueryCanceledError)
 
 
 class Announce(Protocol):
@@ -160,59 +200,116 @@ async def end_assignments_of_user(statements: Statements, customer: int, user: i
     await statements.execute(ASK_ENDS_OF_USER, customer, user, cause, checksum)
 
 
-async def run_lane(db: Database) -> bool:
-    """Apply what waits for one car, in order. Returns False when no car has work that is due."""
-    async with db.transaction() as connection:
-        lane = await connection.fetchrow(CLAIM)
-        if lane is None:
-            return False
-        customer, car = lane["customer_id"], lane["car_id"]
-        for operation in await connection.fetch(PENDING, customer, car, PER_CLAIM):
-            if not await _run(connection, operation):
-                return True
-        await connection.execute(LEAVE_LANE, customer, car)
-    return True
+async def hold_lane(statements: Statements, customer: int, car: int) -> None:
+    """Keep workers from the car until the caller's transaction ends. To be called before the car itself is locked."""
+    await statements.execute(HOLD_LANE, customer, car)
 
 
-async def _run(connection: Connection, operation: Row) -> bool:
-    """Apply one operation and write its outcome; False when it is to be tried again later, and its lane must wait."""
-    state, message, result = "Succeeded", None, None
+async def hold_lanes_of_user(statements: Statements, customer: int, user: int) -> None:
+    """The same for every car that the user has an assignment of."""
+    await statements.execute(HOLD_LANES_OF_USER, customer, user)
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """What one transaction of a worker came to."""
+
+    operations: int
+    deliveries: int
+
+
+async def run_lanes(db: Database) -> Done | None:
+    """Apply what waits for some cars, in order for each. Returns None when no car has work that is due."""
+    lanes: list[Row] = []
     try:
-        async with connection.transaction():
-            result = await APPLY[operation["kind"]](connection, operation)
-    except Failure as failure:
-        state, message = "Failed", str(failure)
-    except (*UNREACHABLE, asyncpg.SerializationError, asyncpg.DeadlockDetectedError):
+        async with db.transaction() as connection:
+            lanes = await connection.fetch(CLAIM, LANES)
+            return await _apply(connection, lanes) if lanes else None
+    except INTERRUPTED:
         raise  # the whole claim is undone and comes again
     except Exception as error:
+        log.warning("operations undone; each is now applied by itself", error=repr(error))
+    total = Done(0, 0)
+    for lane in lanes:
+        async with db.transaction() as connection:
+            one = await connection.fetch(CLAIM_ONE, lane["customer_id"], lane["car_id"])
+            done = await _apply(connection, one, guarded=True)
+            total = Done(total.operations + done.operations, total.deliveries + done.deliveries)
+    return total
+
+
+async def _apply(connection: Connection, lanes: Sequence[Row], *, guarded: bool = False) -> Done:
+    """Apply the operations of these lanes; outcomes and deliveries are written with them."""
+    outcomes: list[tuple[Any, ...]] = []
+    waiting: set[tuple[int, int]] = set()
+    for operation in await connection.fetch(PENDING, *_columns(lanes, "customer_id", "car_id"), PER_LANE):
+        lane = (operation["customer_id"], operation["car_id"])
+        if lane in waiting:
+            continue
+        outcome = await _guarded(connection, operation) if guarded else await _outcome(connection, operation)
+        if outcome is None:
+            waiting.add(lane)
+        else:
+            state, message, result = outcome
+            shown = result or _asked_for(operation)
+            outcomes.append((operation["customer_id"], operation["operation_id"], state, message, shown))
+    deliveries = 0
+    if outcomes:
+        deliveries = await connection.fetchval(
+            webhooks.FINISH, *(list(column) for column in zip(*outcomes, strict=True))
+        )
+    left = [lane for lane in lanes if (lane["customer_id"], lane["car_id"]) not in waiting]
+    await connection.execute(LEAVE_LANES, *_columns(left, "customer_id", "car_id"))
+    return Done(len(outcomes), deliveries)
+
+
+def _columns(rows: Sequence[Row], *names: str) -> list[list[Any]]:
+    return [[row[name] for row in rows] for name in names]
+
+
+Outcome = tuple[str, str | None, dict[str, Any] | None]  # state, message, result
+
+
+async def _outcome(connection: Connection, operation: Row) -> Outcome:
+    """Apply one operation. What the database refuses undoes the transaction."""
+    try:
+        return "Succeeded", None, await APPLY[operation["kind"]](connection, operation)
+    except Failure as failure:
+        return "Failed", str(failure), None
+
+
+async def _guarded(connection: Connection, operation: Row) -> Outcome | None:
+    """The same, undone alone if it fails; None when it is to be tried again later, and its lane must wait."""
+    try:
+        async with connection.transaction():
+            return await _outcome(connection, operation)
+    except INTERRUPTED:
+        raise
+    except asyncpg.ForeignKeyViolationError as violation:
+        return "Failed", NO_CAR if violation.constraint_name == "assignment_car_fkey" else NO_USER, None
+    except Exception as error:
         log.exception("operation failed", operation=str(operation["operation_id"]), error=str(error))
-        if operation["attempts"] + 1 < ATTEMPTS:
-            wait = 2.0 ** operation["attempts"]
-            await connection.execute(
-                TRY_LATER, operation["customer_id"], operation["operation_id"], operation["car_id"], wait
-            )
-            return False
-        state, message = "Failed", GIVEN_UP
-    await connection.execute(
-        FINISH, operation["customer_id"], operation["operation_id"], state, message, result or _asked_for(operation)
-    )
-    return True
+    if operation["attempts"] + 1 >= ATTEMPTS:
+        return "Failed", GIVEN_UP, None
+    wait = 2.0 ** operation["attempts"]
+    await connection.execute(TRY_LATER, operation["customer_id"], operation["operation_id"], operation["car_id"], wait)
+    return None
 
 
 async def _create(connection: Connection, operation: Row) -> dict[str, Any]:
     wanted: Mapping[str, Any] = operation["request"]
-    await _check_box(connection, operation["customer_id"], operation["car_id"])
-    return await _written(
-        connection.fetchrow(
-            INSERT,
-            operation["customer_id"],
-            operation["car_id"],
-            operation["user_id"],
-            moment(wanted["start"]),
-            _moment_or_none(wanted["end"]),
-            *lifetimes(wanted["lifetime"], wanted["renewableAfter"]),
-        )
-    )
+    customer, car = operation["customer_id"], operation["car_id"]
+    row = await connection.fetchrow(
+        CREATE, customer, car, operation["user_id"], moment(wanted["start"]), _moment_or_none(wanted["end"]),
+        *lifetimes(wanted["lifetime"], wanted["renewableAfter"]),
+    )  # fmt: skip
+    assert row is not None  # noqa: S101 - one row by its form
+    if not row["box"]:
+        raise Failure(NO_BOX if await connection.fetchval(CAR_EXISTS, customer, car) else NO_CAR)
+    _check_service(row)
+    if not row["member"]:
+        raise Failure(NO_USER)
+    return _shown(row)
 
 
 async def _update(connection: Connection, operation: Row) -> dict[str, Any]:
@@ -229,7 +326,10 @@ async def _update(connection: Connection, operation: Row) -> dict[str, Any]:
     if renewable_after >= lifetime:
         raise Failure(RENEWABLE_TOO_LATE)
     wanted = (values["carId"], values["userId"], start, end, lifetime, renewable_after)
-    return await _written(connection.fetchrow(UPDATE, operation["customer_id"], operation["assignment_id"], *wanted))
+    written = await connection.fetchrow(UPDATE, operation["customer_id"], operation["assignment_id"], *wanted)
+    if written is None:
+        raise Failure(GONE)
+    return _shown(written)
 
 
 async def _delete(connection: Connection, operation: Row) -> dict[str, Any]:
@@ -257,22 +357,15 @@ def lifetimes(lifetime: int | None, renewable_after: int | None) -> tuple[int, i
 async def _check_box(connection: Connection, customer: int, car: int) -> None:
     box = await connection.fetchrow(BOX, customer, car)
     if box is None:
-        exists = "select exists (select from car where customer_id = $1 and car_id = $2)"
-        raise Failure(NO_BOX if await connection.fetchval(exists, customer, car) else NO_CAR)
+        raise Failure(NO_BOX if await connection.fetchval(CAR_EXISTS, customer, car) else NO_CAR)
+    _check_service(box)
+
+
+def _check_service(box: Row) -> None:
     if not box["served"]:
         raise Failure(NO_SERVICE)
     if box["terminated"]:
         raise Failure(TERMINATED)
-
-
-async def _written(statement: Awaitable[Row | None]) -> dict[str, Any]:
-    try:
-        row = await statement
-    except asyncpg.ForeignKeyViolationError as violation:
-        raise Failure(NO_CAR if violation.constraint_name == "assignment_car_fkey" else NO_USER) from None
-    if row is None:
-        raise Failure(GONE)
-    return _shown(row)
 
 
 def _shown(row: Row) -> dict[str, Any]:

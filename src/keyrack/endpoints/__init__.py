@@ -14,15 +14,17 @@ from keyrack.endpoints import (
     ingest,
     installations,
     oauth2,
+    operations,
     pairings,
     products,
     sdk,
     services,
     users,
+    webhooks,
 )
 
 MODULES = (
     oauth2, customers, cars, users, assignments, groups, products, services, installations, pairings, brands, sdk,
-    events, ingest, documents,
+    events, ingest, operations, webhooks, documents,
 )  # fmt: skip
 ALL: tuple[Endpoint, ...] = tuple(row for module in MODULES for row in module.endpoints.rows)

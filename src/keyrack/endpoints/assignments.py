@@ -27,7 +27,10 @@ END_BEFORE_START = "The end must not lie before the start."
 LIFETIME_RANGE = f"The lifetime must be greater than {LIFETIME} and less than {LIFETIME_BOUND} seconds."
 RENEWABLE_RANGE = "renewableAfter must be 0 or more and less than lifetime."
 
-OPERATION_HEADER = {"Operation-Id": "The operation that was asked for; its outcome comes by webhook."}
+OPERATION_HEADERS = {
+    "Operation-Id": "The operation that was asked for; its outcome comes by webhook.",
+    "Operation-Location": "Where to ask for the outcome.",
+}
 
 endpoints.get("/assignments/{assignmentId}", ASSIGNMENT, "One assignment", one=True, missing=NO_ASSIGNMENT)
 
@@ -56,7 +59,7 @@ class AssignmentPatch(Body):
     body=NewAssignment,
     what=CREATE,
     refuses={400: (END_BEFORE_START, LIFETIME_RANGE, RENEWABLE_RANGE), 404: (NO_CAR, NO_USER), 429: ()},
-    headers=OPERATION_HEADER,
+    headers=OPERATION_HEADERS,
 )
 async def create(request: Request, wanted: NewAssignment) -> Answer:
     _check(CREATE, wanted.start, wanted.end, wanted.lifetime, wanted.renewable_after)
@@ -82,7 +85,7 @@ async def create(request: Request, wanted: NewAssignment) -> Answer:
         400: (END_BEFORE_START, LIFETIME_RANGE, RENEWABLE_RANGE),
         404: (NO_ASSIGNMENT, NO_CAR, NO_USER),
     },
-    headers=OPERATION_HEADER,
+    headers=OPERATION_HEADERS,
 )
 async def update(request: Request, patch: list[AssignmentPatch]) -> Answer:
     changes: dict[str, Any] = {name: _value(name, value) for name, value in patched(patch).items()}
@@ -105,7 +108,7 @@ async def update(request: Request, patch: list[AssignmentPatch]) -> Answer:
     "/assignments/{assignmentId}",
     "Ask for the end of an assignment",
     refuses={404: (NO_ASSIGNMENT,)},
-    headers=OPERATION_HEADER,
+    headers=OPERATION_HEADERS,
 )
 async def delete(request: Request) -> Answer:
     row = await request.db.fetchrow(operations.ASK_DELETE, request.customer, *request.ids, _checksum(request))
@@ -131,7 +134,9 @@ def _accepted(
         if not row[flag]:
             raise NotFound(text)
     request.service.announce()
-    return Answer(204, headers={"Operation-Id": str(row["operation_id"]), **(headers or {})})
+    id = row["operation_id"]
+    told = {"Operation-Id": str(id), "Operation-Location": f"/v3/operations/{id}"}
+    return Answer(204, headers={**told, **(headers or {})})
 
 
 def _check(

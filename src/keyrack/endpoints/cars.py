@@ -8,7 +8,7 @@ from typing import Literal, LiteralString
 from keyrack.api import NO_CONTENT, Answer, Endpoints, Request, created
 from keyrack.bodies import AnyText, Body, LongText, Name, Text, moment, no_valid, patched
 from keyrack.errors import BadRequest, NotFound
-from keyrack.operations import checksum, end_assignments_of_car
+from keyrack.operations import checksum, end_assignments_of_car, hold_lane
 from keyrack.reads import Parent
 from keyrack.resources import ASSIGNMENT_OF_CAR, CAR, EVENT, LOCATION, LOCATION_AT, PRODUCT, TELEMETRY
 
@@ -132,6 +132,7 @@ async def update(request: Request, patch: list[CarPatch]) -> Answer:
 async def delete(request: Request) -> Answer:
     (car,) = request.ids
     async with request.db.transaction() as connection:
+        await hold_lane(connection, request.customer, car)
         if await connection.fetchval(LOCK, request.customer, car) is None:
             raise NotFound(NO_CAR)
         fingerprint = checksum(request.body, request.method, request.path)

@@ -8,7 +8,7 @@ from keyrack.api import NO_CONTENT, Answer, Endpoints, Request
 from keyrack.bodies import Body, Int32, Text, no_valid
 from keyrack.endpoints.cars import NO_CAR
 from keyrack.errors import BadRequest, Conflict, NotFound, on_constraint
-from keyrack.operations import checksum, end_assignments_of_car
+from keyrack.operations import checksum, end_assignments_of_car, hold_lane
 
 endpoints = Endpoints("Installations")
 
@@ -101,6 +101,7 @@ async def install(request: Request, wanted: Installation) -> Answer:
 async def uninstall(request: Request, wanted: Installation) -> Answer:
     given = product_given(wanted, UNINSTALL)
     async with request.db.transaction() as connection:
+        await hold_lane(connection, request.customer, wanted.car_id)
         if await connection.fetchval(CAR, request.customer, wanted.car_id) is None:
             raise NotFound(NO_CAR)
         product = await connection.fetchrow(PRODUCT, request.customer, *given)

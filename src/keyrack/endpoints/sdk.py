@@ -38,6 +38,7 @@ class SdkToken(BaseModel):
     what="get token",
     status=200,
     customer=False,
+    once=False,
     answers=SdkToken,
     refuses={400: (INVALID_COMBINATION,)},
 )

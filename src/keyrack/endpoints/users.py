@@ -10,7 +10,7 @@ from pydantic import Field
 from keyrack.api import NO_CONTENT, Answer, Endpoints, Request, answer
 from keyrack.bodies import Body, EmailAddress, Int32, Name, Text, no_valid
 from keyrack.errors import BadRequest, Conflict, NotFound, on_constraint
-from keyrack.operations import checksum, end_assignments_of_user
+from keyrack.operations import checksum, end_assignments_of_user, hold_lanes_of_user
 from keyrack.reads import Parent
 from keyrack.resources import ASSIGNMENT_OF_USER, USER
 
@@ -124,6 +124,7 @@ async def assign(request: Request, user: SomeUser) -> Answer:
 async def unassign(request: Request, user: SomeUser) -> Answer:
     id = await _found(request, user, NOT_ASSIGNED)
     async with request.db.transaction() as connection:
+        await hold_lanes_of_user(connection, request.customer, id)
         if await connection.fetchval(LOCK, request.customer, id) is None:
             raise NotFound(NOT_ASSIGNED)
         fingerprint = checksum(request.body, request.method, request.path)

@@ -27,7 +27,8 @@ create table webhook (
 
 # A delivery is written in the transaction of its outcome. It has no foreign key to its webhook: a webhook with a
 # million deliveries is removed at once, and workers throw its deliveries away bit by bit.
-# `lane` is the assignment, or minus the operation's number where there is none: within it, order is kept.
+# `lane` is the assignment, or minus the operation's number where there is none: within it, order is kept, by
+# `created_at`, which is the time of the outcome.
 DELIVERIES = """
 create table delivery (
   customer_id integer not null,
@@ -51,7 +52,8 @@ create table delivery (
   primary key (customer_id, webhook_id, delivery_id),
   constraint delivery_message_key unique (customer_id, webhook_id, message_id)
 );
-create index delivery_waiting on delivery (customer_id, webhook_id, lane, delivery_id) where state = 'Waiting';
+create index delivery_waiting on delivery (customer_id, webhook_id, lane, created_at, delivery_id)
+  where state = 'Waiting';
 create index delivery_dead on delivery (customer_id, webhook_id) where state = 'Dead';
 create index delivery_created on delivery using brin (created_at) with (pages_per_range = 16);
 
@@ -65,6 +67,13 @@ create table delivery_lane (
   primary key (customer_id, webhook_id, lane)
 ) with (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.01, autovacuum_vacuum_threshold = 1000);
 create index delivery_lane_due on delivery_lane (customer_id, webhook_id, due_at);
+
+create table removed_webhook (
+  customer_id integer not null,
+  webhook_id integer not null,
+  removed_at timestamptz not null default now(),
+  primary key (customer_id, webhook_id)
+);
 
 create index operation_finished on operation (customer_id, finished_at) where finished_at is not null;
 """

@@ -1,0 +1,33 @@
+"""Operations: what became of the asynchronous changes of assignments. Ours, beside the spec."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+from keyrack.api import Endpoints
+from keyrack.outcomes import OPERATION
+
+endpoints = Endpoints("Operations")
+
+NO_OPERATION = "Unable to find an operation for the given operationId which is assigned to the given customerId."
+NO_UUID = UUID(int=0)
+
+
+def path_uuid(text: str) -> UUID:
+    """A UUID of the path; what is none becomes one that no row has."""
+    try:
+        return UUID(text) if len(text) == 36 else NO_UUID
+    except ValueError:
+        return NO_UUID
+
+
+endpoints.get("/operations", OPERATION, "What became of asynchronous requests", paged=True, ours=True)
+endpoints.get(
+    "/operations/{operationId}",
+    OPERATION,
+    "What became of one asynchronous request",
+    one=True,
+    missing=NO_OPERATION,
+    convert={"operationId": path_uuid},
+    ours=True,
+)

@@ -1,0 +1,237 @@
+"""Webhooks: where a customer's outcomes are sent, what was sent, and sending it again. Ours, beside the spec."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from typing import Annotated, Any, Literal, LiteralString
+
+from pydantic import AfterValidator, Field, TypeAdapter
+
+from keyrack import webhooks
+from keyrack.api import NO_CONTENT, Answer, Endpoints, Parent, Request, answer, created
+from keyrack.bodies import Body, Int32, Moment, checked, no_valid, patched
+from keyrack.errors import BadRequest, Conflict, NotFound
+from keyrack.operations import stamp
+from keyrack.outcomes import DELIVERY, KINDS, WEBHOOK, Kind
+
+endpoints = Endpoints("Webhooks")
+
+NO_WEBHOOK = "Unable to find a webhook for the given webhookId which is assigned to the given customerId."
+NO_DELIVERY = "Unable to find a delivery for the given deliveryId which is assigned to the given webhookId."
+DISABLED = "The webhook is disabled. Enable it first."
+NO_RANGE = "The to must lie after the from."
+CREATE = "create webhook"
+UPDATE = "update webhook"
+REPLAY = "replay deliveries"
+
+_IN_WEBHOOK: LiteralString = "{t}.customer_id = {p}.customer_id and {t}.webhook_id = {p}.webhook_id"
+A_WEBHOOK = Parent(WEBHOOK, _IN_WEBHOOK)
+
+
+def path_number(text: str) -> int:
+    """A number of 64 bits of the path; what is none becomes one that no row has."""
+    return int(text) if text.isascii() and text.isdigit() and len(text) <= 18 else 0
+
+
+endpoints.get("/webhooks", WEBHOOK, "All webhooks", ours=True)
+endpoints.get("/webhooks/{webhookId}", WEBHOOK, "One webhook", one=True, missing=NO_WEBHOOK, ours=True)
+endpoints.get(
+    "/webhooks/{webhookId}/deliveries",
+    DELIVERY,
+    "The log of a webhook's deliveries",
+    of=A_WEBHOOK,
+    missing=NO_WEBHOOK,
+    paged=True,
+    ours=True,
+)
+
+
+def checked_url(url: str) -> str:
+    """The address of a webhook. Raises `ValueError`."""
+    try:
+        webhooks.check_url(url)
+    except ValueError as error:
+        raise ValueError(f"No valid url: {error}") from None
+    return url
+
+
+Url = Annotated[str, Field(max_length=2_000), AfterValidator(checked_url)]
+Secret = Annotated[str, Field(max_length=250, pattern=r"^[!-~]([ -~]*[!-~])?$")]
+Kinds = Annotated[list[Kind], Field(min_length=1, max_length=len(KINDS))]
+
+
+class NewWebhook(Body):
+    url: Url
+    secret: Secret | None = None
+    kinds: Kinds | None = None
+    enabled: bool = True
+
+
+class WebhookCreated(Body):
+    id: Int32
+    signing_secret: str
+
+
+class WebhookPatch(Body):
+    op: Literal["remove", "replace"]
+    path: Literal["/url", "/secret", "/kinds", "/enabled"]
+    value: Any = None
+
+
+class SecretRotated(Body):
+    signing_secret: str
+    old_signing_secret_until: Moment
+
+
+class TimeRange(Body):
+    """Outcomes of the time from `from` up to, and without, `to`."""
+
+    since: Annotated[Moment, Field(alias="from")]
+    to: Moment | None = None
+    undelivered: bool = False
+
+
+class Replayed(Body):
+    count: Int32
+    next: Moment | None
+
+
+class Changed(Body):
+    """What a patch may leave behind: each member checked as in a new webhook, with its default where it is removed."""
+
+    url: Url = ""
+    secret: Secret | None = None
+    kinds: Kinds = Field(default_factory=lambda: list(KINDS))
+    enabled: bool = True
+
+
+CHANGED = TypeAdapter(Changed)
+
+
+@endpoints.put(
+    "/webhooks",
+    "Register a webhook; its signing secret is shown only here",
+    body=NewWebhook,
+    what=CREATE,
+    status=201,
+    answers=WebhookCreated,
+    refuses={400: (no_valid(CREATE, "url"), no_valid(CREATE, "secret"), no_valid(CREATE, "kinds"))},
+    ours=True,
+)
+async def create(request: Request, webhook: NewWebhook) -> Answer:
+    signing_secret = webhooks.new_signing_secret()
+    id = await request.db.fetchval(
+        webhooks.INSERT, request.customer, webhook.url, webhook.secret, sorted(set(webhook.kinds or KINDS)),
+        webhook.enabled, signing_secret,
+    )  # fmt: skip
+    return answer({"id": id, "signingSecret": signing_secret}, 201, {"Cache-Control": "no-store"})
+
+
+@endpoints.patch(
+    "/webhooks/{webhookId}",
+    "Change a webhook",
+    body=list[WebhookPatch],
+    what=UPDATE,
+    refuses={400: tuple(no_valid(UPDATE, name) for name in ("url", "secret", "kinds", "enabled")), 404: (NO_WEBHOOK,)},
+    ours=True,
+)
+async def update(request: Request, patch: list[WebhookPatch]) -> Answer:
+    # A member that is removed gets its default; only the url has none
+    given = {name: value for name, value in patched(patch).items() if value is not None or name == "url"}
+    whole: dict[str, Any] = checked(CHANGED, json.dumps(given).encode(), UPDATE).model_dump()
+    changes = {step.path[1:]: whole[step.path[1:]] for step in patch}
+    if await request.db.fetchval(webhooks.UPDATE, request.customer, *request.ids, changes) is None:
+        raise NotFound(NO_WEBHOOK)
+    request.service.announce()
+    return NO_CONTENT
+
+
+@endpoints.delete(
+    "/webhooks/{webhookId}", "Remove a webhook and the log of its deliveries", refuses={404: (NO_WEBHOOK,)}, ours=True
+)
+async def delete(request: Request) -> Answer:
+    if await request.db.fetchval(webhooks.DELETE, request.customer, *request.ids) is None:
+        raise NotFound(NO_WEBHOOK)
+    return NO_CONTENT
+
+
+@endpoints.post(
+    "/webhooks/{webhookId}/rotate-secret",
+    "Make a new signing secret; the old one signs too for a while",
+    status=200,
+    answers=SecretRotated,
+    refuses={404: (NO_WEBHOOK,)},
+    ours=True,
+)
+async def rotate_secret(request: Request) -> Answer:
+    overlap = request.service.settings.webhook_overlap
+    rotated = await webhooks.rotate(request.db, request.customer, request.ids[0], overlap)
+    if rotated is None:
+        raise NotFound(NO_WEBHOOK)
+    secret, until = rotated
+    told = {"signingSecret": secret, "oldSigningSecretUntil": stamp(until)}
+    return answer(told, headers={"Cache-Control": "no-store"})
+
+
+@endpoints.post(
+    "/webhooks/{webhookId}/test",
+    "Send a test to a webhook; the answer is the id of its delivery",
+    status=201,
+    refuses={404: (NO_WEBHOOK,), 409: (DISABLED,)},
+    ours=True,
+)
+async def test(request: Request) -> Answer:
+    async with request.db.transaction() as connection:
+        await _check_enabled(request, connection)
+        id = await connection.fetchval(webhooks.SEND_TEST, request.customer, *request.ids)
+    request.service.announce()
+    return created(id)
+
+
+@endpoints.post(
+    "/webhooks/{webhookId}/deliveries/{deliveryId}/replay",
+    "Send a delivery again",
+    refuses={404: (NO_WEBHOOK, NO_DELIVERY), 409: (DISABLED,)},
+    convert={"deliveryId": path_number},
+    ours=True,
+)
+async def replay(request: Request) -> Answer:
+    webhook, delivery = request.ids
+    async with request.db.transaction() as connection:
+        await _check_enabled(request, connection)
+        if not await webhooks.replay(connection, request.customer, webhook, delivery):
+            raise NotFound(NO_DELIVERY)
+    request.service.announce()
+    return NO_CONTENT
+
+
+@endpoints.post(
+    "/webhooks/{webhookId}/replay",
+    "Send the outcomes of a time again, oldest first",
+    body=TimeRange,
+    what=REPLAY,
+    status=200,
+    answers=Replayed,
+    refuses={400: (no_valid(REPLAY, "from"), NO_RANGE), 404: (NO_WEBHOOK,), 409: (DISABLED,)},
+    ours=True,
+)
+async def replay_range(request: Request, wanted: TimeRange) -> Answer:
+    until = wanted.to or datetime.now(UTC)
+    if until <= wanted.since:
+        raise BadRequest(NO_RANGE)
+    async with request.db.transaction() as connection:
+        await _check_enabled(request, connection)
+        count, following = await webhooks.replay_range(
+            connection, request.customer, request.ids[0], wanted.since, until, undelivered=wanted.undelivered
+        )
+    request.service.announce()
+    return answer({"count": count, "next": following and stamp(following)})
+
+
+async def _check_enabled(request: Request, connection: Any) -> None:
+    enabled = await connection.fetchval(webhooks.ENABLED, request.customer, request.ids[0])
+    if enabled is None:
+        raise NotFound(NO_WEBHOOK)
+    if not enabled:
+        raise Conflict(DISABLED)

@@ -1,0 +1,131 @@
+"""In charge of `Idempotency-Key`: a write that is sent again with the same key gets the first answer again.
+
+The key, the write and its answer are one transaction, and an advisory lock on the key is held as long as that
+transaction runs. So whoever crashes, at whatever point, leaves either the effect with its answer or neither; two nodes
+that get the same key at once agree through the database alone; and no key is "in flight" for longer than its request.
+
+The draft is draft-ietf-httpapi-idempotency-key-header. Answers may hold a secret that is shown only once, so they are
+encrypted with a key derived from the client's own key, of which the database has only a digest.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import secrets
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from typing import LiteralString
+
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
+from keyrack.api import Answer, Request
+from keyrack.batching import Batches
+from keyrack.db import Connection, Database, InTransaction, repeat
+from keyrack.errors import BadRequest, Conflict, Refusal, TooManyRequests, Unprocessable
+from keyrack.settings import Settings
+
+LONGEST = 255  # characters of a key
+
+INVALID = f"The header Idempotency-Key must have 1 to {LONGEST} printable ASCII characters."
+IN_FLIGHT = "A request with this Idempotency-Key is still being worked on."
+OTHER_REQUEST = "This Idempotency-Key was used for another request."
+
+LOCK: LiteralString = "select pg_try_advisory_xact_lock($1)"
+KNOWN: LiteralString = """
+select request_hash, answer from idempotency_key
+where customer_id = $1 and manager_id = $2 and key_hash = $3 and created_at > now() - make_interval(hours => $4)
+"""
+KEEP: LiteralString = """
+insert into idempotency_key (customer_id, manager_id, key_hash, request_hash, answer) values ($1, $2, $3, $4, $5)
+on conflict (customer_id, manager_id, key_hash) do update
+  set request_hash = excluded.request_hash, answer = excluded.answer, created_at = now()
+"""
+FORGET: LiteralString = """
+with gone as (delete from idempotency_key where ctid = any(array(
+  select ctid from idempotency_key where created_at < now() - make_interval(hours => $1) limit $2)) returning true)
+select count(*) from gone
+"""
+
+
+async def once(request: Request, key: str, run: Callable[[Request], Awaitable[Answer]]) -> Answer:
+    """The answer of `run`, or the one that the same key got before. Raises what `run` raises, the first time or again.
+
+    Raises `BadRequest` for what is no key, `Unprocessable` if the key belongs to another request, `Conflict` while the
+    first one runs.
+    """
+    if not (1 <= len(key) <= LONGEST and key.isascii() and key.isprintable()):
+        raise BadRequest(INVALID)
+    manager = request.manager.id if request.manager and not request.customer else 0
+    scope = (request.customer, manager, _digest(b"key", key.encode()))
+    told = _digest(b"request", request.method.encode(), request.path.encode(), request.query, request.body)
+    announced: list[bool] = []
+    async with request.db.transaction() as connection:
+        if not await connection.fetchval(LOCK, _lock_number(scope)):
+            raise Conflict(IN_FLIGHT, {"Retry-After": "1"})
+        known = await connection.fetchrow(KNOWN, *scope, request.service.settings.idempotency_hours)
+        if known is not None:
+            if known["request_hash"] != told:
+                raise Unprocessable(OTHER_REQUEST)
+            return _opened(known["answer"], key)
+        bound = InTransaction(connection)
+        service = replace(request.service, db=bound, batches=Batches(bound), announce=lambda: announced.append(True))
+        answer = await _first(connection, replace(request, service=service), run)
+        await connection.execute(KEEP, *scope, told, _sealed(answer, key))
+    if announced:
+        request.service.announce()
+    return answer
+
+
+async def _first(connection: Connection, request: Request, run: Callable[[Request], Awaitable[Answer]]) -> Answer:
+    """The answer of a request that is new; a refusal is an answer too, unless it is one to try again after."""
+    try:
+        async with connection.transaction():
+            return await run(request)
+    except TooManyRequests:
+        raise
+    except Refusal as refusal:
+        if refusal.status >= 500:
+            raise
+        return Answer(refusal.status, refusal.body(), refusal.headers, refusal.media_type)
+
+
+async def tidy(db: Database, settings: Settings) -> None:
+    """Forget the keys that are old enough."""
+    await repeat(db, FORGET, settings.idempotency_hours)
+
+
+def _digest(*parts: bytes) -> bytes:
+    """SHA-256 of the parts, each with its length, so that no two lists of parts are alike."""
+    return hashlib.sha256(b"".join(len(part).to_bytes(8, "big") + part for part in parts)).digest()
+
+
+def _lock_number(scope: tuple[int, int, bytes]) -> int:
+    customer, manager, key = scope
+    return int.from_bytes(_digest(str(customer).encode(), str(manager).encode(), key)[:8], "big", signed=True)
+
+
+def _cipher(key: str) -> AESGCM:
+    return AESGCM(_digest(b"answer", key.encode()))
+
+
+def _sealed(answer: Answer, key: str) -> bytes:
+    head = {
+        "status": answer.status,
+        "headers": dict(answer.headers),
+        "mediaType": answer.media_type,
+        "hasBody": answer.body is not None,
+    }
+    nonce = secrets.token_bytes(12)
+    return nonce + _cipher(key).encrypt(nonce, json.dumps(head).encode() + b"\n" + (answer.body or b""), None)
+
+
+def _opened(sealed: bytes, key: str) -> Answer:
+    try:
+        head, _, body = _cipher(key).decrypt(sealed[:12], sealed[12:], None).partition(b"\n")
+    except InvalidTag:
+        raise Unprocessable(OTHER_REQUEST) from None
+    told = json.loads(head)
+    headers = told["headers"] | {"Idempotency-Replayed": "true"}
+    return Answer(told["status"], body if told["hasBody"] else None, headers, told["mediaType"])

@@ -1,0 +1,125 @@
+"""In charge of how outcomes are shown: as operations, as webhooks with their deliveries, and as a webhook's payload."""
+
+from __future__ import annotations
+
+from typing import Literal, LiteralString, get_args
+from uuid import UUID
+
+from pydantic import BaseModel, ConfigDict
+from pydantic.alias_generators import to_camel
+
+from keyrack.bodies import Int32
+from keyrack.fields import Resource, boolean, date_time, guid, int32, int64, opaque, string
+
+Kind = Literal["assignment.created", "assignment.updated", "assignment.deleted"]
+KINDS: tuple[Kind, ...] = get_args(Kind)
+TEST = "webhook.test"
+SENT: dict[str, str] = {  # what a webhook may be told: type -> when
+    "assignment.created": "An assignment was created, or could not be",
+    "assignment.updated": "An assignment was changed, or could not be",
+    "assignment.deleted": "An assignment has ended, or could not be ended",
+    TEST: "Somebody tests the webhook",
+}
+
+_OF_CUSTOMER: LiteralString = "{t}.customer_id = $1"
+
+OPERATION = Resource(
+    "Operation",
+    "operation {t}",
+    _OF_CUSTOMER,
+    {
+        "id": guid("{t}.operation_id"),
+        "kind": string("{t}.kind", enum=("CreateAssignment", "UpdateAssignment", "DeleteAssignment")),
+        "cause": string("{t}.cause", enum=("Request", "Uninstallation", "CarDeleted", "UserRemoved")),
+        "state": string("{t}.state", enum=("Pending", "Succeeded", "Failed")),
+        "errorMessage": string("{t}.error_message", nullable=True),
+        "checksum": string("{t}.checksum"),
+        "assignmentId": int32("{t}.assignment_id", nullable=True),
+        "carId": int32("{t}.car_id"),
+        "userId": int32("{t}.user_id", nullable=True),
+        "requested": date_time("{t}.requested_at"),
+        "finished": date_time("{t}.finished_at", nullable=True),
+    },
+)
+
+_COUNT: LiteralString = (
+    "(select count(*)::integer from delivery d where d.customer_id = {t}.customer_id"
+    " and d.webhook_id = {t}.webhook_id and d.state = "
+)
+WEBHOOK = Resource(
+    "Webhook",
+    "webhook {t}",
+    _OF_CUSTOMER,
+    {
+        "id": int32("{t}.webhook_id"),
+        "url": string("{t}.url", search=True),
+        "kinds": opaque("to_jsonb({t}.kinds)"),
+        "enabled": boolean("{t}.is_enabled"),
+        "disabledReason": string("{t}.disabled_reason", nullable=True),
+        "hasSecret": boolean("({t}.secret is not null)"),
+        "oldSigningSecretUntil": date_time(
+            "(case when {t}.old_signing_secret_until > now() then {t}.old_signing_secret_until end)", nullable=True
+        ),
+        "created": date_time("{t}.created_at"),
+        "waiting": int32(_COUNT + "'Waiting')"),
+        "dead": int32(_COUNT + "'Dead')"),
+    },
+)
+
+DELIVERY = Resource(
+    "Delivery",
+    "delivery {t}",
+    _OF_CUSTOMER,
+    {
+        "id": int64("{t}.delivery_id"),
+        "messageId": guid("{t}.message_id"),
+        "type": string("{t}.type", enum=(*KINDS, TEST)),
+        "operationId": guid("(case when {t}.type <> 'webhook.test' then {t}.message_id end)", nullable=True),
+        "assignmentId": int32("{t}.assignment_id", nullable=True),
+        "state": string("{t}.state", enum=("Waiting", "Delivered", "Dead")),
+        "attempts": int32("{t}.attempts"),
+        "attempted": date_time("{t}.attempted_at", nullable=True),
+        "nextAttempt": date_time("{t}.next_attempt_at", nullable=True),
+        "status": int32("{t}.status", nullable=True),
+        "duration": int32("{t}.duration", nullable=True),
+        "answer": string("{t}.answer", nullable=True),
+        "error": string("{t}.error", nullable=True),
+        "created": date_time("{t}.created_at"),
+        "payload": opaque("{t}.payload::jsonb"),
+    },
+)
+
+
+class Outcome(BaseModel):
+    """What a webhook is told: the same members for all kinds."""
+
+    model_config = ConfigDict(alias_generator=to_camel)
+
+    type: Kind | Literal["webhook.test"]
+    operation_id: UUID | None
+    customer_id: Int32
+    operation_succeeded: bool
+    error_message: str | None
+    checksum: str | None
+    assignment_id: Int32 | None
+    car_id: Int32 | None
+    user_id: Int32 | None
+    start: str | None
+    end: str | None
+    lifetime: Int32 | None
+    renewable_after: Int32 | None
+
+
+# The same payload in SQL, of the row `o` of `operation`; see `Outcome`
+TYPE: LiteralString = (
+    "case o.kind when 'CreateAssignment' then 'assignment.created' when 'UpdateAssignment' then 'assignment.updated'"
+    " else 'assignment.deleted' end"
+)
+PAYLOAD: LiteralString = (
+    "json_build_object('type', " + TYPE + ", 'operationId', o.operation_id, 'customerId', o.customer_id,"
+    " 'operationSucceeded', o.state = 'Succeeded', 'errorMessage', o.error_message, 'checksum', o.checksum,"
+    " 'assignmentId', o.result->'assignmentId', 'carId', o.result->'carId', 'userId', o.result->'userId',"
+    " 'start', o.result->'start', 'end', o.result->'end', 'lifetime', o.result->'lifetime',"
+    " 'renewableAfter', o.result->'renewableAfter')::text"
+)
+LANE: LiteralString = "coalesce(o.assignment_id::bigint, -o.seq)"

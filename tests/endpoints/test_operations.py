@@ -1,0 +1,188 @@
+"""Operations: asked for by a 204, applied in order per car, with an outcome for each that can be read."""
+
+from __future__ import annotations
+
+import uuid
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from keyrack.endpoints.operations import NO_OPERATION
+from keyrack.operations import GIVEN_UP, GONE, NO_BOX, NO_CAR, NO_SERVICE, NO_USER, TERMINATED
+from tests.conftest import Person, eventually
+
+START = "2026-01-01T08:00:00Z"
+
+
+def asked(answer: Any) -> str:
+    """The operation of a 204."""
+    assert answer.status_code == 204, answer.text
+    id = answer.headers["Operation-Id"]
+    assert answer.headers["Operation-Location"] == f"/v3/operations/{id}"
+    return id
+
+
+def outcome(person: Person, answer: Any) -> dict[str, Any]:
+    """The operation of a 204, finished."""
+    id = asked(answer)
+
+    def finished() -> Any:
+        operation = person.get(f"/operations/{id}").json()
+        return operation if operation["state"] != "Pending" else None
+
+    return eventually(finished, "the outcome")
+
+
+def new(car: int, user: int, **members: Any) -> dict[str, Any]:
+    return {"carId": car, "userId": user, "start": START, **members}
+
+
+def test_a_204_says_where_to_ask_and_the_outcome_is_there(alice: Person) -> None:
+    car, user = alice.car_with_box(), alice.user()
+    operation = outcome(alice, alice.put("/assignments", new(car, user)))
+    id = operation.pop("assignmentId")
+    assert alice.get(f"/assignments/{id}").json()["carId"] == car
+    assert operation.pop("requested") <= operation.pop("finished")
+    assert len(operation.pop("checksum")) == 32
+    assert uuid.UUID(operation.pop("id"))
+    assert operation == {
+        "kind": "CreateAssignment",
+        "cause": "Request",
+        "state": "Succeeded",
+        "errorMessage": None,
+        "carId": car,
+        "userId": user,
+    }
+    location = alice.patch(f"/assignments/{id}", [{"op": "replace", "path": "/lifetime", "value": 700000}])
+    assert outcome(alice, location)["kind"] == "UpdateAssignment"
+    assert outcome(alice, alice.delete(f"/assignments/{id}"))["kind"] == "DeleteAssignment"
+    listed = alice.get("/operations?$filter=assignmentId eq " + str(id)).json()
+    assert sorted(row["kind"] for row in listed) == ["CreateAssignment", "DeleteAssignment", "UpdateAssignment"]
+
+
+def test_another_customers_operation_is_like_none(alice: Person, bob: Person) -> None:
+    id = asked(alice.put("/assignments", new(alice.car_with_box(), alice.user())))
+    for wrong in (bob.get(f"/operations/{id}"), alice.get(f"/operations/{uuid.uuid4()}"), alice.get("/operations/x")):
+        assert (wrong.status_code, wrong.text) == (404, NO_OPERATION)
+    assert id not in bob.get("/operations").text
+
+
+def test_the_state_at_the_time_of_the_work_counts(alice: Person) -> None:
+    bare, user = alice.car("bare"), alice.user()
+    assert outcome(alice, alice.put("/assignments", new(bare, user)))["errorMessage"] == NO_BOX
+
+    car = alice.car("box")
+    box = alice.product()
+    service = alice.service(box)
+    assert alice.put("/installations", {"carId": car, "productId": box}).status_code == 204
+    alice.sql.execute("update service set is_terminated = true where service_id = $1", service)
+    assert outcome(alice, alice.put("/assignments", new(car, user)))["errorMessage"] == TERMINATED
+    alice.sql.execute("update service set product_id = null where service_id = $1", service)
+    failed = outcome(alice, alice.put("/assignments", new(car, user)))
+    assert (failed["state"], failed["errorMessage"], failed["assignmentId"]) == ("Failed", NO_SERVICE, None)
+
+
+def test_what_went_away_meanwhile_fails(alice: Person) -> None:
+    """The operation is written, and its lane held back, until the car or the user is gone."""
+    for what, message in (("car", NO_CAR), ("user", NO_USER)):
+        car, user = alice.car_with_box(), alice.user()
+        id = alice.sql.value(
+            "with l as (insert into operation_lane (customer_id, car_id, due_at) values ($1, $2, now() + '1 hour'))"
+            " insert into operation (customer_id, kind, car_id, user_id, request, checksum) values ($1,"
+            " 'CreateAssignment', $2, $3, $4::text::jsonb, 'X') returning operation_id::text",
+            alice.customer,
+            car,
+            user,
+            '{"start": "2026-01-01T08:00:00Z", "end": null, "lifetime": null, "renewableAfter": null}',
+        )
+        if what == "car":
+            assert alice.delete(f"/cars/{car}").status_code == 204
+        else:
+            assert alice.delete("/users/assignments/customers", {"userId": user}).status_code == 204
+        alice.sql.execute("update operation_lane set due_at = now() where car_id = $1", car)
+        operation = eventually(
+            lambda id=id: (row := alice.get(f"/operations/{id}").json())["state"] != "Pending" and row, "the outcome"
+        )
+        assert (operation["state"], operation["errorMessage"]) == ("Failed", message)
+
+
+def test_a_change_of_an_assignment_that_is_gone_fails(alice: Person) -> None:
+    car, user = alice.car_with_box(), alice.user()
+    assignment = alice.assignment(car, user)
+    alice.sql.execute("insert into operation_lane values ($1, $2, now() + '1 hour')", alice.customer, car)
+    first, second = alice.delete(f"/assignments/{assignment}"), alice.delete(f"/assignments/{assignment}")
+    third = alice.patch(f"/assignments/{assignment}", [{"op": "remove", "path": "/end"}])
+    alice.sql.execute("update operation_lane set due_at = now() where car_id = $1", car)
+    assert outcome(alice, first)["state"] == "Succeeded"
+    assert [outcome(alice, answer)["errorMessage"] for answer in (second, third)] == [GONE, GONE]
+
+
+def test_the_three_cascades_end_assignments_once_each(alice: Person) -> None:
+    for cause in ("Uninstallation", "CarDeleted", "UserRemoved"):
+        car = alice.car()
+        box = alice.box_in(car)
+        user = alice.user()
+        ids = {alice.assignment(car, user), alice.assignment(car, user)}
+        if cause == "Uninstallation":
+            answer = alice.delete("/installations", {"carId": car, "productId": box})
+        elif cause == "CarDeleted":
+            answer = alice.delete(f"/cars/{car}")
+        else:
+            answer = alice.delete("/users/assignments/customers", {"userId": user})
+        assert answer.status_code == 204
+
+        def ended(car: int = car, cause: str = cause) -> Any:
+            rows = alice.get(f"/operations?$filter=carId eq {car} and cause eq '{cause}'").json()
+            return len(rows) == 2 and all(row["state"] == "Succeeded" for row in rows) and rows
+
+        rows = eventually(ended, cause)
+        assert {row["assignmentId"] for row in rows} == ids
+        assert all(alice.get(f"/assignments/{id}").status_code == 404 for id in ids)
+
+
+def test_one_car_keeps_order_while_many_are_worked_on(alice: Person) -> None:
+    user = alice.user()
+    cars = [alice.car_with_box() for _ in range(4)]
+    ids = {car: alice.assignment(car, user) for car in cars}
+
+    def change(car: int) -> list[str]:
+        return [
+            asked(
+                alice.patch(
+                    f"/assignments/{ids[car]}", [{"op": "replace", "path": "/lifetime", "value": 700_000 + step}]
+                )
+            )
+            for step in range(25)
+        ]
+
+    with ThreadPoolExecutor(4) as threads:
+        wanted = dict(zip(cars, threads.map(change, cars), strict=True))
+    for car in cars:
+        eventually(lambda car=car: alice.get(f"/assignments/{ids[car]}").json()["lifetime"] == 700_024, "the last one")
+        rows = alice.sql.rows(
+            "select operation_id::text as id from operation where car_id = $1 and kind = 'UpdateAssignment'"
+            " order by finished_at",
+            car,
+        )
+        assert [row["id"] for row in rows] == wanted[car]
+
+
+def test_a_poisoned_operation_fails_alone_and_frees_its_car(alice: Person) -> None:
+    car, user = alice.car_with_box(), alice.user()
+    other = alice.car_with_box()
+    poisoned = alice.sql.value(
+        "with l as (insert into operation_lane (customer_id, car_id, due_at) values ($1, $2, now() + '1 hour'))"
+        " insert into operation (customer_id, kind, car_id, user_id, request, checksum, attempts)"
+        " values ($1, 'CreateAssignment', $2, $3, '{\"start\": \"not a time\"}', 'X', 3) returning operation_id::text",
+        alice.customer,
+        car,
+        user,
+    )
+    behind = alice.put("/assignments", new(car, user))
+    alice.sql.execute("update operation_lane set due_at = now() where car_id = $1", car)
+    beside = alice.put("/assignments", new(other, user))
+    assert outcome(alice, beside)["state"] == "Succeeded"
+    assert outcome(alice, behind)["state"] == "Succeeded"
+    row = alice.get(f"/operations/{poisoned}").json()
+    assert (row["state"], row["errorMessage"]) == ("Failed", GIVEN_UP)
+    lanes = "select count(*) from operation_lane where customer_id = $1"
+    eventually(lambda: alice.sql.value(lanes, alice.customer) == 0, "empty lanes")

@@ -1,0 +1,83 @@
+"""A receiver of webhooks for tests: real HTTP, in a thread; it keeps what it got and answers as it is told."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+
+@dataclass
+class Received:
+    """One request as it came."""
+
+    path: str
+    headers: dict[str, str]  # names in lower case
+    body: bytes
+    at: float = field(default_factory=time.time)
+
+    @property
+    def payload(self) -> dict[str, Any]:
+        return json.loads(self.body)
+
+
+# status, body and headers; or None: close the connection without an answer
+Reply = tuple[int, bytes, dict[str, str]] | None
+
+
+class Receiver:
+    """`answer` decides about each request, after it was kept in `got`."""
+
+    def __init__(self, answer: Callable[[Received], Reply] = lambda _: (200, b"", {}), *, address: str = "127.0.0.1"):
+        self.got: list[Received] = []
+        self.answer = answer
+        receiver = self
+
+        class Handler(BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+            disable_nagle_algorithm = True
+            wbufsize = -1
+
+            def do_POST(self) -> None:
+                body = self.rfile.read(int(self.headers["Content-Length"]))
+                request = Received(self.path, {k.lower(): v for k, v in self.headers.items()}, body)
+                receiver.got.append(request)
+                reply = receiver.answer(request)
+                if reply is None:
+                    self.close_connection = True
+                    return
+                status, content, headers = reply
+                self.send_response(status)
+                for name, value in headers.items():
+                    self.send_header(name, value)
+                self.send_header("Content-Length", str(len(content)))
+                self.end_headers()
+                self.wfile.write(content)
+
+            def handle(self) -> None:
+                with contextlib.suppress(OSError):  # the client may go
+                    super().handle()
+
+            def log_message(self, format: str, *args: object) -> None: ...
+
+        self.server = ThreadingHTTPServer((address, 0), Handler)
+        self.server.daemon_threads = True
+        self.port = self.server.server_address[1]
+        self.url = f"http://{address}:{self.port}"
+        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+
+    def of(self, path: str) -> list[Received]:
+        """What came to this path."""
+        return [request for request in list(self.got) if request.path == path]
+
+    def __enter__(self) -> Receiver:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.server.shutdown()
+        self.server.server_close()
