@@ -14,6 +14,7 @@ from pydantic_core import PydanticCustomError
 from keyrack.errors import BadRequest
 
 ASSIGNMENT_TIME = r"^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}Z$"  # spec, "Assignment rules", 1
+INVALID_MOMENT = "The form is yyyy-MM-ddTHH:mm:ssZ"
 EVENT_TIME = re.compile(
     r"^(\d{4}-\d{2}-\d{2})[Tt](\d{2}:\d{2}:\d{2})(\.\d{1,9})?([Zz]|[+-]\d{2}:\d{2})?$"  # RFC 3339, offset optional
 )
@@ -29,20 +30,20 @@ def _moment(value: object) -> datetime:
     try:
         return moment(value if isinstance(value, str) else "")
     except ValueError:
-        raise PydanticCustomError("moment", "The form is yyyy-MM-ddTHH:mm:ssZ") from None
+        raise PydanticCustomError("moment", INVALID_MOMENT) from None
 
 
 def moment(text: str) -> datetime:
     """The time of a text `yyyy-MM-ddTHH:mm:ssZ`. Raises `ValueError`."""
     if not re.fullmatch(ASSIGNMENT_TIME, text, re.ASCII):
-        raise ValueError("the form is yyyy-MM-ddTHH:mm:ssZ")
+        raise ValueError(INVALID_MOMENT)
     return datetime.strptime(text, "%Y-%m-%dT%H:%M:%SZ").replace(tzinfo=UTC)
 
 
 def _event_time(value: object) -> str:
     if not isinstance(value, str):
         raise ValueError("a date and time as text is needed")
-    parts = EVENT_TIME.match(value) if value.isascii() else None
+    parts = EVENT_TIME.fullmatch(value) if value.isascii() else None
     if parts is None:
         raise ValueError("the form is yyyy-MM-ddTHH:mm:ss, with a fraction and an offset if wanted")
     instant(value)

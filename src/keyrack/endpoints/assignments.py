@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from datetime import datetime
 from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import WithJsonSchema
 
 from keyrack import operations
 from keyrack.api import Answer, Endpoints, Request
-from keyrack.bodies import Body, Int32, Moment, moment, no_valid, patched
+from keyrack.bodies import INVALID_MOMENT, Body, Int32, Moment, moment, no_valid, patched
 from keyrack.endpoints.cars import NO_CAR
 from keyrack.endpoints.users import NO_USER
 from keyrack.errors import BadRequest, NotFound
@@ -34,8 +35,11 @@ OPERATION_HEADERS = {
 
 endpoints.get("/assignments/{assignmentId}", ASSIGNMENT, "One assignment", one=True, missing=NO_ASSIGNMENT)
 
-Seconds = Annotated[Int32, Field(ge=0)]
-PatchValue = Annotated[str, Field(max_length=40)] | Int32 | None
+# Text, or a number where the member is one; what is neither is refused by the member's own name
+PatchValue = Annotated[
+    Any, WithJsonSchema({"anyOf": [{"type": "string"}, {"type": "integer", "format": "int32"}, {"type": "null"}]})
+]
+_NUMBER = re.compile(r"-?[0-9]{1,10}")
 
 
 class NewAssignment(Body):
@@ -159,19 +163,19 @@ def _check(
             raise BadRequest(no_valid(what, "renewableAfter") + " " + RENEWABLE_RANGE)
 
 
-def _value(name: str, value: str | int | None) -> str | int | None:
+def _value(name: str, value: object) -> str | int | None:
     """A patch's value as its member's type: numbers may come as text (spec). Raises `BadRequest`."""
     if value is None and name in ("end", "lifetime", "renewableAfter"):
         return None
-    try:
-        if name in ("start", "end"):
-            return stamp(moment(str(value)))
-        number = int(value) if value is not None and str(value).isascii() else 2**31
-        if not -(2**31) <= number < 2**31:
-            raise ValueError
-        return number
-    except ValueError:
-        raise BadRequest(no_valid(UPDATE, name)) from None
+    if name in ("start", "end"):
+        try:
+            return stamp(moment(value if isinstance(value, str) else ""))
+        except ValueError:
+            raise BadRequest(f"{no_valid(UPDATE, name)} {INVALID_MOMENT}.") from None
+    number = int(value) if isinstance(value, str) and _NUMBER.fullmatch(value) else value
+    if isinstance(number, bool) or not isinstance(number, int) or not -(2**31) <= number < 2**31:
+        raise BadRequest(no_valid(UPDATE, name))
+    return number
 
 
 def _moment(text: str | int | None) -> datetime | None:
