@@ -126,12 +126,10 @@ class Binder:
         """Follow relations, over single rows and at most one with many; return the way, its end and what is left."""
         steps: list[Step] = []
         level = max([self.base[1], self.root[1], *[level for _, level in self.variables.values()]])
-        while path:
-            name, member = names.member(row[0], path[0])
+        while path and not (steps and steps[-1].relation.many):
+            _, member = names.member(row[0], path[0])
             if not isinstance(member, Relation):
                 break
-            if steps and steps[-1].relation.many:
-                refuse(f"'{name}' follows a relation with many rows; use any or all.")
             level += 1
             if len(steps) == _RELATIONS_OF_A_PATH:
                 refuse(f"A path follows more relations than the limit of {_RELATIONS_OF_A_PATH}.")

@@ -110,7 +110,7 @@ class Paths(Literals):
         elif self.sees("/"):
             self.at += 1
             if found := tokens.SEGMENTS(self.text, self.at):
-                self.path(found[0], ("",))
+                self.path(found[0], ("", ""))
             elif found := tokens.ANNOTATION(self.text, self.at):
                 self.annotation(found[0])
         return node

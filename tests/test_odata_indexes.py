@@ -1,0 +1,112 @@
+"""EXPLAIN over 20,000 cars: what fleets filter and sort by is found by index, and not by reading every row."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from keyrack.fields import Resource
+from keyrack.odata import Limits, Shape, query
+from keyrack.resources import ASSIGNMENT, CAR, EVENT, SERVICE
+
+CARS = 20_000
+DEFINITIONS = "select indexdef from pg_indexes where indexname = any($1::text[])"
+PAGES = ["$orderby=name&$top=10", "$orderby=licensePlate&$top=10", "$top=10", "$orderby=id desc"]
+
+
+@pytest.fixture(scope="module")
+def customer(sql: Any) -> int:
+    customer = sql.value("insert into customer (name) values ('Large') returning customer_id")
+    sql.execute(
+        "insert into car (customer_id, name, license_plate, vin) select $1, 'Car ' || n,"
+        " case when n % 10 = 0 then null else 'P-' || n end, case when n % 3 = 0 then null else 'V' || n end"
+        " from generate_series(1, $2::int) n",
+        customer,
+        CARS,
+    )
+    sql.execute(
+        "insert into event (customer_id, event_id, local_at, local_text, utc_at, user_id, car_id, type, user_agent)"
+        " select $1, n, t, '', t, n % 50, n % 100, 'CarOpened', 'tests' from generate_series(1, 20000) n,"
+        " lateral (select '2026-01-01Z'::timestamptz + make_interval(mins => n) t) x",
+        customer,
+    )
+    sql.execute("insert into service (customer_id, name) select $1, 'S' || n from generate_series(1, 5000) n", customer)
+    user = sql.value(
+        "insert into person (email_address, type) values ($1, 'Normal') returning user_id", f"l{customer}@example.org"
+    )
+    sql.execute("insert into customer_user (customer_id, user_id) values ($1, $2)", customer, user)
+    sql.execute(
+        "insert into assignment (customer_id, car_id, user_id, starts_at, lifetime, renewable_after)"
+        " select $1, car_id, $2, '2026-01-01Z'::timestamptz + make_interval(mins => car_id % 20000), 604800, 302400"
+        " from car where customer_id = $1",
+        customer,
+        user,
+    )
+    for table in ("car", "event", "assignment", "service"):
+        sql.execute(f"analyze {table}")
+    return customer
+
+
+def nodes(plan: dict[str, Any]) -> Any:
+    yield plan
+    for child in plan.get("Plans", []):
+        yield from nodes(child)
+
+
+def explain(sql: Any, customer: int, resource: Resource, text: str) -> list[dict[str, Any]]:
+    plan = query(resource, text.encode(), Shape.COLLECTION, alias="t", first=2, limits=Limits())
+    where = f" and {plan.where}" if plan.where else ""
+    statement = (
+        f"explain (format json) select {plan.columns} from {resource.table.format(t='t')}"
+        f" where t.customer_id = $1{where} order by {plan.order}{plan.limit}"
+    )
+    explained = sql.value(statement, customer, *plan.args)
+    return list(nodes(json.loads(explained)[0]["Plan"]))
+
+
+@pytest.mark.parametrize(
+    ("resource", "text", "columns"),
+    [
+        (CAR, "$filter=id eq 5", "customer_id, car_id"),
+        (CAR, "$filter=id in (5,6,7)", "customer_id, car_id"),
+        (CAR, "$filter=name eq 'Car 5'", "customer_id, name, car_id"),
+        (CAR, "$filter=name in ('Car 5','Car 6')", "customer_id, name, car_id"),
+        (CAR, "$filter=licensePlate eq 'P-7'", "customer_id, license_plate NULLS FIRST, car_id"),
+        (CAR, "$filter=licensePlate in ('P-7','P-8')", "customer_id, license_plate NULLS FIRST, car_id"),
+        (CAR, "$filter=vin eq 'V7'", "customer_id, vin NULLS FIRST, car_id"),
+        (CAR, "$filter=startswith(licensePlate,'P-77')", "customer_id, license_plate NULLS FIRST, car_id"),
+        (CAR, "$top=10", "customer_id, car_id"),
+        (CAR, "$orderby=id desc&$top=10", "customer_id, car_id"),
+        (CAR, "$orderby=name&$top=10", "customer_id, name, car_id"),
+        (CAR, "$orderby=name desc,id desc&$top=10", "customer_id, name, car_id"),
+        (CAR, "$orderby=licensePlate&$top=10", "customer_id, license_plate NULLS FIRST, car_id"),
+        (CAR, "$orderby=licensePlate desc,id desc&$top=10", "customer_id, license_plate NULLS FIRST, car_id"),
+        (CAR, "$filter=name gt 'Car 5'&$orderby=name&$top=10", "customer_id, name, car_id"),
+        (EVENT, "$filter=id gt 19990", "customer_id, event_id"),
+        (EVENT, "$filter=carId eq 7 and utcDateTime ge 2026-01-14T00:00:00Z", "customer_id, car_id, utc_at, event_id"),
+        (EVENT, "$filter=utcDateTime ge 2026-01-14T20:00:00Z", "customer_id, utc_at, event_id"),
+        (EVENT, "$orderby=utcDateTime desc,id desc&$top=10", "customer_id, utc_at, event_id"),
+        (ASSIGNMENT, "$filter=start ge 2026-01-14T20:00:00Z", "customer_id, starts_at, assignment_id"),
+        (ASSIGNMENT, "$orderby=start&$top=10", "customer_id, starts_at, assignment_id"),
+        (SERVICE, "$filter=name eq 'S7'", "customer_id, name, service_id"),
+    ],
+)
+def test_a_query_uses_its_index(sql: Any, customer: int, resource: Resource, text: str, columns: str) -> None:
+    plan = explain(sql, customer, resource, text)
+    used = [node["Index Name"] for node in plan if "Index Name" in node]
+    assert any(f"({columns})" in row[0] for row in sql.rows(DEFINITIONS, used)), plan
+    assert not any(node["Node Type"] == "Seq Scan" for node in plan)
+
+
+@pytest.mark.parametrize(
+    "text", ["$orderby=name&$top=10", "$orderby=licensePlate&$top=10", "$top=10", "$orderby=id desc"]
+)
+def test_a_page_is_not_sorted(sql: Any, customer: int, text: str) -> None:
+    assert not any(node["Node Type"] == "Sort" for node in explain(sql, customer, CAR, text))
+
+
+def test_expanded_rows_are_found_by_index(sql: Any, customer: int) -> None:
+    plan = explain(sql, customer, CAR, "$top=10&$expand=products,assignments")
+    assert not any(node["Node Type"] == "Seq Scan" and node["Relation Name"] == "assignment" for node in plan)
