@@ -7,7 +7,7 @@ transaction at a time. Alone, every caller would wait for the commits of all bef
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, TypeVar
 
 import asyncpg
@@ -19,7 +19,7 @@ Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 # Writes the items of one customer in one transaction; returns for each, in order, its result or its refusal
-Work = Callable[[Database, int, list[Item]], Awaitable[list[Result | Refusal]]]
+Work = Callable[[Database, int, list[Item]], Awaitable[Sequence[Result | Refusal]]]
 
 MOST = 200  # items of one batch
 

@@ -17,7 +17,6 @@ import asyncpg
 from keyrack import partitions
 from keyrack.batching import Batches
 from keyrack.db import Connection, Database, Row
-from keyrack.errors import Refusal
 from keyrack.lines import Invalid, Report
 from keyrack.partitions import month
 from keyrack.samples import Changes, Known, Reading, reading, take
@@ -127,7 +126,7 @@ class Telemetry:
         report.refused.sort()
         return report
 
-    async def _store(self, db: Database, customer: int, parts: list[list[Reading]]) -> list[Report | Refusal]:
+    async def _store(self, db: Database, customer: int, parts: list[list[Reading]]) -> list[Report]:
         careful = False
         for _ in range(2):
             try:
@@ -144,7 +143,7 @@ class Telemetry:
 
     async def _write(
         self, connection: Connection, customer: int, parts: list[list[Reading]], careful: bool
-    ) -> tuple[list[Report | Refusal], frozenset[date]]:
+    ) -> tuple[list[Report], frozenset[date]]:
         rows = await _locked(connection, customer, parts)
         cars: dict[tuple[str, str], Row] = {}
         for row in rows:
@@ -179,7 +178,7 @@ class Telemetry:
                 report.accepted += 1
             else:
                 report.duplicates += 1
-        return list(reports), months
+        return reports, months
 
     def _judged(
         self, parts: list[list[Reading]], cars: dict[tuple[str, str], Row], reports: list[Report]

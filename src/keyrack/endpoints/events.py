@@ -2,37 +2,60 @@
 
 from __future__ import annotations
 
-from typing import Literal, LiteralString
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal, LiteralString
 
-from keyrack.api import Answer, Endpoints, Request, created
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+
+from keyrack.api import FROM_DEVICES, Answer, Endpoints, Request, answer, created
 from keyrack.bodies import Body, EventTime, Int32, Latitude, Longitude, LongText, instant, no_valid
+from keyrack.db import Database, InTransaction
 from keyrack.endpoints.cars import NO_CAR
+from keyrack.endpoints.ingest import Delivered, shown
 from keyrack.endpoints.users import NO_USER
-from keyrack.errors import BadRequest, NotFound
+from keyrack.errors import BadRequest, NotFound, Refusal
+from keyrack.lines import Invalid, NotALine, Report, explained, lines
 from keyrack.resources import EVENT
 
 endpoints = Endpoints("Events")
 
 NO_EVENT = "Unable to find an event for the given eventId which is assigned to the given customerId."
 CREATE_EVENT = "create event"
+PER_BATCH = 100  # lines of a delivery that are recorded at once
 
 endpoints.get("/events/{eventId}", EVENT, "One event", one=True, missing=NO_EVENT)
 
 # The counter's row stays locked until the commit: numbers have no gaps, and a higher one is never seen first
-INSERT: LiteralString = """
-with c as (select from car where customer_id = $1 and car_id = $2),
-u as (select from customer_user where customer_id = $1 and user_id = $3),
-n as (
-  update event_counter set last_id = last_id + 1
-  where customer_id = $1 and exists (select from c) and exists (select from u) returning last_id
-),
-e as (
+RECORD: LiteralString = """
+with told as (
+  select * from unnest($2::integer[], $3::integer[], $4::timestamptz[], $5::text[], $6::timestamptz[], $7::text[],
+                       $8::text[], $9::float8[], $10::float8[], $11::text[])
+    with ordinality as t (car_id, user_id, local_at, local_text, utc_at, type, user_agent, latitude, longitude,
+                          client_id, n)
+), judged as (
+  select t.*, e.event_id as known,
+    exists (select from car c where c.customer_id = $1 and c.car_id = t.car_id) as car,
+    exists (select from customer_user u where u.customer_id = $1 and u.user_id = t.user_id) as "user"
+  from told t left join event e on e.customer_id = $1 and e.client_id = t.client_id
+), new as (
+  select j.*, row_number() over (order by n)::integer as step from judged j where known is null and car and "user"
+), counter as (
+  update event_counter set last_id = last_id + (select count(*) from new)
+  where customer_id = $1 and exists (select from new)
+  returning last_id - (select count(*) from new)::integer as before
+), written as (
   insert into event (customer_id, event_id, car_id, user_id, local_at, local_text, utc_at, type, user_agent,
-                     latitude, longitude)
-  select $1, last_id, $2, $3, $4, $5, $6, $7, $8, $9, $10 from n returning event_id
+                     latitude, longitude, client_id)
+  select $1, before + step, car_id, user_id, local_at, local_text, utc_at, type, user_agent,
+    case when keeps_positions then latitude end, case when keeps_positions then longitude end, client_id
+  from new, counter, customer where customer.customer_id = $1
 )
-select (select event_id from e) as id, exists (select from c) as car, exists (select from u) as "user"
+select j.car, j."user", j.known, counter.before + new.step as id
+from judged j left join new using (n) left join counter on true order by j.n
 """
+# Whether a client's id is known can only be asked once nobody else can add it any more
+ALONE: LiteralString = "select from event_counter where customer_id = $1 for update"
 
 
 class NewEvent(Body):
@@ -44,6 +67,68 @@ class NewEvent(Body):
     user_agent: LongText
     latitude: Latitude | None = None
     longitude: Longitude | None = None
+
+
+class OfflineEvent(NewEvent):
+    """An event that is delivered later, perhaps more than once: `clientId` says whether it is the same one."""
+
+    model_config = ConfigDict(extra="forbid")
+    client_id: Annotated[str, Field(min_length=1, max_length=200, pattern=r"^[^\x00]*$")]
+
+
+class Numbered(BaseModel):
+    line: int
+    id: int
+
+
+class DeliveredEvents(Delivered):
+    events: list[Numbered]
+
+
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """The number of an event, and whether it had been recorded before."""
+
+    id: int
+    known: bool = False
+
+
+async def record(db: Database, customer: int, parts: list[list[NewEvent]]) -> list[list[Recorded | Refusal]]:
+    """Record the events of several callers in one transaction; a client's id that comes again gets its old number."""
+    first: dict[str, int] = {}  # client's id -> where it stands among `rows`
+    rows: list[tuple[Any, ...]] = []
+    places: list[list[tuple[int, bool]]] = []
+    for part in parts:
+        places.append([])
+        for event in part:
+            client = event.client_id if isinstance(event, OfflineEvent) else None
+            place = len(rows) if client is None else first.setdefault(client, len(rows))
+            places[-1].append((place, place < len(rows)))
+            if place == len(rows):
+                rows.append(
+                    (
+                        event.car_id, event.user_id, instant(event.date_time), event.date_time,
+                        instant(event.utc_date_time), event.type, event.user_agent, event.latitude, event.longitude,
+                        client,
+                    )
+                )  # fmt: skip
+    columns = [list(column) for column in zip(*rows, strict=True)]
+    if first:
+        async with db.transaction() as connection:
+            await connection.execute(ALONE, customer)
+            found = await connection.fetch(RECORD, customer, *columns)
+    else:
+        found = await db.fetch(RECORD, customer, *columns)
+
+    def result(place: int, again: bool) -> Recorded | Refusal:
+        row = found[place]
+        if row["known"] is not None:
+            return Recorded(row["known"], known=True)
+        if not row["car"]:
+            return NotFound(NO_CAR)
+        return Recorded(row["id"], again) if row["user"] else NotFound(NO_USER)
+
+    return [[result(*at) for at in part] for part in places]
 
 
 @endpoints.put(
@@ -60,13 +145,57 @@ class NewEvent(Body):
 async def create(request: Request, event: NewEvent) -> Answer:
     if not event.user_agent.strip():
         raise BadRequest(no_valid(CREATE_EVENT, "userAgent"))
-    row = await request.db.fetchrow(
-        INSERT, request.customer, event.car_id, event.user_id, instant(event.date_time), event.date_time,
-        instant(event.utc_date_time), event.type, event.user_agent, event.latitude, event.longitude,
-    )  # fmt: skip
-    assert row is not None  # noqa: S101 - one row by its form
-    if not row["car"]:
-        raise NotFound(NO_CAR)
-    if not row["user"]:
-        raise NotFound(NO_USER)
-    return created(row["id"])
+    if isinstance(request.db, InTransaction):  # what must be one with the caller's transaction cannot share another
+        ((result,),) = await record(request.db, request.customer, [[event]])
+    else:
+        (result,) = await request.service.batches.put(record, request.customer, [event])
+    if isinstance(result, Refusal):
+        raise result
+    return created(result.id)
+
+
+@endpoints.post(
+    "/ingest/events",
+    "Deliver events that happened offline",
+    item=TypeAdapter(OfflineEvent),
+    answers=DeliveredEvents,
+    **FROM_DEVICES,
+)
+async def deliver(request: Request) -> Answer:
+    report, numbered = Report(), list[Numbered]()
+    try:
+        for part in _parts(lines(request.body), report):
+            results = await request.service.batches.put(record, request.customer, [event for _, event in part])
+            for (line, _), result in zip(part, results, strict=True):
+                if isinstance(result, Refusal):
+                    report.refuse(line, result.text)
+                    continue
+                report.duplicates += result.known
+                report.accepted += not result.known
+                numbered.append(Numbered(line=line, id=result.id))
+    except NotALine as reason:
+        raise BadRequest(str(reason)) from None
+    report.refused.sort()
+    return answer(shown(report) | {"events": [number.model_dump() for number in numbered]})
+
+
+def _parts(values: Iterable[tuple[int, Any]], report: Report) -> Iterable[list[tuple[int, NewEvent]]]:
+    """The events among the lines, a few at a time; what is none is refused."""
+    part: list[tuple[int, NewEvent]] = []
+    for line, value in values:
+        try:
+            if isinstance(value, Invalid):
+                raise value
+            event = OfflineEvent.model_validate(value)
+            if not event.user_agent.strip():
+                raise Invalid("No valid userAgent: it is empty.")
+            part.append((line, event))
+        except ValidationError as error:
+            report.refuse(line, explained(error))
+        except Invalid as reason:
+            report.refuse(line, str(reason))
+        if len(part) == PER_BATCH:
+            yield part
+            part = []
+    if part:
+        yield part

@@ -1,0 +1,223 @@
+"""Events: one by one, many at once, and in batches from whoever was offline."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import json
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import httpx
+import pytest
+
+from keyrack import auth, db
+from keyrack.endpoints.cars import NO_CAR
+from keyrack.endpoints.events import NO_EVENT, NewEvent, OfflineEvent, Recorded, record
+from keyrack.endpoints.users import NO_USER
+from keyrack.settings import Settings
+from tests.conftest import Person
+
+_numbers = itertools.count(1)
+EVENT = {
+    "dateTime": "2026-05-01T10:00:00",
+    "utcDateTime": "2026-05-01T08:00:00Z",
+    "type": "CarOpened",
+    "userAgent": "tests",
+}
+
+
+@pytest.fixture
+def key(carol: Person) -> str:
+    secret = auth.new_secret()
+    carol.sql.execute("insert into device_key (customer_id, hash) values ($1, $2)", carol.customer, auth.digest(secret))
+    return secret
+
+
+def deliver(person: Person, key: str, *events: Any) -> httpx.Response:
+    body = "\n".join(json.dumps(event) for event in events)
+    headers = {"Device-Key": key, "Content-Type": "application/x-ndjson"}
+    return person.client.post("/ingest/events", content=body, headers=headers)
+
+
+def test_an_event_is_kept_as_given(carol: Person) -> None:
+    car, user = carol.car(), carol.user()
+    body = EVENT | {"carId": car, "userId": user, "latitude": 52.5, "longitude": 13.4}
+    answer = carol.put("/events", body)
+    assert (answer.status_code, answer.json()) == (201, {"id": 1})
+    expected = {"id": 1} | body
+    assert carol.get("/events/1").json() == expected
+    assert carol.get(f"/cars/{car}/events").json() == [expected]
+
+
+def test_the_type_has_a_default_and_a_place_is_not_needed(carol: Person) -> None:
+    body = EVENT | {"carId": carol.car(), "userId": carol.user()}
+    del body["type"]
+    id = carol.put("/events", body).json()["id"]
+    event = carol.get(f"/events/{id}").json()
+    assert (event["type"], event["latitude"], event["longitude"]) == ("CarOpened", None, None)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "named"),
+    [
+        ({"type": "CarStolen"}, "type"),
+        ({"dateTime": "soon"}, "dateTime"),
+        ({"dateTime": None}, "dateTime"),
+        ({"utcDateTime": "2026-13-01T00:00:00Z"}, "utcDateTime"),
+        ({"userAgent": " "}, "userAgent"),
+        ({"userAgent": 7}, "userAgent"),
+        ({"latitude": 91}, "latitude"),
+        ({"carId": "one"}, "carId"),
+    ],
+)
+def test_what_is_not_valid_is_named(carol: Person, wrong: dict[str, Any], named: str) -> None:
+    answer = carol.put("/events", EVENT | {"carId": 1, "userId": 1} | wrong)
+    assert answer.status_code == 400
+    assert answer.text.startswith(f"Couldn't create event. No valid {named} provided.")
+
+
+def test_cars_and_users_of_nobody_and_of_neighbours_are_not_found(carol: Person, bob: Person) -> None:
+    car, user = carol.car(), carol.user()
+    for other_car in (2**31 - 1, bob.car()):
+        answer = carol.put("/events", EVENT | {"carId": other_car, "userId": user})
+        assert (answer.status_code, answer.text) == (404, NO_CAR)
+    for other_user in (2**31 - 1, bob.user()):
+        answer = carol.put("/events", EVENT | {"carId": car, "userId": other_user})
+        assert (answer.status_code, answer.text) == (404, NO_USER)
+    assert carol.event(car, user) == 1, "a refusal uses up no number"
+    assert bob.get("/events/1").text == NO_EVENT
+
+
+def test_events_outlive_their_car_and_user(carol: Person) -> None:
+    car, user = carol.car(), carol.user()
+    id = carol.event(car, user)
+    assert carol.delete(f"/cars/{car}").status_code == 204
+    assert carol.delete("/users/assignments/customers", {"userId": user}).status_code == 204
+    event = carol.get(f"/events/{id}").json()
+    assert (event["carId"], event["userId"]) == (car, user)
+
+
+def test_the_numbers_follow_the_commits_without_a_gap(carol: Person) -> None:
+    """50 writers at once; whoever reads up to the newest number has missed nothing before it."""
+    car, user = carol.car(), carol.user()
+    seen: list[list[int]] = []
+
+    def write(n: int) -> int:
+        answer = carol.put("/events", EVENT | {"carId": car if n % 7 else 2**31 - 1, "userId": user})
+        if n % 25 == 0:
+            seen.append([e["id"] for e in carol.get(f"/cars/{car}/events?$orderby=id&$select=id").json()])
+        return answer.json()["id"] if answer.status_code == 201 else 0
+
+    with ThreadPoolExecutor(50) as pool:
+        ids = sorted(id for id in pool.map(write, range(500)) if id)
+    assert ids == list(range(1, len(ids) + 1))
+    assert len(ids) == len([n for n in range(500) if n % 7])
+    assert len(seen) == 20
+    assert all(numbers == list(range(1, len(numbers) + 1)) for numbers in seen)
+
+
+def test_the_numbers_hold_between_processes(carol: Person, dsn: str) -> None:
+    """Several processes have a pool each: only the database can keep the order. One reader watches it."""
+    car, user = carol.car(), carol.user()
+    gaps: list[list[int]] = []
+
+    async def run() -> list[int]:
+        database = await db.Database.connect(dsn, Settings(pool_size=50))
+        done = asyncio.Event()
+
+        async def write(n: int) -> list[int]:
+            got: list[int] = []
+            for k in range(10):
+                event: NewEvent = NewEvent.model_validate(EVENT | {"carId": car, "userId": user})
+                if n % 2:
+                    event = OfflineEvent.model_validate(event.model_dump() | {"client_id": f"{n // 4}-{k}"})
+                (results,) = await record(database, carol.customer, [[event]])
+                got += [result.id for result in results if isinstance(result, Recorded) and not result.known]
+            return got
+
+        async def watch() -> None:
+            while not done.is_set():
+                rows = await database.fetch("select event_id from event where customer_id = $1", carol.customer)
+                ids = sorted(row[0] for row in rows)
+                if ids != list(range(1, len(ids) + 1)):
+                    gaps.append(ids)
+                await asyncio.sleep(0.005)
+
+        watching = asyncio.create_task(watch())
+        results = await asyncio.gather(*(write(n) for n in range(48)))
+        done.set()
+        await watching
+        await database.close()
+        return sorted(itertools.chain(*results))
+
+    ids = asyncio.run(run())
+    assert ids == list(range(1, 240 + 120 + 1)), "24 writers of ten, and 24 of which two share each client's id"
+    assert gaps == []
+
+
+def test_a_batch_is_recorded_once_however_often_it_comes(carol: Person, key: str) -> None:
+    car, user = carol.car(), carol.user()
+    events = [EVENT | {"carId": car, "userId": user, "clientId": f"c{n}"} for n in range(250)]
+    first = deliver(carol, key, *events).json()
+    assert (first["accepted"], first["duplicates"], first["refused"]) == (250, 0, [])
+    assert first["events"] == [{"line": n, "id": n} for n in range(1, 251)]
+    again = deliver(carol, key, *events, events[0]).json()
+    assert (again["accepted"], again["duplicates"]) == (0, 251)
+    assert again["events"][-1] == {"line": 251, "id": 1}
+    assert carol.sql.value("select last_id from event_counter where customer_id = $1", carol.customer) == 250
+
+
+def test_each_line_of_a_batch_has_its_own_refusal(carol: Person, key: str) -> None:
+    car, user = carol.car(), carol.user()
+    good = EVENT | {"carId": car, "userId": user}
+    answer = deliver(
+        carol, key, good, good | {"clientId": "a"}, good | {"clientId": "a"},
+        good | {"clientId": "b", "carId": 2**31 - 1},
+        good | {"clientId": "c", "colour": "red"}, 7, good | {"clientId": "d", "userId": 2**31 - 1},
+        good | {"clientId": "e", "userAgent": " "},
+    )  # fmt: skip
+    report = answer.json()
+    assert (report["accepted"], report["duplicates"]) == (1, 1)
+    assert report["events"] == [{"line": 2, "id": 1}, {"line": 3, "id": 1}]
+    assert report["refused"] == [
+        {"line": 1, "reason": "No valid clientId: field required."},
+        {"line": 4, "reason": NO_CAR},
+        {"line": 5, "reason": "Unknown field colour."},
+        {"line": 6, "reason": "The line must be a JSON object."},
+        {"line": 7, "reason": NO_USER},
+        {"line": 8, "reason": "No valid userAgent: it is empty."},
+    ]
+
+
+def test_client_ids_are_each_customers_own(carol: Person, bob: Person, key: str) -> None:
+    event = EVENT | {"carId": carol.car(), "userId": carol.user(), "clientId": "same"}
+    assert deliver(carol, key, event).json()["accepted"] == 1
+    secret = auth.new_secret()
+    bob.sql.execute("insert into device_key (customer_id, hash) values ($1, $2)", bob.customer, auth.digest(secret))
+    assert deliver(bob, secret, event).json()["refused"] == [{"line": 1, "reason": NO_CAR}]
+    mine = EVENT | {"carId": bob.car(), "userId": bob.user(), "clientId": "same"}
+    assert deliver(bob, secret, mine).json()["accepted"] == 1
+
+
+def test_batches_need_a_device_key(carol: Person) -> None:
+    assert deliver(carol, "wrong").status_code == 401
+
+
+def test_the_events_of_a_car_are_found_by_index(carol: Person, dsn: str) -> None:
+    async def plan() -> str:
+        raw = await db.asyncpg.connect(dsn)
+        try:
+            await raw.execute("set enable_seqscan = off; set plan_cache_mode = force_generic_plan")
+            await raw.execute(
+                "prepare q (int, int) as select * from event t where t.customer_id = $1 and t.car_id = $2"
+                " order by t.event_id desc limit 10"
+            )
+            rows = await raw.fetch("explain (analyze, costs off, timing off) execute q (1, 1)")
+            return "\n".join(row[0] for row in rows)
+        finally:
+            await raw.close()
+
+    shown = asyncio.run(plan())
+    assert "Index Scan" in shown
+    assert "Subplans Removed: 7" in shown
