@@ -1,0 +1,234 @@
+"""Idempotency-Key: sent again, a write gets its first answer again, on every node and whatever breaks in between."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import uuid
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import asyncpg
+import httpx
+import pytest
+
+from keyrack.endpoints import ALL
+from keyrack.idempotency import IN_FLIGHT, INVALID, OTHER_REQUEST
+from keyrack.settings import Settings
+from tests.conftest import Person, RunningServer, eventually, refused
+
+
+def keyed(key: str | None = None) -> dict[str, Any]:
+    return {"headers": {"Idempotency-Key": key or str(uuid.uuid4())}}
+
+
+@contextlib.contextmanager
+def locked(dsn: str, sql: str, *args: object) -> Iterator[None]:
+    """A transaction of somebody else that holds what the statement locks."""
+    loop = asyncio.new_event_loop()
+
+    async def begin() -> Any:
+        connection = await asyncpg.connect(dsn)
+        transaction = connection.transaction()
+        await transaction.start()
+        await connection.execute(sql, *args)
+        return connection, transaction
+
+    connection, transaction = loop.run_until_complete(begin())
+    try:
+        yield
+    finally:
+        loop.run_until_complete(transaction.rollback())
+        loop.run_until_complete(connection.close())
+        loop.close()
+
+
+def test_the_first_answer_comes_again_and_nothing_is_done_twice(alice: Person) -> None:
+    options = keyed()
+    first, second = (alice.put("/cars", {"name": "Once"}, **options) for _ in range(2))
+    assert (first.status_code, first.content) == (second.status_code, second.content)
+    assert first.status_code == 201
+    assert "idempotency-replayed" not in first.headers
+    assert second.headers["idempotency-replayed"] == "true"
+    assert len(alice.get("/cars?$filter=name eq 'Once'").json()) == 1
+    assert alice.put("/cars", {"name": "Once"}, **keyed()).json()["id"] != first.json()["id"]
+
+
+def test_the_other_methods_too(alice: Person) -> None:
+    car = alice.car("Changed")
+    patch = [{"op": "replace", "path": "/name", "value": "New"}]
+    options = keyed()
+    assert alice.patch(f"/cars/{car}", patch, **options).status_code == 204
+    alice.patch(f"/cars/{car}", [{"op": "replace", "path": "/name", "value": "Newer"}])
+    assert alice.patch(f"/cars/{car}", patch, **options).status_code == 204
+    assert alice.get(f"/cars/{car}").json()["name"] == "Newer"
+    options = keyed()
+    assert [alice.delete(f"/cars/{car}", **options).status_code for _ in range(2)] == [204, 204]
+    assert alice.delete(f"/cars/{car}", **keyed()).status_code == 404
+    user = alice.user()
+    options = keyed()
+    events = [
+        alice.put(
+            "/events",
+            {
+                "dateTime": "2026-05-01T10:00:00",
+                "utcDateTime": "2026-05-01T08:00:00Z",
+                "carId": alice_car,
+                "userId": user,
+                "type": "CarOpened",
+                "userAgent": "tests",
+            },
+            **options,
+        ).json()
+        for alice_car in [alice.car()] * 2
+    ]
+    assert events[0] == events[1]
+
+
+def test_an_assignment_is_asked_for_once_and_soon(alice: Person) -> None:
+    car, user = alice.car_with_box(), alice.user()
+    options = keyed()
+    body = {"carId": car, "userId": user, "start": "2026-01-01T08:00:00Z"}
+    first, second = (alice.put("/assignments", body, **options) for _ in range(2))
+    assert first.status_code == second.status_code == 204
+    for name in ("operation-id", "operation-location", "ratelimit"):
+        assert first.headers[name] == second.headers[name]
+    eventually(lambda: alice.get(f"/cars/{car}/assignments").json(), "the assignment")
+    assert len(alice.get(f"/operations?$filter=carId eq {car}").json()) == 1
+
+
+def test_another_request_with_the_same_key_is_refused(alice: Person) -> None:
+    key = str(uuid.uuid4())
+    assert alice.put("/cars", {"name": "Mine"}, **keyed(key)).status_code == 201
+    refused(alice.put("/cars", {"name": "Other"}, **keyed(key)), 422, OTHER_REQUEST)
+    refused(alice.put("/groups", {"name": "Mine"}, **keyed(key)), 422, OTHER_REQUEST)
+    refused(alice.delete(f"/cars/{alice.car()}", **keyed(key)), 422, OTHER_REQUEST)
+
+
+def test_a_refusal_is_an_answer_too(alice: Person) -> None:
+    options = keyed()
+    name = f"Taken {uuid.uuid4()}"
+    taken = alice.group(name)
+    first = alice.put("/groups", {"name": name}, **options)
+    assert first.status_code == 409
+    alice.delete(f"/groups/{taken}")
+    second = alice.put("/groups", {"name": name}, **options)
+    assert (second.status_code, second.text, second.headers["content-type"]) == (
+        409, first.text, first.headers["content-type"],
+    )  # fmt: skip
+    assert alice.put("/groups", {"name": name}, **keyed()).status_code == 201
+
+
+def test_what_was_limited_may_be_tried_again(town: Any, dsn: str, settings: Settings) -> None:
+    carol: Person = town.person("carol")
+    with RunningServer(settings.model_copy(update={"assignment_burst": 1, "assignment_rate": 60}), dsn) as node:
+        client = httpx.Client(base_url=node.url + "/v3", headers=carol.headers)
+        body = {"carId": carol.car(), "userId": carol.user(), "start": "2026-01-01T08:00:00Z"}
+        options = keyed()
+        assert client.put("/assignments", json=body, **keyed()).status_code == 204
+        assert client.put("/assignments", json=body, **options).status_code == 429
+        eventually(lambda: client.put("/assignments", json=body, **options).status_code == 204, "its turn")
+
+
+@pytest.mark.parametrize("key", ["", "x" * 256, "\u00e9"])
+def test_what_is_no_key_is_refused(alice: Person, key: str) -> None:
+    headers = {"Idempotency-Key": key.encode("latin-1")}
+    refused(alice.put("/cars", {"name": "X"}, headers=headers), 400, INVALID)
+    assert alice.put("/cars", {"name": "X"}, **keyed(str(uuid.uuid4()).ljust(255, "x"))).status_code == 201
+
+
+def test_keys_belong_to_a_customer(alice: Person, bob: Person) -> None:
+    options = keyed()
+    mine, theirs = (person.put("/cars", {"name": "Same"}, **options) for person in (alice, bob))
+    assert mine.json() != theirs.json()
+    assert bob.get(f"/cars/{theirs.json()['id']}").status_code == 200
+
+
+def test_two_nodes_agree(alice: Person, dsn: str, settings: Settings) -> None:
+    with RunningServer(settings, dsn, worker=False) as node:
+        other = httpx.Client(base_url=node.url + "/v3", headers=alice.headers)
+        for _ in range(5):
+            options = keyed()
+            name = str(uuid.uuid4())
+
+            def put(number: int, name: str = name, options: Any = options) -> httpx.Response:
+                if number % 2:
+                    return other.put("/cars", json={"name": name}, **options)
+                return alice.put("/cars", {"name": name}, **options)
+
+            with ThreadPoolExecutor(8) as threads:
+                answers = list(threads.map(put, range(16)))
+            assert {answer.status_code for answer in answers} <= {201, 409}
+            assert {answer.text for answer in answers if answer.status_code == 409} <= {IN_FLIGHT}
+            assert len({answer.text for answer in answers if answer.status_code == 201}) == 1
+            assert len(alice.get(f"/cars?$filter=name eq '{name}'").json()) == 1
+            assert {put(number).status_code for number in range(2)} == {201}
+
+
+def test_one_in_flight_is_409_and_its_answer_comes_later(alice: Person, dsn: str) -> None:
+    car, options = alice.car(), keyed()
+    with ThreadPoolExecutor(1) as threads:
+        with locked(dsn, "select from car where customer_id = $1 and car_id = $2 for update", alice.customer, car):
+            slow = threads.submit(alice.delete, f"/cars/{car}", **options)
+            answer = eventually(
+                lambda: (a := alice.delete(f"/cars/{car}", **options)).status_code == 409 and a, "a second in flight"
+            )
+            refused(answer, 409, IN_FLIGHT)
+            assert answer.headers["retry-after"] == "1"
+            assert not slow.done()
+        assert slow.result().status_code == 204
+    again = alice.delete(f"/cars/{car}", **options)
+    assert (again.status_code, again.headers["idempotency-replayed"]) == (204, "true")
+
+
+def test_a_request_that_was_cut_off_left_nothing(alice: Person, dsn: str) -> None:
+    """Its connection to the database dies in the middle: no effect, no answer kept, and the key is free at once."""
+    car, options = alice.car(), keyed()
+    with ThreadPoolExecutor(1) as threads:
+        with locked(dsn, "select from car where customer_id = $1 and car_id = $2 for update", alice.customer, car):
+            slow = threads.submit(alice.delete, f"/cars/{car}", **options)
+            waiting = "select pid from pg_stat_activity where wait_event_type = 'Lock' and query like '%from car%'"
+            pid = eventually(lambda: alice.sql.value(waiting), "the request at the lock")
+            alice.sql.value("select pg_terminate_backend($1)", pid)
+            assert slow.result().status_code == 503
+        assert alice.get(f"/cars/{car}").status_code == 200
+        first, second = (alice.delete(f"/cars/{car}", **options) for _ in range(2))
+        assert (first.status_code, second.status_code) == (204, 204)
+        assert "idempotency-replayed" not in first.headers
+
+
+def test_a_key_is_forgotten_in_time(alice: Person) -> None:
+    options = keyed()
+    first = alice.put("/cars", {"name": "Old"}, **options)
+    alice.sql.execute(
+        "update idempotency_key set created_at = now() - interval '25 hours' where customer_id = $1", alice.customer
+    )
+    second = alice.put("/cars", {"name": "Old"}, **options)
+    assert first.json() != second.json()
+    assert alice.put("/cars", {"name": "Old"}, **options).json() == second.json()
+
+
+def test_secrets_of_answers_are_not_readable_in_the_database(alice: Person) -> None:
+    key = str(uuid.uuid4())
+    body = {
+        "emailAddress": f"{key}@example.org",
+        "userData": {"firstName": "Una", "lastName": "Once"},
+        "type": "Normal",
+    }
+    first, second = (alice.put("/users", body, **keyed(key)) for _ in range(2))
+    assert first.json() == second.json()
+    assert first.json()["password"]
+    rows = alice.sql.rows("select * from idempotency_key where customer_id = $1", alice.customer)
+    kept = b"".join(value for row in rows for value in row.values() if isinstance(value, bytes))
+    assert first.json()["password"].encode() not in kept
+    assert key.encode() not in kept
+
+
+def test_every_write_takes_a_key_but_those_of_tokens() -> None:
+    without = {(row.method, row.path) for row in ALL if row.method != "GET" and row.token and not row.repeatable}
+    assert without == {("POST", "/sdk/token")}
+
+
+def test_a_read_ignores_it(alice: Person) -> None:
+    assert alice.get("/cars", headers={"Idempotency-Key": "x" * 300}).status_code == 200
