@@ -1,0 +1,277 @@
+"""Nothing of one customer is visible to another, not even that an id exists; derived from the table of endpoints.
+
+Every place for an id, in a path or a body, is a slot. Bob asks with ids of his own in every slot but one: there, hers
+must get byte for byte the answer of an id that does not exist. A new endpoint has to say here how its rows are made.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import httpx
+import pytest
+
+from keyrack import auth
+from keyrack.api import Endpoint
+from keyrack.endpoints import ALL
+from tests.conftest import Person, eventually
+from tests.test_contract import name
+
+Ids = dict[str, Any]
+
+# Slots beside those whose name ends in "Id"
+NAMES = {"serialNumber", "uniqueId", "emailAddress", "sdkKey"}
+# Ids of what belongs to no customer, and an id that is one's own choice
+OF_NOBODY = {"keyFormId"}
+# What the design lets everybody do: users are shared, so any customer may take in any user
+SHARED = {"PUT /users/assignments/customers"}
+# Names that a creation invents are no reference to anything
+CREATIONS = {"PUT /users"}
+
+NOWHERE: Mapping[str, Any] = {
+    "operationId": str(uuid.uuid4()),
+    "serialNumber": "nobody's",
+    "uniqueId": "nobody's",
+    "emailAddress": "nobody@example.net",
+    "sdkKey": "nobody's",
+}
+
+
+def schema(endpoint: Endpoint) -> dict[str, Any]:
+    return {} if endpoint.body is None else endpoint.body.json_schema()
+
+
+def slots(endpoint: Endpoint) -> list[str]:
+    """The places for ids of tenants in the endpoint's path and body."""
+    if name(endpoint) in CREATIONS:
+        return []
+    whole = schema(endpoint)
+    members = list(whole.get("properties", {}))
+    if whole.get("type") == "array":  # a patch: the members that its steps may replace
+        step = next(iter(whole["$defs"].values()))["properties"]["path"]
+        members = [path[1:] for path in step.get("enum", [step.get("const")])]
+    return [
+        slot
+        for slot in dict.fromkeys([*endpoint.parameters, *members])
+        if (slot.endswith("Id") or slot in NAMES) and slot not in OF_NOBODY
+    ]
+
+
+WITH_SLOTS = [endpoint for endpoint in ALL if slots(endpoint) and endpoint.token]
+
+
+# How the rows are made that a slot names
+
+
+def webhook(person: Person) -> int:
+    answer = person.put("/webhooks", {"url": "https://hooks.invalid/keyrack"})
+    assert answer.status_code == 201, answer.text
+    return answer.json()["id"]
+
+
+def operation(person: Person) -> str:
+    body = {"carId": person.car_with_box(), "userId": person.user(), "start": "2026-01-01T00:00:00Z"}
+    return person.put("/assignments", body).headers["Operation-Id"]
+
+
+def event(person: Person) -> int:
+    """An event with a number that the neighbour has not reached: each customer counts for itself."""
+    person.sql.execute(
+        "update event_counter set last_id = greatest(last_id, $1 * 1000) where customer_id = $1", person.customer
+    )
+    return person.event(person.car(), person.user())
+
+
+MAKE: Mapping[str, Callable[[Person], Any]] = {
+    "carId": lambda person: person.car(),
+    "userId": lambda person: person.user(),
+    "groupId": lambda person: person.group(),
+    "productId": lambda person: person.product(),
+    "serviceId": lambda person: person.service(),
+    "assignmentId": lambda person: person.assignment(person.car_with_box(), person.user()),
+    "eventId": event,
+    "webhookId": webhook,
+    "operationId": operation,
+}
+
+
+def installed(person: Person, kind: str = "Box") -> Ids:
+    car = person.car()
+    return named(person, person.box_in(car, kind)) | {"carId": car}
+
+
+def installable(person: Person) -> Ids:
+    product = person.product()
+    person.service(product)
+    return named(person, product) | {"carId": person.car()}
+
+
+def pairable(person: Person) -> Ids:
+    return named(person, person.product()) | {"serviceId": person.service()}
+
+
+def paired(person: Person) -> Ids:
+    product = person.product()
+    return named(person, product) | {"serviceId": person.service(product)}
+
+
+def named(person: Person, product: int) -> Ids:
+    row = person.get(f"/products/{product}").json()
+    return {"productId": product, "serialNumber": row["serialNumber"], "uniqueId": row["uniqueId"]}
+
+
+def with_contract(person: Person) -> Ids:
+    service = person.service()
+    person.sql.execute(
+        "insert into contract (customer_id, service_id, order_number, document_number, starts_at, ends_at)"
+        " values ($1, $2, 'O', 'D', now(), now())",
+        person.customer,
+        service,
+    )
+    return {"serviceId": service}
+
+
+def linked(kind: str) -> Callable[[Person], Ids]:
+    def make(person: Person) -> Ids:
+        group, item = person.group(), MAKE[f"{kind}Id"](person)
+        assert person.put(f"/groups/{group}/{kind}s", {f"{kind}Id": item}).status_code == 204
+        return {"groupId": group, f"{kind}Id": item}
+
+    return make
+
+
+def member(person: Person) -> Ids:
+    user = person.user()
+    return {"userId": user, "emailAddress": person.get(f"/users/{user}").json()["emailAddress"]}
+
+
+def sdk_user(person: Person) -> Ids:
+    key = auth.new_secret()
+    person.sql.execute("insert into sdk_key (customer_id, hash) values ($1, $2)", person.customer, auth.digest(key))
+    return {"customerId": person.customer, "sdkKey": key, "userId": person.user()}
+
+
+def reassignable(person: Person) -> Ids:
+    return {"assignmentId": MAKE["assignmentId"](person), "carId": person.car_with_box(), "userId": person.user()}
+
+
+def delivered(person: Person) -> Ids:
+    hook = webhook(person)
+    return {"webhookId": hook, "deliveryId": person.post(f"/webhooks/{hook}/test").json()["id"]}
+
+
+# Where the rows must stand in a relation for the request to succeed in their owner's hands
+WORLDS: Mapping[str, Callable[[Person], Ids]] = {
+    "GET /cars/{carId}/products": installed,
+    "GET /cars/{carId}/telemetry": lambda person: installed(person, "IQ"),
+    "GET /cars/{carId}/location": lambda person: installed(person, "IQ"),
+    "GET /cars/{carId}/location/{searchDate}": lambda person: installed(person, "IQ"),
+    "GET /products/{productId}/services": paired,
+    "GET /products/{productId}/cars": installed,
+    "GET /services/{serviceId}/products": paired,
+    "GET /services/{serviceId}/contracts": with_contract,
+    "DELETE /users/assignments/customers": member,
+    "PATCH /assignments/{assignmentId}": reassignable,
+    "DELETE /groups/{groupId}/cars/{carId}": linked("car"),
+    "DELETE /groups/{groupId}/users/{userId}": linked("user"),
+    "DELETE /groups/{groupId}/services/{serviceId}": linked("service"),
+    "DELETE /groups/{groupId}/products/{productId}": linked("product"),
+    "PUT /installations": installable,
+    "DELETE /installations": installed,
+    "PUT /pairings": pairable,
+    "DELETE /pairings": paired,
+    "POST /sdk/token": sdk_user,
+    "POST /webhooks/{webhookId}/deliveries/{deliveryId}/replay": delivered,
+}
+
+# Bodies beside the slots
+BODIES: Mapping[str, Ids] = {
+    "PUT /assignments": {"start": "2026-01-01T00:00:00Z"},
+    "PUT /events": {
+        "dateTime": "2026-01-01T00:00:00",
+        "utcDateTime": "2026-01-01T00:00:00Z",
+        "type": "CarOpened",
+        "userAgent": "x",
+    },
+    "POST /webhooks/{webhookId}/replay": {"from": "2026-01-01T00:00:00Z"},
+}
+PATCHES: Mapping[str, Ids] = {
+    "PATCH /cars/{carId}": {"name": "New"},
+    "PATCH /groups/{groupId}": {"name": "New"},
+    "PATCH /assignments/{assignmentId}": {},
+    "PATCH /webhooks/{webhookId}": {"enabled": False},
+}
+
+
+def world(endpoint: Endpoint, person: Person) -> Ids:
+    """Ids of the person's own for every slot of the endpoint."""
+    make = WORLDS.get(name(endpoint))
+    if make is not None:
+        return make(person)
+    unknown = [slot for slot in slots(endpoint) if slot not in MAKE]
+    assert not unknown, f"say in WORLDS or MAKE how the rows of {name(endpoint)} are made: {unknown}"
+    return {slot: MAKE[slot](person) for slot in slots(endpoint)}
+
+
+def ask(person: Person, endpoint: Endpoint, ids: Ids) -> httpx.Response:
+    fixed = {"searchDate": "2026-01-01T00:00:00Z"}
+    path = endpoint.path.format(**fixed | ids)
+    whole = schema(endpoint)
+    if not whole:
+        return person.call(endpoint.method, path)
+    given = {slot: ids[slot] for slot in slots(endpoint) if slot not in endpoint.parameters}
+    if whole["type"] == "array":
+        changes = given | PATCHES[name(endpoint)]
+        steps = [{"op": "replace", "path": f"/{member}", "value": value} for member, value in changes.items()]
+        return person.call(endpoint.method, path, steps)
+    if name(endpoint) == "DELETE /users/assignments/customers":
+        given = {slot: given[slot] for slot in given if slot == ids.get("by", "userId")}
+    return person.call(endpoint.method, path, given | BODIES.get(name(endpoint), {}))
+
+
+@pytest.mark.parametrize("endpoint", [row for row in WITH_SLOTS if name(row) not in SHARED], ids=name)
+def test_anothers_id_is_answered_like_one_that_does_not_exist(endpoint: Endpoint, alice: Person, bob: Person) -> None:
+    hers, his = world(endpoint, alice), world(endpoint, bob)
+    for slot in slots(endpoint):
+        by = {"by": slot} if name(endpoint) == "DELETE /users/assignments/customers" else {}
+        answers = [ask(bob, endpoint, his | {slot: id} | by) for id in (hers[slot], NOWHERE.get(slot, 2147483647))]
+        assert [answer.status_code for answer in answers] == [400 if endpoint.path == "/sdk/token" else 404] * 2
+        assert answers[0].content == answers[1].content
+        assert answers[0].headers["content-type"] == answers[1].headers["content-type"]
+    together = ask(bob, endpoint, hers)
+    assert together.status_code in (400, 404)
+    # In her own hands the same request does what it is for, so it is for her sake alone that he was refused
+    own = ask(alice, endpoint, hers)
+    if endpoint.ours:
+        assert own.status_code not in (400, 404), own.text
+    else:
+        assert own.status_code == endpoint.status, own.text
+
+
+LISTS = [row for row in ALL if row.method == "GET" and row.customer and not row.parameters]
+
+
+def test_lists_show_what_is_ones_own_alone(alice: Person, carol: Person) -> None:
+    for make in MAKE.values():
+        make(alice)
+    for endpoint in LISTS:
+        assert eventually(lambda endpoint=endpoint: alice.get(endpoint.path).json()), endpoint.path
+        assert carol.get(endpoint.path).content == b"[]", endpoint.path
+
+
+def test_numbers_of_events_are_ones_own(alice: Person, carol: Person) -> None:
+    alice.event(alice.car(), alice.user())
+    assert carol.event(carol.car(), carol.user()) == 1
+
+
+def test_the_table_says_which_bodies_have_ids() -> None:
+    """What the derivation above is trusted with."""
+    found = {name(endpoint): slots(endpoint) for endpoint in WITH_SLOTS}
+    assert found["PUT /installations"] == ["uniqueId", "serialNumber", "productId", "carId"]
+    assert found["PATCH /assignments/{assignmentId}"] == ["assignmentId", "carId", "userId"]
+    assert found["DELETE /groups/{groupId}/users/{userId}"] == ["groupId", "userId"]
+    assert found["POST /sdk/token"] == ["customerId", "sdkKey", "userId"]
+    assert found["PUT /users/assignments/customers"] == ["emailAddress", "userId"]
+    assert len([endpoint for endpoint in WITH_SLOTS if not endpoint.ours]) == 44
