@@ -11,7 +11,7 @@ from typing import Any
 import asyncpg
 import structlog
 
-from keyrack import idempotency, operations, webhooks
+from keyrack import idempotency, operations, partitions, webhooks
 from keyrack.db import UNREACHABLE, Database, Listener
 from keyrack.settings import Settings
 
@@ -126,6 +126,7 @@ class Worker:
     async def _tidy(self) -> None:
         while True:
             try:
+                await partitions.tend(self._db, self._settings)
                 await self._db.execute(FORGET_LIMITS)
                 await webhooks.tidy(self._db, self._settings)
                 await idempotency.tidy(self._db, self._settings)

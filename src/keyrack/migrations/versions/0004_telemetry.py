@@ -34,7 +34,9 @@ begin
     part := parent || to_char(first, '_YYYYMM');
     if to_regclass(part) is null then
       perform pg_advisory_xact_lock(7260916);
-      if to_regclass(part) is null then
+      -- by a snapshot: the cache of names may not have heard yet of what was committed while we waited
+      if not exists (select from pg_class c join pg_class p using (relnamespace)
+                     where c.relname = part and p.oid = parent::regclass) then
         -- attached afterwards: that takes a lock which lets readers and writers of the other partitions go on
         execute format('create table %I (like %I including defaults including constraints)', part, parent);
         execute format('alter table %I attach partition %I for values from (%L) to (%L)', parent, part,
