@@ -24,10 +24,9 @@ import asyncpg
 import httpx
 import pytest
 import uvicorn
+import uvloop
 
-from keyrack import auth, db
-from keyrack.app import create_app
-from keyrack.connections import GuardedProtocol
+from keyrack import auth, db, processes
 from keyrack.postgres import EmbeddedServer
 from keyrack.settings import Settings
 from keyrack.worker import Worker
@@ -149,11 +148,10 @@ class RunningServer:
         self.settings = settings.model_copy(update={"public_url": self.url})
         self._dsn = dsn
         self._with_worker = worker
-        config = uvicorn.Config(
-            create_app(self.settings, dsn), port=self.port, http=GuardedProtocol, log_level="warning", access_log=False
-        )
+        config = processes.configuration(self.settings, dsn)
+        config.port = self.port
         self._server = uvicorn.Server(config)
-        self._thread = threading.Thread(target=lambda: asyncio.run(self._run()), daemon=True)
+        self._thread = threading.Thread(target=lambda: uvloop.run(self._run()), daemon=True)
 
     async def _run(self) -> None:
         serving = asyncio.create_task(self._server.serve())

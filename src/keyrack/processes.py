@@ -75,7 +75,7 @@ def serve(
     _return_large_blocks()
 
     async def main() -> None:
-        server = _Server(_config(settings, dsn))
+        server = _Server(configuration(settings, dsn))
         serving = asyncio.create_task(server.serve([listener]))
         up = asyncio.create_task(server.up.wait())
         await asyncio.wait((serving, up), return_when=asyncio.FIRST_COMPLETED)
@@ -150,7 +150,8 @@ async def _keep_alive(command: Sequence[str], dsn: str, listener: socket.socket,
                 await child.wait()
 
 
-def _config(settings: Settings, dsn: str) -> uvicorn.Config:
+def configuration(settings: Settings, dsn: str) -> uvicorn.Config:
+    """How uvicorn serves."""
     protocol = type(
         "Protocol", (GuardedProtocol,), {"max_header": settings.max_header, "head_timeout": settings.client_timeout}
     )
