@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import unicodedata
 from collections.abc import Callable
-from datetime import UTC, date, datetime, time
+from datetime import UTC, date, datetime
 from fractions import Fraction
 from typing import Any
 
@@ -171,6 +171,3 @@ def call(name: str, *arguments: Evaluate) -> Evaluate:
 
 def constant(value: Any) -> Evaluate:
     return lambda env: value
-
-
-__all__ = ["Env", "Evaluate", "time"]

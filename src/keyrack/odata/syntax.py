@@ -60,10 +60,11 @@ class OptionParser(Parser):
                 return
 
     def next_item(self) -> bool:
-        """A comma, without the blanks that the ABNF does not have between items."""
+        """A comma, and blanks after it: the ABNF has none there, but npm's odata-builder writes `name, id`."""
         if not self.sees(","):
             return False
         self.at += 1
+        self.blanks()
         return True
 
     def number(self) -> int:
