@@ -22,6 +22,14 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "settings": ("keyrack.commands.run", "Show the table of settings."),
     "openapi": ("keyrack.commands.run", "Print the OpenAPI document."),
     "customer": ("keyrack.commands.customer", "Customers: the fleets that Keyrack keeps apart."),
+    "manager": ("keyrack.commands.manager", "Managers: who logs in, and for which customers."),
+    "api-key": ("keyrack.commands.api_key", "API keys: the subscriptions that may call the API."),
+    "sdk-key": ("keyrack.commands.sdk_key", "SDK keys: for the apps of a customer's users."),
+    "signing-key": ("keyrack.commands.signing_key", "Signing keys: what tokens are signed with."),
+    "product": ("keyrack.commands.product", "Products: key boxes and IQ units."),
+    "service": ("keyrack.commands.service", "Services and their contracts."),
+    "brand": ("keyrack.commands.brand", "Brands: the catalogue of key forms."),
+    "import": ("keyrack.commands.importing", "Import products, services or brands from CSV or JSON."),
 }
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import Annotated
 
 import typer
@@ -15,13 +16,37 @@ def words(value: str | None) -> str | None:
     if value is None:
         return None
     stripped = value.strip()
-    if not stripped:
-        raise typer.BadParameter("must not be empty")
-    if len(stripped) > LONGEST:
-        raise typer.BadParameter(f"has more than {LONGEST} characters")
-    if not stripped.isprintable():
-        raise typer.BadParameter("holds characters that cannot be printed")
+    if wrong := wrong_words(stripped):
+        raise typer.BadParameter(wrong)
     return stripped
+
+
+def wrong_words(stripped: str) -> str | None:
+    """What is wrong with a text, or None."""
+    if not stripped:
+        return "must not be empty"
+    if len(stripped) > LONGEST:
+        return f"has more than {LONGEST} characters"
+    return None if stripped.isprintable() else "holds characters that cannot be printed"
+
+
+def moment(value: str | None) -> datetime | None:
+    """The time of a text `YYYY-MM-DD`, the beginning of that day in UTC, or `YYYY-MM-DDTHH:MM:SS` with an offset."""
+    if value is None:
+        return None
+    try:
+        return read_moment(value)
+    except ValueError:
+        raise typer.BadParameter(f"{value!r} is no date: the form is YYYY-MM-DD") from None
+
+
+def read_moment(text: str) -> datetime:
+    """The same for a text of a file. Raises `ValueError`."""
+    try:
+        time = datetime.fromisoformat(text.strip())
+        return (time if time.tzinfo else time.replace(tzinfo=UTC)).astimezone(UTC)
+    except OverflowError:
+        raise ValueError("the year lies outside 0001 to 9999") from None
 
 
 Id = Annotated[int, typer.Argument(min=1, max=INT32_MAX, metavar="ID")]

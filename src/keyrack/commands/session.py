@@ -68,11 +68,12 @@ class Listed:
 
 
 class Failed(Exception):
-    """Why a command came to nothing, in words for its user; `lines` tell the particulars."""
+    """Why a command came to nothing, in words for its user; `lines` tell the particulars, `value` tells machines."""
 
-    def __init__(self, text: str, lines: Sequence[str] = ()) -> None:
+    def __init__(self, text: str, lines: Sequence[str] = (), value: Mapping[str, Any] | None = None) -> None:
         super().__init__(text)
         self.lines = lines
+        self.value = value
 
 
 def read_settings(state: Path | None = None) -> Settings:
@@ -119,7 +120,16 @@ def command(
     def register(function: Callable[Concatenate[Session, P], Awaitable[Said | Listed]]) -> Callable[..., None]:
         def run(*, state: Path | None, json: bool, **options: Any) -> None:
             call: Callable[..., Awaitable[Said | Listed]] = function
-            explained(lambda: show(asyncio.run(_in_transaction(state, lambda session: call(session, **options))), json))
+
+            def work() -> None:
+                try:
+                    show(asyncio.run(_in_transaction(state, lambda session: call(session, **options))), json)
+                except Failed as failed:
+                    if json and failed.value is not None:
+                        show(Said(failed.value, ""), json)
+                    raise
+
+            explained(work)
 
         _pose_as(run, function)
         return app.command(name)(run)

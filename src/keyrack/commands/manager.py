@@ -1,0 +1,135 @@
+"""Managers: who logs in to the API, and for which customers."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated, Any, LiteralString
+
+import typer
+
+from keyrack import auth
+from keyrack.commands.options import INT32_MAX, Id, words
+from keyrack.commands.session import SHOWN_ONCE, Failed, Listed, Said, Session, command
+from keyrack.errors import Conflict, NotFound, on_constraint
+
+app = typer.Typer()
+
+SHORTEST = 8  # characters of a password
+
+INSERT: LiteralString = "insert into manager (username, password_hash) values ($1, $2) returning manager_id"
+JOIN: LiteralString = """
+insert into manager_customer (customer_id, manager_id) select unnest($2::integer[]), $1 on conflict do nothing
+"""
+LEAVE: LiteralString = "delete from manager_customer where manager_id = $1 and customer_id = any($2::integer[])"
+UPDATE: LiteralString = """
+update manager set password_hash = coalesce($2, password_hash), is_disabled = coalesce($3, is_disabled)
+where manager_id = $1 returning username
+"""
+DELETE: LiteralString = "delete from manager where manager_id = $1 returning username"
+UNKNOWN: LiteralString = """
+select id from unnest($1::integer[]) id where not exists (select from customer where customer_id = id) order by id
+"""
+LIST: LiteralString = """
+select manager_id as id, username, is_disabled as "isDisabled", created_at as "createdAt",
+  array(select customer_id from manager_customer c where c.manager_id = m.manager_id order by 1) as customers
+from manager m order by manager_id
+"""
+HELD: LiteralString = """
+select c as id from unnest($2::integer[]) c
+where not exists (select from manager_customer where manager_id = $1 and customer_id = c) order by c
+"""
+
+
+def password(value: str | None) -> str | None:
+    """A password; `-` reads it from standard input, where no list of processes shows it."""
+    if value == "-":
+        value = sys.stdin.readline().rstrip("\r\n")
+    if value is not None and len(value) < SHORTEST:
+        raise typer.BadParameter(f"has fewer than {SHORTEST} characters")
+    return value
+
+
+Password = Annotated[
+    str | None,
+    typer.Option(
+        "--password", callback=password, help="The password, or - to read it from standard input. Default: generated."
+    ),
+]
+
+
+def _ids(help: str, name: str = "--customer") -> Any:
+    return typer.Option(name, min=1, max=INT32_MAX, metavar="ID", help=help)
+
+
+@command(app, "add")
+async def add(
+    session: Session,
+    username: Annotated[str, typer.Argument(metavar="USERNAME", callback=words)],
+    customer: Annotated[list[int], _ids("A customer to act for; may be given several times.")],
+    more: Annotated[list[int] | None, typer.Argument(min=1, max=INT32_MAX, hidden=True)] = None,
+    password: Password = None,
+) -> Said:
+    """Add a manager for one or more customers."""
+    secret = password or auth.new_secret()
+    with on_constraint({"manager_username_key": (Conflict, f"There is already a manager called {username}.")}):
+        id = await session.sql.fetchval(INSERT, username, await auth.Passwords().hash(secret))
+    await _join(session, id, [*customer, *(more or [])])
+    told = "" if password else f"\nPassword: {secret}\n{SHOWN_ONCE}"
+    return Said({"id": id, "username": username, "password": secret}, f"Manager {id} added: {username}.{told}")
+
+
+@command(app, "list")
+async def list_(session: Session) -> Listed:
+    """List all managers."""
+    rows = await session.sql.fetch(LIST)
+    columns = {"ID": "id", "USER NAME": "username", "CUSTOMERS": "customers", "DISABLED": "isDisabled"}
+    return Listed([dict(row) for row in rows], columns)
+
+
+@command(app, "change")
+async def change(
+    session: Session,
+    id: Id,
+    password: Password = None,
+    new_password: Annotated[bool, typer.Option("--new-password", help="Generate a new password.")] = False,
+    customer: Annotated[list[int] | None, _ids("A customer to act for from now on.")] = None,
+    remove_customer: Annotated[list[int] | None, _ids("A customer to act for no longer.", "--remove-customer")] = None,
+    enable: Annotated[
+        bool | None, typer.Option("--enable/--disable", help="Whether the manager may log in and act.")
+    ] = None,
+) -> Said:
+    """Change a manager's password, customers or permission to act; it holds at once."""
+    secret = auth.new_secret() if new_password else password
+    if secret is None and enable is None and not customer and not remove_customer:
+        raise typer.BadParameter("Say what to change; --help lists it.")
+    hash = None if secret is None else await auth.Passwords().hash(secret)
+    username = await session.sql.fetchval(UPDATE, id, hash, None if enable is None else not enable)
+    if username is None:
+        raise _no_manager(id)
+    if missing := await session.sql.fetch(HELD, id, remove_customer or []):
+        raise Failed(f"Manager {id} does not act for customer {missing[0]['id']}.")
+    await session.sql.execute(LEAVE, id, remove_customer or [])
+    await _join(session, id, customer or [])
+    told = f"\nPassword: {secret}\n{SHOWN_ONCE}" if new_password else ""
+    value = {"id": id, "username": username} | ({"password": secret} if secret else {})
+    return Said(value, f"Manager {id} changed.{told}")
+
+
+@command(app, "remove")
+async def remove(session: Session, id: Id) -> Said:
+    """Remove a manager; its tokens are refused at once."""
+    username = await session.sql.fetchval(DELETE, id)
+    if username is None:
+        raise _no_manager(id)
+    return Said({"id": id}, f"Manager {id} removed: {username}.")
+
+
+async def _join(session: Session, id: int, customers: list[int]) -> None:
+    if unknown := await session.sql.fetch(UNKNOWN, customers):
+        raise Failed(f"There is no customer {', '.join(str(row['id']) for row in unknown)}.")
+    with on_constraint({"manager_customer_customer_id_fkey": (NotFound, "A customer was removed meanwhile.")}):
+        await session.sql.execute(JOIN, id, customers)
+
+
+def _no_manager(id: int) -> Failed:
+    return Failed(f"There is no manager {id}.")

@@ -1,0 +1,42 @@
+"""Privacy: what a customer wants to be stored of its cars, and for how long."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from keyrack import privacy
+from keyrack.commands.customer import no_customer
+from keyrack.commands.options import Customer
+from keyrack.commands.session import Said, Session, command
+
+app = typer.Typer()
+
+
+@command(app, "positions")
+async def positions(
+    session: Session,
+    customer: Customer,
+    keep: Annotated[bool, typer.Option("--keep/--stop", help="Store positions, or stop and delete those stored.")],
+) -> Said:
+    """Say whether the positions of a customer's cars and events are stored."""
+    if not await privacy.keep_positions(session.sql, customer, keep):
+        raise no_customer(customer)
+    text = "are stored" if keep else "are not stored any more, and those stored are deleted"
+    return Said({"id": customer, "keepsPositions": keep}, f"Positions of customer {customer} {text}.")
+
+
+@command(app, "history")
+async def history(
+    session: Session,
+    customer: Customer,
+    days: Annotated[
+        int | None, typer.Option("--days", min=1, max=36_500, help="Days; without it, as KEYRACK_HISTORY_DAYS says.")
+    ] = None,
+) -> Said:
+    """Say for how many days a customer's positions and odometer readings are kept."""
+    if not await privacy.keep_history(session.sql, customer, days):
+        raise no_customer(customer)
+    text = f"for {days} days" if days else "as long as the setting says"
+    return Said({"id": customer, "historyDays": days}, f"History of customer {customer} is kept {text}.")

@@ -1,0 +1,193 @@
+"""Services: what is agreed for a product, with its contract."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Annotated, Any, LiteralString
+
+import typer
+
+from keyrack.commands.customer import no_customer
+from keyrack.commands.options import INT32_MAX, Customer, Id, OfCustomer, moment, words
+from keyrack.commands.session import Failed, Listed, Said, Session, command
+from keyrack.errors import NotFound, on_constraint
+
+app = typer.Typer()
+
+INSERT: LiteralString = "insert into service (customer_id, name) values ($1, $2) returning service_id"
+UPDATE: LiteralString = """
+update service set name = coalesce($2, name), is_terminated = coalesce($3, is_terminated),
+  terminated_at = case when $3 then $4 when not $3 then null else terminated_at end,
+  termination_cause = case when $3 then $5 when not $3 then null else termination_cause end
+where service_id = $1 returning customer_id
+"""
+PUT_CONTRACT: LiteralString = """
+insert into contract (customer_id, service_id, order_number, document_number, order_position, starts_at, ends_at,
+                      term_of_contract, term_of_notice, unit_of_notice)
+values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)
+on conflict (customer_id, service_id) do update set order_number = excluded.order_number,
+  document_number = excluded.document_number, order_position = excluded.order_position,
+  starts_at = excluded.starts_at, ends_at = excluded.ends_at, term_of_contract = excluded.term_of_contract,
+  term_of_notice = excluded.term_of_notice, unit_of_notice = excluded.unit_of_notice
+"""
+LIST: LiteralString = """
+select s.service_id as id, s.customer_id as "customerId", s.name, s.product_id as "productId",
+  s.is_terminated as "isTerminated", s.terminated_at as "terminationDate", s.termination_cause as "terminationCause",
+  c.order_number as "orderNumber", c.document_number as "documentNumber", c.order_position as "orderPosition",
+  c.starts_at as "start", c.ends_at as "end", c.term_of_contract as "termOfContract",
+  c.term_of_notice as "termOfNotice", c.unit_of_notice as "unitOfNotice"
+from service s left join contract c using (customer_id, service_id)
+where $1::integer is null or customer_id = $1 order by customer_id, service_id
+"""
+FIND: LiteralString = """
+select p.product_id, p.car_id from service s
+left join product p on p.customer_id = s.customer_id and p.product_id = s.product_id
+where s.service_id = $1 for update of s
+"""
+DELETE: LiteralString = "delete from service where service_id = $1"
+
+
+def _text(name: str) -> Any:
+    return typer.Option(name, callback=words)
+
+
+def _number(name: str, help: str) -> Any:
+    return typer.Option(name, min=0, max=INT32_MAX, help=help)
+
+
+OrderNumber = Annotated[str | None, _text("--order-number")]
+DocumentNumber = Annotated[str | None, _text("--document-number")]
+OrderPosition = Annotated[int | None, _number("--order-position", "The position in the order.")]
+Start = Annotated[str | None, typer.Option("--start", metavar="YYYY-MM-DD", help="The contract's first day.")]
+End = Annotated[str | None, typer.Option("--end", metavar="YYYY-MM-DD", help="The day on which it ends.")]
+TermOfContract = Annotated[int | None, _number("--term-of-contract", "Its term, in months.")]
+TermOfNotice = Annotated[int | None, _number("--term-of-notice", "Units of notice.")]
+UnitOfNotice = Annotated[str | None, typer.Option("--unit-of-notice", callback=words, help="As Month.")]
+
+
+def contract_of(
+    order_number: str | None,
+    document_number: str | None,
+    order_position: int | None,
+    start: datetime | None,
+    end: datetime | None,
+    *terms: object,
+) -> tuple[object, ...] | None:
+    """The contract's values; None when nothing is given. Raises `ValueError` for a part of one."""
+    values = (order_number, document_number, order_position, start, end, *terms)
+    if all(value is None for value in values):
+        return None
+    if order_number is None or document_number is None or start is None or end is None:
+        raise ValueError("A contract needs order number, document number, start and end.")
+    if end < start:
+        raise ValueError("The contract ends before it starts.")
+    return values
+
+
+@command(app, "add")
+async def add(
+    session: Session,
+    customer: Customer,
+    name: Annotated[str, typer.Option("--name", callback=words)],
+    order_number: OrderNumber = None,
+    document_number: DocumentNumber = None,
+    order_position: OrderPosition = None,
+    start: Start = None,
+    end: End = None,
+    term_of_contract: TermOfContract = None,
+    term_of_notice: TermOfNotice = None,
+    unit_of_notice: UnitOfNotice = None,
+) -> Said:
+    """Add a service, with its contract where order number, document number, start and end are given."""
+    contract = _contract(
+        order_number, document_number, order_position, start, end, term_of_contract, term_of_notice, unit_of_notice
+    )
+    with on_constraint({"service_customer_id_fkey": (NotFound, str(no_customer(customer)))}):
+        id = await session.sql.fetchval(INSERT, customer, name)
+    if contract is not None:
+        await session.sql.execute(PUT_CONTRACT, customer, id, *contract)
+    return Said({"id": id}, f"Service {id} added{'' if contract else ', without a contract'}.")
+
+
+@command(app, "list")
+async def list_(session: Session, customer: OfCustomer = None) -> Listed:
+    """List all services."""
+    rows = await session.sql.fetch(LIST, customer)
+    columns = {
+        "ID": "id", "CUSTOMER": "customerId", "NAME": "name", "PRODUCT": "productId", "TERMINATED": "isTerminated",
+        "ORDER": "orderNumber", "START": "start", "END": "end",
+    }  # fmt: skip
+    return Listed([dict(row) for row in rows], columns)
+
+
+@command(app, "change")
+async def change(
+    session: Session,
+    id: Id,
+    name: Annotated[str | None, typer.Option("--name", callback=words)] = None,
+    terminate: Annotated[
+        bool | None, typer.Option("--terminate/--reinstate", help="End the service, or take its end back.")
+    ] = None,
+    cause: Annotated[str | None, typer.Option("--cause", callback=words, help="With --terminate: why.")] = None,
+    date: Annotated[
+        str | None, typer.Option("--date", metavar="YYYY-MM-DD", help="With --terminate: since when. Default: now.")
+    ] = None,
+    order_number: OrderNumber = None,
+    document_number: DocumentNumber = None,
+    order_position: OrderPosition = None,
+    start: Start = None,
+    end: End = None,
+    term_of_contract: TermOfContract = None,
+    term_of_notice: TermOfNotice = None,
+    unit_of_notice: UnitOfNotice = None,
+) -> Said:
+    """Rename or end a service, or give it a new contract. With a service that has ended, nobody is newly assigned."""
+    contract = _contract(
+        order_number, document_number, order_position, start, end, term_of_contract, term_of_notice, unit_of_notice
+    )
+    ended = moment(date)
+    if not terminate and (cause or ended):
+        raise typer.BadParameter("--cause and --date go with --terminate.")
+    if ended is not None and ended > datetime.now(UTC):
+        raise typer.BadParameter("A service ends at once, so its date cannot lie in the future.", param_hint="'--date'")
+    if name is None and terminate is None and contract is None:
+        raise typer.BadParameter("Say what to change; --help lists it.")
+    customer = await session.sql.fetchval(UPDATE, id, name, terminate, ended or datetime.now(UTC), cause)
+    if customer is None:
+        raise _no_service(id)
+    if contract is not None:
+        await session.sql.execute(PUT_CONTRACT, customer, id, *contract)
+    return Said({"id": id}, f"Service {id} changed.")
+
+
+@command(app, "remove")
+async def remove(session: Session, id: Id) -> Said:
+    """Remove a service and its contract, unless its product is in a car."""
+    row = await session.sql.fetchrow(FIND, id)
+    if row is None:
+        raise _no_service(id)
+    if row["car_id"] is not None:
+        raise Failed(
+            f"Service {id} belongs to product {row['product_id']}, which is installed in car {row['car_id']}. "
+            "Take that out first: DELETE /installations."
+        )
+    await session.sql.execute(DELETE, id)
+    return Said({"id": id}, f"Service {id} removed.")
+
+
+def _contract(
+    order_number: str | None,
+    document_number: str | None,
+    order_position: int | None,
+    start: str | None,
+    end: str | None,
+    *terms: object,
+) -> tuple[object, ...] | None:
+    try:
+        return contract_of(order_number, document_number, order_position, moment(start), moment(end), *terms)
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from None
+
+
+def _no_service(id: int) -> Failed:
+    return Failed(f"There is no service {id}.")
