@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet install
 PYTEST_ARGS ?=
 
-.PHONY: demo install install-dev test check unit bench clean docs lock
+.PHONY: demo install install-dev test test-faults check unit bench clean docs lock
 
 ## demo: run the whole service with a demo fleet; DEMO_ARGS="--port 8080 --state DIR"
 demo: install
@@ -41,6 +41,10 @@ check: install-dev
 
 unit: install-dev
 	$(BIN)/pytest -n auto --dist loadfile $(PYTEST_ARGS)
+
+## test-faults: 10,000 operations while workers are killed, the database is restarted and receivers fail
+test-faults: install-dev
+	KEYRACK_FAULTS=10000 $(BIN)/pytest -s -p no:cacheprovider tests/test_faults.py $(PYTEST_ARGS)
 
 ## bench: the tables of docs/performance.md
 bench: install-dev

@@ -1,0 +1,508 @@
+"""Deliveries: safe to dial, bounded in every way, in order per assignment, fair between endpoints, never lost."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import AsyncGenerator, Iterator
+from datetime import UTC, datetime, timedelta
+from email.utils import format_datetime
+from pathlib import Path
+from typing import Any
+
+import asyncpg
+import pytest
+from standardwebhooks import Webhook
+
+from keyrack import db, webhooks
+from keyrack.delivery import Pace, backoff
+from keyrack.sending import Attempt, Sender, may_dial, networks, signed
+from keyrack.settings import Settings
+from keyrack.worker import Worker
+from tests.conftest import Process, eventually, fresh_database
+from tests.receiver import Received, Receiver
+
+SECRET = "whsec_" + "A" * 43 + "="
+LOCAL = Settings(
+    webhook_networks="127.0.0.0/8", webhook_timeout=1, webhook_retry_first=0.05, webhook_retry_max=0.2, worker_poll=0.1
+)
+
+
+def send(url: str, settings: Settings = LOCAL, secret: str | None = None) -> Attempt:
+    async def main() -> Attempt:
+        sender = Sender(settings)
+        try:
+            return await sender.send(url, '{"a": "\u00e9"}', "msg_1", [SECRET], secret)
+        finally:
+            await sender.close()
+
+    return asyncio.run(main())
+
+
+# What is dialled
+
+
+DISGUISES = [
+    "http://127.0.0.1:%d/", "http://localhost:%d/", "http://[::ffff:127.0.0.1]:%d/", "http://2130706433:%d/",
+    "http://0x7f.1:%d/", "http://0.0.0.0:%d/", "http://127.1:%d/", "http://[::ffff:7f00:1]:%d/",
+    "http://[64:ff9b::7f00:1]:%d/", "http://[::1]:%d/",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("url", DISGUISES)
+def test_no_disguise_of_a_private_address_is_dialled(url: str) -> None:
+    with Receiver() as receiver:
+        attempt = send(url % receiver.port, Settings())
+        assert not attempt.succeeded and attempt.status is None and attempt.error
+        assert receiver.got == []
+
+
+def test_a_refused_address_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Names are judged by the address that is really dialled, whatever the name server said before."""
+    real = socket.getaddrinfo
+
+    def rebound(host: str, *args: Any, **options: Any) -> Any:
+        return real("10.1.2.3" if host == "public.example" else host, *args, **options)
+
+    monkeypatch.setattr(socket, "getaddrinfo", rebound)
+    assert send("http://public.example/", Settings()).error == (
+        "The address 10.1.2.3 is not public and not in KEYRACK_WEBHOOK_NETWORKS."
+    )
+
+
+@pytest.mark.parametrize(
+    ("address", "allowed", "expected"),
+    [
+        ("93.184.216.34", "", True),
+        ("2606:2800:220:1::1", "", True),
+        ("10.0.0.1", "", False),
+        ("10.0.0.1", "10.0.0.0/8", True),
+        ("::ffff:10.0.0.1", "10.0.0.0/8", True),
+        ("10.0.0.1", "192.168.0.0/16, 10.0.0.1", True),
+        ("169.254.169.254", "", False),
+        ("100.64.0.1", "", False),
+        ("224.0.0.1", "", False),
+        ("255.255.255.255", "", False),
+        ("fd00::1", "", False),
+        ("fe80::1%eth0", "", False),
+        ("2002:7f00:1::", "", False),
+        ("2002:7f00:1::", "127.0.0.0/8", True),
+        ("64:ff9b::a00:1", "", False),
+    ],
+)
+def test_which_addresses_may_be_dialled(address: str, allowed: str, expected: bool) -> None:
+    assert may_dial(address, networks(allowed)) is expected
+
+
+def test_no_redirect_is_followed() -> None:
+    with Receiver() as inside, Receiver(lambda _: (302, b"", {"Location": inside.url + "/inside"})) as outside:
+        attempt = send(outside.url)
+        assert (attempt.status, attempt.succeeded, inside.got) == (302, False, [])
+
+
+def test_no_proxy_of_the_environment_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    with Receiver() as proxy, Receiver() as receiver:
+        for name in ("http_proxy", "HTTP_PROXY", "all_proxy"):
+            monkeypatch.setenv(name, proxy.url)
+        assert send(receiver.url).succeeded
+        assert (len(proxy.got), len(receiver.got)) == (0, 1)
+
+
+# What comes back
+
+
+@contextlib.contextmanager
+def raw_server(script: Any) -> Iterator[str]:
+    """A server that does to each connection what `script` says."""
+    listener = socket.create_server(("127.0.0.1", 0))
+
+    def one(connection: socket.socket) -> None:
+        with contextlib.suppress(OSError), connection:
+            connection.recv(65536)
+            script(connection)
+
+    def accept() -> None:
+        with contextlib.suppress(OSError):
+            while True:
+                threading.Thread(target=one, args=(listener.accept()[0],), daemon=True).start()
+
+    threading.Thread(target=accept, daemon=True).start()
+    try:
+        yield f"http://127.0.0.1:{listener.getsockname()[1]}/"
+    finally:
+        listener.close()
+
+
+def endless(connection: socket.socket) -> None:
+    connection.sendall(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")
+    while True:
+        connection.sendall(b"1000\r\n" + b"x" * 4096 + b"\r\n")
+
+
+def test_an_endless_answer_is_cut(monkeypatch: pytest.MonkeyPatch) -> None:
+    with raw_server(endless) as url:
+        attempt = send(url)
+        assert attempt.succeeded and attempt.answer == "x" * 1_000 and attempt.duration < 900
+
+
+@pytest.mark.parametrize(
+    ("script", "said"),
+    [
+        (lambda c: time.sleep(3), "The endpoint did not answer in time."),
+        (lambda c: c.close(), "The endpoint closed the connection without an answer."),
+        (lambda c: c.sendall(b"nonsense\r\n\r\n"), "400, message"),
+        (lambda c: c.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nhalf"), "payload"),
+        (lambda c: c.sendall(b"HTTP/1.1 200 OK\r\nX: " + b"x" * 100_000), "400, message"),
+    ],
+)
+def test_a_bad_answer_is_a_failed_attempt(script: Any, said: str) -> None:
+    with raw_server(script) as url:
+        attempt = send(url)
+        assert not attempt.succeeded and said in (attempt.error or "")
+        assert attempt.duration < 1_900
+
+
+def test_retry_after_in_both_forms() -> None:
+    later = format_datetime(datetime.now(UTC) + timedelta(seconds=90), usegmt=True)
+    for text, low, high in (("7", 7, 7), (later, 80, 91), ("soon", None, None), ("-1", None, None)):
+        with Receiver(lambda _, text=text: (503, b"", {"Retry-After": text})) as receiver:
+            wait = send(receiver.url).retry_after
+            assert wait == low if low is None else low <= (wait or 0) <= (high or 0)
+
+
+def test_backoff_is_full_jitter_under_a_doubling_bound() -> None:
+    settings = Settings()
+    failed = Attempt(datetime.now(UTC), 1, 500)
+    for failures, bound in ((0, 5), (1, 10), (5, 160), (12, 20_480), (13, 21_600), (100, 21_600)):
+        waits = [backoff(settings, failures, failed) for _ in range(400)]
+        assert 0 <= min(waits) < bound * 0.1 and bound * 0.9 < max(waits) <= bound
+    asked = Attempt(datetime.now(UTC), 1, 429, retry_after=1_000.0)
+    assert 1_000 <= backoff(settings, 0, asked) <= 1_000
+    assert backoff(settings, 0, Attempt(datetime.now(UTC), 1, 503, retry_after=1e9)) == 21_600
+
+
+def test_an_endpoint_that_fails_gets_less_and_one_success_restores_it() -> None:
+    pace, ok, bad = Pace(), Attempt(datetime.now(UTC), 1, 200), Attempt(datetime.now(UTC), 1, 500)
+    shares = []
+    for _ in range(7):
+        shares.append(pace.share(20, time.monotonic()))
+        pace.learn(bad)
+    assert shares[:5] == [20, 10, 5, 2, 1]
+    assert pace.share(20, time.monotonic()) == 0
+    assert pace.share(20, time.monotonic() + 10) == 1
+    pace.learn(ok)
+    assert pace.share(20, time.monotonic()) == 20
+
+
+def test_the_npm_package_verifies(tmp_path: Path) -> None:
+    """A receiver in JavaScript, written with the package `standardwebhooks` of npm."""
+    if shutil.which("node") is None or shutil.which("npm") is None:
+        pytest.skip("node and npm are not installed")
+    install = subprocess.run(
+        ["npm", "install", "--no-audit", "--no-fund", "--silent", "standardwebhooks@1"],
+        cwd=tmp_path, capture_output=True, text=True, timeout=120,
+    )  # fmt: skip
+    if install.returncode:
+        pytest.skip("npm could not install standardwebhooks: " + install.stderr.strip()[-200:])
+    (tmp_path / "verify.cjs").write_text(
+        """
+const { Webhook } = require("standardwebhooks");
+const { body, headers, secrets } = JSON.parse(require("fs").readFileSync(0, "utf8"));
+for (const secret of secrets) {
+  try { console.log(new Webhook(secret).verify(body, headers).a); } catch (error) { console.log(error.message); }
+}
+"""
+    )
+    other = "whsec_" + "B" * 43 + "="
+    body = '{"a": "gr\u00fc\u00df"}'
+    headers = signed(body, "msg_1", [SECRET, other], datetime.now(UTC))
+    told = json.dumps({"body": body, "headers": headers, "secrets": [SECRET, other, "whsec_" + "C" * 43 + "="]})
+    run = subprocess.run(["node", "verify.cjs"], cwd=tmp_path, input=told, capture_output=True, text=True, timeout=30)
+    assert run.stdout.splitlines() == ["gr\u00fc\u00df", "gr\u00fc\u00df", "No matching signature found"], run.stderr
+
+
+def test_the_api_does_not_load_the_http_client() -> None:
+    code = "import sys, keyrack.app, keyrack.worker; sys.exit('aiohttp' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code]).returncode == 0
+
+
+# Workers
+
+
+@pytest.fixture(scope="module")
+def own(database_server: str) -> Iterator[str]:
+    """A database that no other worker looks into."""
+    with fresh_database(database_server) as dsn:
+        asyncio.run(db.migrate(dsn))
+        yield dsn
+
+
+class Office:
+    """Webhooks and deliveries of one customer, and workers for them."""
+
+    def __init__(self, dsn: str, sql: Any) -> None:
+        self.dsn, self.sql = dsn, sql
+
+    @classmethod
+    @contextlib.asynccontextmanager
+    async def open(cls, dsn: str) -> AsyncGenerator[Office]:
+        connection = await asyncpg.connect(dsn)
+        await connection.execute(
+            "truncate delivery, delivery_lane, webhook, customer, operation, operation_lane cascade"
+        )
+        await connection.execute("insert into customer (customer_id, name) values (1, 'One')")
+        try:
+            yield cls(dsn, connection)
+        finally:
+            await connection.close()
+
+    async def webhook(self, url: str) -> int:
+        return await self.sql.fetchval(webhooks.INSERT, 1, url, None, ["assignment.created"], True, SECRET)
+
+    async def deliver(self, webhook: int, lane: int, count: int = 1) -> None:
+        """Write deliveries as outcomes do."""
+        await self.sql.execute(
+            "with d as (insert into delivery (customer_id, webhook_id, message_id, type, lane, payload, created_at)"
+            " select 1, $1, gen_random_uuid(), 'assignment.created', $2::bigint,"
+            " json_build_object('lane', $2::bigint, 'n', n)::text, clock_timestamp() from generate_series(1, $3::integer) n order by n)"
+            " insert into delivery_lane values (1, $1, $2) on conflict (customer_id, webhook_id, lane)"
+            " do update set due_at = delivery_lane.due_at",
+            webhook, lane, count,
+        )  # fmt: skip
+        await self.sql.execute("notify keyrack_deliver")
+
+    @contextlib.asynccontextmanager
+    async def worker(self, **settings: Any) -> AsyncGenerator[Worker]:
+        wanted = LOCAL.model_copy(update=settings)
+        database = await db.Database.connect(self.dsn, wanted)
+        worker = Worker(database, self.dsn, wanted)
+        task = asyncio.create_task(worker.run())
+        try:
+            yield worker
+        finally:
+            await worker.stop()
+            await asyncio.wait_for(task, 10)
+            await database.close()
+
+    async def count(self, state: str) -> int:
+        return await self.sql.fetchval("select count(*) from delivery where state = $1", state)
+
+    async def until(self, what: str, sql: str, value: object, seconds: float = 15) -> None:
+        end = time.monotonic() + seconds
+        while (found := await self.sql.fetchval(sql)) != value:
+            assert time.monotonic() < end, f"{what}: {found} instead of {value}"
+            await asyncio.sleep(0.02)
+
+    async def drained(self, seconds: float = 15) -> None:
+        await self.until("lanes left", "select count(*) from delivery_lane", 0, seconds)
+
+
+def in_order(got: list[Received]) -> bool:
+    """Whether what came for the first time came in order, for each lane."""
+    newest: dict[int, int] = {}
+    seen: set[str] = set()
+    for request in got:
+        if request.headers["webhook-id"] in seen:
+            continue
+        seen.add(request.headers["webhook-id"])
+        lane, number = request.payload["lane"], request.payload["n"]
+        if number != newest.get(lane, 0) + 1:
+            return False
+        newest[lane] = number
+    return True
+
+
+def test_order_holds_in_a_lane_whatever_fails(own: str) -> None:
+    async def main() -> None:
+        numbers = iter(range(10**9))
+
+        def answer(_: Received) -> Any:
+            turn = next(numbers) % 5
+            return None if turn == 1 else (500, b"", {}) if turn == 3 else (200, b"", {})
+
+        with Receiver(answer) as receiver:
+            async with Office.open(own) as office:
+                webhook = await office.webhook(receiver.url)
+                for lane in range(1, 11):
+                    await office.deliver(webhook, lane, 10)
+                async with office.worker(), office.worker():
+                    await office.drained()
+                assert await office.count("Delivered") == 100
+                assert len({request.headers["webhook-id"] for request in receiver.got}) == 100
+                assert in_order(receiver.got)
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("how", ["silent", "refusing"])
+def test_a_dead_endpoint_keeps_nobody_waiting(own: str, how: str) -> None:
+    async def main() -> None:
+        with Receiver() as receiver, raw_server(lambda c: time.sleep(30)) as silent:
+            async with Office.open(own) as office:
+                dead = await office.webhook(silent if how == "silent" else "http://127.0.0.1:1/")
+                for lane in range(1, 301):
+                    await office.deliver(dead, lane)
+                async with office.worker():
+                    await asyncio.sleep(0.5)
+                    alive = await office.webhook(receiver.url)
+                    for lane in range(1, 31):
+                        begin = time.monotonic()
+                        await office.deliver(alive, lane)
+                        while len(receiver.got) < lane:
+                            assert time.monotonic() - begin < 1
+                            await asyncio.sleep(0.002)
+                assert await office.count("Waiting") == 300
+
+    asyncio.run(main())
+
+
+def test_what_fails_for_too_long_is_dead_and_frees_its_lane(own: str) -> None:
+    async def main() -> None:
+        broken = True
+        with Receiver(lambda _: (500 if broken else 200, b"", {})) as receiver:
+            async with Office.open(own) as office:
+                webhook = await office.webhook(receiver.url)
+                await office.deliver(webhook, 1, 2)
+                async with office.worker(webhook_retry_for=0.5):
+                    await office.until("dead", "select count(*) from delivery where state = 'Dead'", 2)
+                    await office.drained()
+                    rows = await office.sql.fetch("select * from delivery order by delivery_id")
+                    assert all(row["attempts"] >= 1 and row["error"] and not row["next_attempt_at"] for row in rows)
+                    first = rows[0]["delivery_id"]
+                    broken = False
+                    statements = db.Connection(office.sql)
+                    assert await webhooks.replay(statements, 1, webhook, first)
+                    assert not await webhooks.replay(statements, 2, webhook, first)
+                    await office.until("sent", "select count(*) from delivery where state = 'Delivered'", 1)
+                assert receiver.got[-1].payload["n"] == 1
+
+    asyncio.run(main())
+
+
+def test_retry_after_is_kept_for_the_whole_endpoint(own: str) -> None:
+    async def main() -> None:
+        begin = time.monotonic()
+        early: list[float] = []
+
+        def answer(_: Received) -> Any:
+            now = time.monotonic() - begin
+            early.append(now)
+            return (429, b"", {"Retry-After": "1"}) if now < 1 else (200, b"", {})
+
+        with Receiver(answer) as receiver:
+            async with Office.open(own) as office:
+                webhook = await office.webhook(receiver.url)
+                begin = time.monotonic()
+                await office.deliver(webhook, 1)
+                async with office.worker(webhook_retry_max=10.0):
+                    await asyncio.sleep(0.3)
+                    for lane in range(2, 6):
+                        await office.deliver(webhook, lane)
+                    await office.drained()
+                assert len([now for now in early if now < 0.9]) == 1
+
+    asyncio.run(main())
+
+
+def test_a_lease_that_has_run_out_is_taken_over(own: str) -> None:
+    """What a worker that was killed held is delivered by another one; its late result changes nothing."""
+
+    async def main() -> None:
+        with Receiver() as receiver:
+            async with Office.open(own) as office:
+                webhook = await office.webhook(receiver.url)
+                await office.deliver(webhook, 7)
+                held = "update delivery_lane set lease = now() + '1 second', due_at = now() + '1 second'"
+                await office.sql.execute(held)
+                begin = time.monotonic()
+                async with office.worker():
+                    await office.drained()
+                assert 0.9 < time.monotonic() - begin < 3
+                assert len(receiver.got) == 1
+
+    asyncio.run(main())
+
+
+def test_a_worker_that_is_stopped_gives_back_what_it_holds(own: str) -> None:
+    async def prepare(url: str) -> None:
+        async with Office.open(own) as office:
+            webhook = await office.webhook(url)
+            for lane in range(1, 6):
+                await office.deliver(webhook, lane)
+
+    async def left() -> tuple[int, int]:
+        connection = await asyncpg.connect(own)
+        try:
+            due = await connection.fetchval("select count(*) from delivery_lane where due_at <= now()")
+            return due, await connection.fetchval("select count(*) from delivery_lane where lease is not null")
+        finally:
+            await connection.close()
+
+    with raw_server(lambda c: time.sleep(30)) as silent:
+        asyncio.run(prepare(silent))
+        worker = Process("work", env={"KEYRACK_DATABASE_URL": own, "KEYRACK_WEBHOOK_NETWORKS": "127.0.0.0/8"})
+        try:
+            eventually(lambda: asyncio.run(left())[1] == 5, "the claims")
+            begin = time.monotonic()
+            assert worker.stop(signal.SIGTERM, 10) == 0
+            assert time.monotonic() - begin < 6
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(worker.popen.pid, signal.SIGKILL)
+            worker.popen.communicate()
+        assert asyncio.run(left()) == (5, 0)
+
+
+def test_workers_come_back_when_their_connections_die(own: str) -> None:
+    async def main() -> None:
+        with Receiver() as receiver:
+            async with Office.open(own) as office:
+                webhook = await office.webhook(receiver.url)
+                async with office.worker():
+                    for lane in range(1, 41):
+                        await office.deliver(webhook, lane)
+                        if lane % 10 == 0:
+                            await office.sql.execute(
+                                "select pg_terminate_backend(pid) from pg_stat_activity"
+                                " where datname = current_database() and pid <> pg_backend_pid()"
+                            )
+                    await office.drained()
+                assert await office.count("Delivered") == 40
+
+    asyncio.run(main())
+
+
+def test_an_idle_worker_costs_next_to_nothing(own: str) -> None:
+    worker = Process("work", env={"KEYRACK_DATABASE_URL": own})
+    try:
+        time.sleep(2.0)
+
+        def cpu() -> float:
+            fields = Path(f"/proc/{worker.popen.pid}/stat").read_text().rpartition(")")[2].split()
+            return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+        if not Path(f"/proc/{worker.popen.pid}/stat").exists():
+            pytest.skip("no /proc here")
+        before = cpu()
+        time.sleep(4)
+        assert cpu() - before <= 0.08  # two ticks of ten milliseconds for each of four seconds
+    finally:
+        worker.stop()
+        worker.popen.communicate()
+
+
+def test_the_signature_is_that_of_the_bytes_that_are_sent() -> None:
+    with Receiver() as receiver:
+        assert send(receiver.url, secret="open sesame").succeeded
+        request = receiver.got[0]
+        assert request.headers["secret"] == "open sesame"
+        assert Webhook(SECRET).verify(request.body, request.headers) == {"a": "\u00e9"}

@@ -1,0 +1,329 @@
+"""The fault suite: workers killed, the database restarted, receivers that fail, and not one outcome lost.
+
+`make test-faults` runs 10,000 operations; the suite runs a few hundred (KEYRACK_FAULTS says how many).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import random
+import signal
+import sys
+import time
+import uuid
+from collections import Counter
+from collections.abc import AsyncGenerator, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import asyncpg
+import pytest
+from aiohttp import web
+
+from keyrack import auth, db
+from keyrack.postgres import EmbeddedServer
+from tests.conftest import PASSWORD, free_port, reachable_directory
+
+OPERATIONS = int(os.environ.get("KEYRACK_FAULTS", "400"))
+RESTARTS = 3 if OPERATIONS >= 5_000 else 1
+CARS = 100 if OPERATIONS >= 5_000 else 20
+WORKERS = 3
+KILL_EVERY = 1.0  # seconds
+BAD = 0.2  # of the receiver's answers
+STEPS = 5  # operations on each assignment: one creates, three change, one ends it
+START = "2026-01-01T08:00:00Z"
+FINAL_WAIT = 120.0
+
+ENVIRONMENT = {
+    "KEYRACK_WEBHOOK_NETWORKS": "127.0.0.0/8",
+    "KEYRACK_WEBHOOK_TIMEOUT": "1",
+    "KEYRACK_WEBHOOK_RETRY_FIRST": "0.2",
+    "KEYRACK_WEBHOOK_RETRY_MAX": "2",
+    "KEYRACK_WORKER_POLL": "0.5",
+    "KEYRACK_ASSIGNMENT_RATE": "1000000",
+    "KEYRACK_ASSIGNMENT_BURST": "100000",
+    "KEYRACK_LOG_LEVEL": "error",
+}
+
+
+@dataclass
+class Told:
+    """What the receiver got, in the order in which it came."""
+
+    first: dict[str, dict[str, Any]] = field(default_factory=dict)  # operation -> the payload as it came first
+    requests: int = 0
+    faults: Counter[str] = field(default_factory=Counter)
+
+    async def take(self, request: web.Request) -> web.StreamResponse:
+        body = await request.read()
+        self.requests += 1
+        fault = random.choice(("500", "silence", "cut", "cut after")) if random.random() < BAD else None
+        if fault:
+            self.faults[fault] += 1
+        if fault != "cut":  # the others fail after the outcome has been taken in
+            self.first.setdefault(request.headers["webhook-id"], json.loads(body))
+        if fault == "500":
+            return web.Response(status=500)
+        if fault == "silence":
+            await asyncio.sleep(1.5)
+        if fault in ("cut", "cut after") and request.transport is not None:
+            reply = web.StreamResponse(headers={"Content-Length": "1000"})
+            with contextlib.suppress(ConnectionError):
+                await reply.prepare(request)
+                await reply.write(b"half")
+            request.transport.abort()
+            return reply
+        return web.Response()
+
+
+class Fleet:
+    """A customer with cars, boxes and a user, in the database; and its manager as a client of the API."""
+
+    def __init__(self, url: str) -> None:
+        self.url = url + "/v3"
+        self.repeats = 0
+        self.operations: list[str] = []
+
+    async def prepare(self, dsn: str, hook: str) -> None:
+        sql = await asyncpg.connect(dsn)
+        key = auth.new_secret()
+        await sql.execute("insert into customer (customer_id, name) values (1, 'One')")
+        await sql.execute("insert into api_key (name, hash) values ('tests', $1)", auth.digest(key))
+        await sql.execute(
+            "insert into manager (manager_id, username, password_hash) values (1, 'one', $1)",
+            await auth.Passwords().hash(PASSWORD),
+        )
+        await sql.execute("insert into manager_customer (customer_id, manager_id) values (1, 1)")
+        await sql.execute("insert into person (user_id, email_address, type) values (1, 'a@example.org', 'Anonymous')")
+        await sql.execute("insert into customer_user (customer_id, user_id) values (1, 1)")
+        await sql.execute(
+            "insert into car (customer_id, car_id, name) select 1, n, n from generate_series(1, $1) n", CARS
+        )
+        await sql.execute(
+            "insert into product (customer_id, product_id, unique_id, serial_number, sap_number, kind, car_id)"
+            " select 1, car_id, car_id, car_id, car_id, 'Box', car_id from car"
+        )
+        await sql.execute(
+            "insert into service (customer_id, service_id, name, product_id) select 1, car_id, car_id, car_id from car"
+        )
+        await sql.close()
+        self.headers = {"vendor-API-Key": key, "Customer-ID": "1"}
+        self.http = aiohttp.ClientSession()
+        grant = {"username": "one", "password": PASSWORD, "grant_type": "password"}
+        async with self.http.post(self.url + "/oauth2/token", data=grant, headers=self.headers) as answer:
+            self.headers["Authorization"] = "Bearer " + (await answer.json())["access_token"]
+        await self.call("PUT", "/webhooks", {"url": hook}, 201)
+
+    async def call(self, method: str, path: str, body: Any = None, wanted: int = 204) -> Any:
+        """Send until there is an answer, always with the same key: whatever breaks, it is done once."""
+        headers = self.headers | {"Idempotency-Key": str(uuid.uuid4())}
+        while True:
+            with contextlib.suppress(aiohttp.ClientError, TimeoutError):
+                timeout = aiohttp.ClientTimeout(total=10)
+                async with self.http.request(
+                    method, self.url + path, json=body, headers=headers, timeout=timeout
+                ) as answer:
+                    text = await answer.text()
+                    if answer.status == wanted:
+                        return answer
+                    assert answer.status in (409, 503), (answer.status, text)
+            self.repeats += 1
+            await asyncio.sleep(random.uniform(0.05, 0.3))
+
+    async def ask(self, method: str, path: str, body: Any = None) -> str:
+        answer = await self.call(method, path, body)
+        self.operations.append(answer.headers["Operation-Id"])
+        return answer.headers["Operation-Id"]
+
+
+class Faults:
+    """Kills workers, and restarts the database."""
+
+    def __init__(self, dsn: str, state: Path) -> None:
+        self._env = os.environ | ENVIRONMENT | {"KEYRACK_DATABASE_URL": dsn}
+        self._state = state
+        self.workers: list[asyncio.subprocess.Process] = []
+        self.kills = 0
+        self.restarts = 0
+
+    async def start(self, *arguments: str) -> asyncio.subprocess.Process:
+        return await asyncio.create_subprocess_exec(
+            sys.executable, "-m", "keyrack", *arguments, env=self._env, stdout=asyncio.subprocess.DEVNULL
+        )
+
+    async def keep_killing(self) -> None:
+        self.workers = [await self.start("work") for _ in range(WORKERS)]
+        while True:
+            await asyncio.sleep(KILL_EVERY)
+            place = random.randrange(WORKERS)
+            self.workers[place].kill()
+            await self.workers[place].wait()
+            self.kills += 1
+            self.workers[place] = await self.start("work")
+
+    def restart_database(self) -> None:
+        """Stop it in one of three ways; its supervisor starts it again."""
+        (file,) = self._state.rglob("postmaster.pid")
+        how = (signal.SIGINT, signal.SIGQUIT, signal.SIGKILL)[self.restarts % 3]
+        os.kill(int(file.read_text().split()[0]), how)
+        self.restarts += 1
+
+    async def end(self) -> None:
+        for worker in self.workers:
+            if worker.returncode is None:
+                worker.kill()
+            await worker.wait()
+
+
+@pytest.fixture
+def database() -> Iterator[tuple[str, Path]]:
+    """A server of its own, to be restarted: what it has committed must survive, so commits are written."""
+    with reachable_directory() as state, EmbeddedServer(state, options={"fsync": "off"}) as server:
+        asyncio.run(db.migrate(server.dsn))
+        yield server.dsn, state
+
+
+@contextlib.asynccontextmanager
+async def receiving(told: Told) -> AsyncGenerator[str]:
+    app = web.Application()
+    app.router.add_post("/hook", told.take)
+    runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
+    await runner.setup()
+    port = free_port()
+    await web.TCPSite(runner, "127.0.0.1", port).start()
+    try:
+        yield f"http://127.0.0.1:{port}/hook"
+    finally:
+        await runner.cleanup()
+
+
+async def left(dsn: str) -> dict[str, int]:
+    """What is still to be done; waits while the database is away."""
+    tables = {
+        "pending operations": "operation where state = 'Pending'",
+        "lanes of cars": "operation_lane",
+        "waiting deliveries": "delivery where state = 'Waiting'",
+        "lanes of deliveries": "delivery_lane",
+    }
+    while True:
+        try:
+            sql = await asyncpg.connect(dsn, timeout=5)
+            try:
+                return {name: await sql.fetchval(f"select count(*) from {what}") for name, what in tables.items()}
+            finally:
+                await sql.close()
+        except (OSError, asyncpg.PostgresError, asyncpg.InterfaceError, TimeoutError):
+            await asyncio.sleep(0.2)
+
+
+async def all_done(dsn: str, seconds: float) -> dict[str, int]:
+    end = time.monotonic() + seconds
+    while any((rest := await left(dsn)).values()) and time.monotonic() < end:  # noqa: ASYNC110 - another process's work
+        await asyncio.sleep(0.3)
+    return rest
+
+
+async def scenario(dsn: str, state: Path) -> None:
+    told, faults, begin = Told(), Faults(dsn, state), time.monotonic()
+    port = free_port()
+    server = await faults.start("serve", "--port", str(port), "--no-worker")
+    fleet = Fleet(f"http://127.0.0.1:{port}")
+    try:
+        async with receiving(told) as hook:
+            while True:
+                with contextlib.suppress(OSError):
+                    (await asyncio.open_connection("127.0.0.1", port))[1].close()
+                    break
+                await asyncio.sleep(0.1)
+            await fleet.prepare(dsn, hook)
+            killing = asyncio.create_task(faults.keep_killing())
+            assignments = OPERATIONS // STEPS
+            restarts = [assignments * (n + 1) // (RESTARTS + 1) for n in range(RESTARTS)]
+            slots = asyncio.Semaphore(40)
+
+            async def life(number: int) -> None:
+                """One assignment from its beginning to its end."""
+                async with slots:
+                    if number in restarts:
+                        faults.restart_database()
+                    body = {"carId": number % CARS + 1, "userId": 1, "start": START, "lifetime": 700_000}
+                    operation = await fleet.ask("PUT", "/assignments", body)
+                    while True:
+                        answer = await fleet.call("GET", f"/operations/{operation}", wanted=200)
+                        row = await answer.json()
+                        if row["state"] != "Pending":
+                            break
+                        await asyncio.sleep(0.1)
+                    assert row["state"] == "Succeeded", row
+                    at = f"/assignments/{row['assignmentId']}"
+                    for step in range(1, STEPS - 1):
+                        value = 700_000 + step
+                        await fleet.ask("PATCH", at, [{"op": "replace", "path": "/lifetime", "value": value}])
+                    await fleet.ask("DELETE", at)
+
+            async with asyncio.TaskGroup() as group:
+                for number in range(assignments):
+                    group.create_task(life(number))
+            asked = time.monotonic() - begin
+            await all_done(dsn, FINAL_WAIT)
+            killing.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await killing
+            rest = await all_done(dsn, 30)
+    finally:
+        await faults.end()
+        server.kill()
+        await server.wait()
+        if hasattr(fleet, "http"):
+            await fleet.http.close()
+    await judge(dsn, fleet, told, rest, faults, asked, time.monotonic() - begin)
+
+
+async def judge(
+    dsn: str, fleet: Fleet, told: Told, rest: dict[str, int], faults: Faults, asked: float, took: float
+) -> None:
+    sql = await asyncpg.connect(dsn)
+    try:
+        rows = await sql.fetch("select operation_id::text as id, state, assignment_id from operation order by seq")
+        deliveries = await sql.fetch("select message_id::text as id, state from delivery")
+        assignments = await sql.fetchval("select count(*) from assignment")
+    finally:
+        await sql.close()
+    known = {row["id"] for row in rows}
+    order: dict[int, list[tuple[str, int]]] = {}
+    for payload in told.first.values():
+        order.setdefault(payload["assignmentId"], []).append((payload["type"], payload["lifetime"]))
+    expected = [
+        ("assignment.created", 700_000),
+        *[("assignment.updated", 700_000 + step) for step in range(1, STEPS - 1)],
+        ("assignment.deleted", 700_000 + STEPS - 2),
+    ]
+    broken = [id for id, steps in order.items() if steps != expected]
+    print(
+        f"\n{len(fleet.operations)} operations asked for in {asked:.1f} s, all told in {took:.1f} s; requests sent "
+        f"again {fleet.repeats}; workers killed {faults.kills}; database restarted {faults.restarts}\n"
+        f"operations in the database {len(rows)}, {dict(Counter(row['state'] for row in rows))}; "
+        f"deliveries {dict(Counter(row['state'] for row in deliveries))}\n"
+        f"received {told.requests}, of {len(told.first)} outcomes; repeats {told.requests - len(told.first)}; "
+        f"failed on purpose {dict(told.faults)}\n"
+        f"missing {len(known - set(told.first))}; order broken {len(broken)}; left behind {rest}, "
+        f"assignments {assignments}"
+    )
+    assert not any(rest.values())
+    assert len(fleet.operations) == len(set(fleet.operations)) == OPERATIONS // STEPS * STEPS
+    assert known == set(fleet.operations), "one operation for each request, however often it was sent"
+    assert all(row["state"] == "Succeeded" for row in rows)
+    assert sorted(row["id"] for row in deliveries) == sorted(known), "one outcome for each operation"
+    assert all(row["state"] == "Delivered" for row in deliveries)
+    assert set(told.first) == known, "each outcome was received"
+    assert not broken
+    assert assignments == 0
+
+
+def test_no_outcome_is_lost(database: tuple[str, Path]) -> None:
+    asyncio.run(scenario(*database))
