@@ -323,7 +323,7 @@ def _unpacked(body: bytes, limit: int) -> bytes:
 
 
 def _too_large(limit: int) -> Refusal:
-    return ContentTooLarge(f"The body must be smaller than {limit} bytes.", {"Connection": "close"})
+    return ContentTooLarge(f"The body must be smaller than {limit} bytes.")
 
 
 def _right_type(http: falcon.asgi.Request, endpoint: Endpoint) -> bool:

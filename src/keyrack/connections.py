@@ -12,7 +12,7 @@ TOO_SLOW = (408, "Request Timeout", "The head of the request took too long to ar
 
 
 class GuardedProtocol(HttpToolsProtocol):
-    """uvicorn's protocol with the two bounds that it lacks: without them one client can hold memory and sockets."""
+    """uvicorn's protocol with the bounds that it lacks: without them one client can hold memory and sockets."""
 
     max_header = 32_768  # bytes of a request's head
     head_timeout = 20.0  # seconds from the first byte, or from the connection, to the end of the head
@@ -60,7 +60,14 @@ class GuardedProtocol(HttpToolsProtocol):
 
     def on_message_complete(self) -> None:
         super().on_message_complete()
+        self._stop_clock()
         self._in_head = True  # the next request's head, if there is one; its clock starts with its first byte
+
+    def on_response_complete(self) -> None:
+        super().on_response_complete()
+        if not self._in_head:  # the rest of a body that nobody waits for
+            self._stop_clock()
+            self._deadline = self.loop.call_later(self.head_timeout, self.transport.close)
 
     def _expect_head(self) -> None:
         self._deadline = self.loop.call_later(self.head_timeout, self._refuse, TOO_SLOW)
