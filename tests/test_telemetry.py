@@ -231,12 +231,12 @@ def test_one_callers_fault_is_not_the_others(own: Any) -> None:
     async def work(database: db.Database) -> None:
         batches = Batches(database)
 
-        async def divide(db: db.Database, customer: int, items: list[int]) -> list[Any]:
-            values = await db.fetch("select 12 / v as v from unnest($1::int[]) v", items)
+        async def divide(db: db.Database, customer: int, items: list[list[int]]) -> list[Any]:
+            values = await db.fetch("select 12 / v as v from unnest($1::int[]) v", [item for (item,) in items])
             return [NotFound("odd") if row["v"] % 2 else row["v"] for row in values]
 
         results = await asyncio.gather(
-            *(batches.put(divide, 1, item) for item in (1, 2, 0, 4, 3)), return_exceptions=True
+            *(batches.put(divide, 1, [item]) for item in (1, 2, 0, 4, 3)), return_exceptions=True
         )
         assert results[:2] == [12, 6]
         assert isinstance(results[2], db.asyncpg.DataError)
@@ -250,11 +250,11 @@ def test_a_caller_who_leaves_takes_nothing_from_the_others(own: Any) -> None:
     async def work(database: db.Database) -> None:
         batches = Batches(database)
 
-        async def slow(db: db.Database, customer: int, items: list[int]) -> list[int]:
+        async def slow(db: db.Database, customer: int, items: list[list[int]]) -> list[int]:
             await db.execute("select pg_sleep(0.1)")
-            return items
+            return [item for (item,) in items]
 
-        tasks = [asyncio.create_task(batches.put(slow, 1, item)) for item in range(4)]
+        tasks = [asyncio.create_task(batches.put(slow, 1, [item])) for item in range(4)]
         await asyncio.sleep(0.02)
         tasks[0].cancel()
         tasks[2].cancel()

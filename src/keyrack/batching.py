@@ -18,10 +18,11 @@ from keyrack.errors import Refusal
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
-# Writes the items of one customer in one transaction; returns for each, in order, its result or its refusal
-Work = Callable[[Database, int, list[Item]], Awaitable[Sequence[Result | Refusal]]]
+Waiting = tuple[Sequence[Any], asyncio.Future[Any]]
+# Writes what callers hand in, for one customer in one transaction; returns for each, in order, its result or refusal
+Work = Callable[[Database, int, list[Sequence[Item]]], Awaitable[Sequence[Result | Refusal]]]
 
-MOST = 200  # items of one batch
+MOST = 2_000  # items of one batch, at most, unless one caller hands in more
 
 
 class Batches:
@@ -29,17 +30,17 @@ class Batches:
 
     def __init__(self, db: Database) -> None:
         self._db = db
-        self._waiting: dict[tuple[Any, int], list[tuple[Any, asyncio.Future[Any]]]] = {}
+        self._waiting: dict[tuple[Any, int], list[Waiting]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
 
-    async def put(self, work: Work[Item, Result], customer: int, item: Item) -> Result:
-        """Do `work` with `item`, after what waits already; the result once it is committed. Raises `Refusal`."""
+    async def put(self, work: Work[Item, Result], customer: int, items: Sequence[Item]) -> Result:
+        """Do `work` with `items`, after what waits already; the result once it is committed. Raises `Refusal`."""
         future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         waiting = self._waiting.get((work, customer))
         if waiting is not None:
-            waiting.append((item, future))
+            waiting.append((items, future))
         else:
-            self._waiting[work, customer] = [(item, future)]
+            self._waiting[work, customer] = [(items, future)]
             task = asyncio.create_task(self._run(work, customer))
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
@@ -48,20 +49,24 @@ class Batches:
     async def _run(self, work: Work[Any, Any], customer: int) -> None:
         key = (work, customer)
         while waiting := self._waiting[key]:
-            self._waiting[key] = waiting[MOST:]
-            await self._batch(work, customer, waiting[:MOST])
+            count, total = 1, len(waiting[0][0])
+            while count < len(waiting) and total + len(waiting[count][0]) <= MOST:
+                total += len(waiting[count][0])
+                count += 1
+            self._waiting[key] = waiting[count:]
+            await self._batch(work, customer, waiting[:count])
         del self._waiting[key]
 
-    async def _batch(self, work: Work[Any, Any], customer: int, batch: list[tuple[Any, asyncio.Future[Any]]]) -> None:
+    async def _batch(self, work: Work[Any, Any], customer: int, batch: list[Waiting]) -> None:
         try:
-            results = await work(self._db, customer, [item for item, _ in batch])
+            results = await work(self._db, customer, [items for items, _ in batch])
         except asyncio.CancelledError:
             for _, future in batch:
                 future.cancel()
             raise
         except Exception as error:
             if len(batch) > 1 and isinstance(error, asyncpg.PostgresError) and not isinstance(error, UNREACHABLE):
-                for one in batch:  # nothing was written; one item's fault is not to be the others'
+                for one in batch:  # nothing was written; one caller's fault is not to be the others'
                     await self._batch(work, customer, [one])
                 return
             results = [error] * len(batch)

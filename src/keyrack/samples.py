@@ -128,7 +128,7 @@ class Reading:
 
 
 def reading(line: int, value: object, named: str | None = None) -> Reading:
-    """The sample of a line; `named` is its unit where the sample itself names none. Raises `Invalid`."""
+    """The sample of a line; `named` is the serial number of the only unit that may speak. Raises `Invalid`."""
     try:
         told: Json = {name: v for name, v in ADAPTER.validate_python(value).items() if v is not None}  # pyright: ignore[reportUnknownVariableType]
     except ValidationError as error:
@@ -139,10 +139,12 @@ def reading(line: int, value: object, named: str | None = None) -> Reading:
     serial, unique = told.pop("serialNumber", None), told.pop("uniqueId", None)
     if serial is not None and unique is not None:
         raise Invalid("Either serialNumber or uniqueId is needed, not both.")
-    if serial is None and unique is None:
-        if named is None:
-            raise Invalid("serialNumber or uniqueId is missing.")
+    if named is not None:
+        if serial not in (None, named) or unique is not None:
+            raise Invalid("The unit may only speak for itself.")
         serial = named
+    if serial is None and unique is None:
+        raise Invalid("serialNumber or uniqueId is missing.")
     latitude, longitude = told.pop("currentLatitude", None), told.pop("currentLongitude", None)
     if (latitude is None) != (longitude is None):
         raise Invalid("currentLatitude and currentLongitude are needed together.")

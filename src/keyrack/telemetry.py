@@ -104,8 +104,8 @@ class Telemetry:
     async def ingest(self, customer: int, values: Iterable[tuple[int, Any]], unit: str | None = None) -> Report:
         """Store the samples among `values` (line, JSON value); the report once all is committed.
 
-        `unit` is the serial number of samples that name none themselves. What was stored before a failure is harmless
-        when the delivery is repeated.
+        `unit` is the serial number of the one unit that may speak here, where it is known. What was stored before a
+        failure is harmless when the delivery is repeated.
         """
         report, part = Report(), list[Reading]()
         for line, value in values:
@@ -126,7 +126,7 @@ class Telemetry:
         report.refused.sort()
         return report
 
-    async def _store(self, db: Database, customer: int, parts: list[list[Reading]]) -> list[Report]:
+    async def _store(self, db: Database, customer: int, parts: Sequence[Sequence[Reading]]) -> list[Report]:
         careful = False
         for _ in range(2):
             try:
@@ -142,7 +142,7 @@ class Telemetry:
             return (await self._write(connection, customer, parts, careful=True))[0]
 
     async def _write(
-        self, connection: Connection, customer: int, parts: list[list[Reading]], careful: bool
+        self, connection: Connection, customer: int, parts: Sequence[Sequence[Reading]], careful: bool
     ) -> tuple[list[Report], frozenset[date]]:
         rows = await _locked(connection, customer, parts)
         cars: dict[tuple[str, str], Row] = {}
@@ -181,7 +181,7 @@ class Telemetry:
         return reports, months
 
     def _judged(
-        self, parts: list[list[Reading]], cars: dict[tuple[str, str], Row], reports: list[Report]
+        self, parts: Sequence[Sequence[Reading]], cars: dict[tuple[str, str], Row], reports: list[Report]
     ) -> list[tuple[Reading, Row, Report]]:
         """The samples that can be taken, in the order of their times; the others are refused."""
         now = datetime.now(UTC)
@@ -214,7 +214,7 @@ class Telemetry:
         return missing
 
 
-async def _locked(connection: Connection, customer: int, parts: list[list[Reading]]) -> list[Row]:
+async def _locked(connection: Connection, customer: int, parts: Sequence[Sequence[Reading]]) -> list[Row]:
     """The cars of the units that the samples name, each with its newest state, locked."""
     serials = list({s.unit[1] for part in parts for s in part if s.unit[0] == "serialNumber"})
     uniques = list({s.unit[1] for part in parts for s in part if s.unit[0] == "uniqueId"})

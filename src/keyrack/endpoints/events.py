@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal, LiteralString
 
@@ -93,7 +93,7 @@ class Recorded:
     known: bool = False
 
 
-async def record(db: Database, customer: int, parts: list[list[NewEvent]]) -> list[list[Recorded | Refusal]]:
+async def record(db: Database, customer: int, parts: Sequence[Sequence[NewEvent]]) -> list[list[Recorded | Refusal]]:
     """Record the events of several callers in one transaction; a client's id that comes again gets its old number."""
     first: dict[str, int] = {}  # client's id -> where it stands among `rows`
     rows: list[tuple[Any, ...]] = []

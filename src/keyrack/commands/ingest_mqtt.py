@@ -1,0 +1,48 @@
+"""The command that takes in what units publish at an MQTT broker."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import signal
+
+import typer
+
+from keyrack import logs
+from keyrack.commands.run import running_database
+from keyrack.commands.session import Json, State, explained, read_settings
+from keyrack.db import Database
+from keyrack.settings import Settings
+
+app = typer.Typer()
+
+
+@app.command("ingest-mqtt")
+def ingest_mqtt(state: State = None, as_json: Json = False) -> None:
+    """Take in telemetry from the broker KEYRACK_MQTT_URL. With --json, one line says when the subscription stands."""
+
+    def run() -> None:
+        settings = read_settings(state)
+        logs.configure(settings.log_level)
+        with running_database(settings) as dsn:
+            asyncio.run(_run(settings, dsn, as_json))
+
+    explained(run)
+
+
+async def _run(settings: Settings, dsn: str, as_json: bool) -> None:
+    from keyrack.mqtt import Subscriber
+
+    def ready() -> None:
+        where = {"broker": settings.mqtt_url.rpartition("@")[2].removeprefix("mqtt://"), "topic": settings.mqtt_topic}
+        print(json.dumps(where) if as_json else f"Listening at {where['broker']}. Stop with Ctrl-C.", flush=True)
+
+    db = await Database.connect(dsn, settings, application="keyrack mqtt")
+    try:
+        subscriber = Subscriber(db, settings)
+        loop = asyncio.get_running_loop()
+        for sign in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(sign, subscriber.stop)
+        await subscriber.run(ready)
+    finally:
+        await db.close()

@@ -1,0 +1,167 @@
+"""Telemetry by MQTT, through a real broker and the real command: nothing is lost over kill -9 of either side."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import shutil
+import signal
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import aiomqtt
+import pytest
+
+from tests.conftest import Person, Process, eventually, free_port, reachable_directory
+from tests.endpoints.test_ingest import Unit, ago, unit_of
+
+MOSQUITTO = shutil.which("mosquitto") or shutil.which("mosquitto", path="/usr/sbin:/usr/local/sbin")
+pytestmark = pytest.mark.skipif(MOSQUITTO is None, reason="Mosquitto is not installed (apt-get install mosquitto)")
+
+CONFIGURATION = """
+listener {port} 127.0.0.1
+allow_anonymous true
+persistence true
+persistence_location {directory}/
+autosave_on_changes true
+autosave_interval 1
+max_queued_messages 0
+max_inflight_messages 1000
+"""
+
+
+class Broker:
+    def __init__(self, directory: Path) -> None:
+        self.port = free_port()
+        self._file = directory / "mosquitto.conf"
+        self._file.write_text(CONFIGURATION.format(port=self.port, directory=directory))
+        if os.geteuid() == 0:
+            self._file.write_text(self._file.read_text() + "user root\n")
+        self.start()
+
+    def start(self) -> None:
+        assert MOSQUITTO is not None
+        self.process = subprocess.Popen(
+            [MOSQUITTO, "-c", str(self._file)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        )
+        time.sleep(0.2)
+
+    def kill(self) -> None:
+        self.process.send_signal(signal.SIGKILL)
+        self.process.wait()
+
+
+@pytest.fixture
+def broker() -> Iterator[Broker]:
+    with reachable_directory() as directory:
+        running = Broker(directory)
+        yield running
+        running.kill()
+
+
+@pytest.fixture
+def unit(alice: Person) -> Unit:
+    return unit_of(alice)
+
+
+class Listening:
+    """`keyrack ingest-mqtt`, with its session at the broker."""
+
+    def __init__(self, dsn: str, broker: Broker) -> None:
+        env = {"KEYRACK_DATABASE_URL": dsn, "KEYRACK_MQTT_URL": f"mqtt://127.0.0.1:{broker.port}"}
+        self.process = Process("ingest-mqtt", "--json", env=env)
+        line = self.process.popen.stdout.readline()  # type: ignore[union-attr]
+        assert json.loads(line)["topic"] == "keyrack/{customer}/{unit}/telemetry"
+
+    def kill(self) -> None:
+        self.process.stop(signal.SIGKILL)
+
+    def stop(self) -> str:
+        assert self.process.stop() == 0
+        return self.process.popen.stderr.read()  # type: ignore[union-attr]
+
+
+def publish(broker: Broker, topic: str, *payloads: Any) -> None:
+    """Publish, and return when the broker has taken everything over."""
+
+    async def run() -> None:
+        async with aiomqtt.Client("127.0.0.1", broker.port) as client:
+            for payload in payloads:
+                body = payload if isinstance(payload, bytes) else json.dumps(payload).encode()
+                await client.publish(topic, body, qos=1)
+
+    asyncio.run(run())
+
+
+def topic(unit: Unit) -> str:
+    return f"keyrack/{unit.person.customer}/{unit.serial}/telemetry"
+
+
+def sample(minutes: float, **values: Any) -> dict[str, Any]:
+    return {"carDataReadTime": ago(minutes), **values}
+
+
+def odometers(unit: Unit) -> list[float]:
+    return [row[1] for row in unit.rows("odometer")]
+
+
+def test_a_message_is_what_the_reads_then_show(broker: Broker, unit: Unit, dsn: str) -> None:
+    listening = Listening(dsn, broker)
+    publish(broker, topic(unit), sample(3, odometer=5), [sample(2, odometer=6), sample(1, odometer=7)])
+    eventually(lambda: odometers(unit) == [5, 6, 7], "the readings")
+    listening.stop()
+
+
+def test_what_is_refused_is_told_and_does_not_come_again(broker: Broker, unit: Unit, bob: Person, dsn: str) -> None:
+    listening = Listening(dsn, broker)
+    publish(broker, topic(unit), b"{broken", sample(1, colour="red"), sample(1, serialNumber="other"))
+    publish(broker, f"keyrack/{bob.customer}/{unit.serial}/telemetry", sample(1, odometer=1))
+    publish(broker, f"keyrack/99999999999/{unit.serial}/telemetry", sample(1, odometer=1))
+    publish(broker, topic(unit), sample(1, odometer=9))
+    eventually(lambda: odometers(unit) == [9], "the reading")
+    told = listening.stop()
+    for reason in (
+        "not valid JSON",
+        "Unknown field colour",
+        "only speak for itself",
+        "no IQ product",
+        "message refused",
+    ):
+        assert reason in told
+    again = Listening(dsn, broker)
+    time.sleep(0.5)
+    assert "refused" not in again.stop()
+
+
+def test_nothing_is_lost_when_the_subscriber_is_killed(broker: Broker, unit: Unit, dsn: str) -> None:
+    for round in range(3):
+        listening = Listening(dsn, broker)
+        publish(broker, topic(unit), *[sample(900 - round * 100 - n, odometer=round * 100 + n) for n in range(50)])
+        listening.kill()
+        publish(broker, topic(unit), *[sample(850 - round * 100 - n, odometer=round * 100 + 50 + n) for n in range(50)])
+    listening = Listening(dsn, broker)
+    eventually(lambda: odometers(unit) == list(range(300)), "all readings")
+    listening.stop()
+
+
+def test_nothing_is_lost_when_the_broker_is_killed(broker: Broker, unit: Unit, dsn: str) -> None:
+    listening = Listening(dsn, broker)
+    for round in range(3):
+        publish(broker, topic(unit), *[sample(900 - round * 100 - n, odometer=round * 100 + n) for n in range(100)])
+        broker.kill()
+        broker.start()
+        time.sleep(0.3)
+    eventually(lambda: odometers(unit) == list(range(300)), "all readings")
+    assert "broker lost" in listening.stop()
+
+
+def test_what_comes_while_nobody_listens_waits(broker: Broker, unit: Unit, dsn: str) -> None:
+    Listening(dsn, broker).stop()
+    publish(broker, topic(unit), *[sample(100 - n, odometer=n) for n in range(50)])
+    listening = Listening(dsn, broker)
+    eventually(lambda: len(odometers(unit)) == 50, "the readings")
+    listening.stop()
