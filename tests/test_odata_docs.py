@@ -17,6 +17,7 @@ from keyrack.resources import ASSIGNMENT, BRAND, CAR, EVENT, GROUP, KEY, PRODUCT
 from tests.odata_fleet import Fleet, make_fleet
 
 TEXT = (Path(__file__).parents[1] / "docs/odata.md").read_text()
+LIMITS = TEXT[TEXT.index("## Limits") : TEXT.index("## Errors")]
 EXAMPLES = re.findall(r"^GET (/\S+?)\?(.*)$", TEXT, re.MULTILINE)
 RESOURCES = {
     "cars": CAR,

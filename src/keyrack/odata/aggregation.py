@@ -29,7 +29,7 @@ def transformations(cursor: Cursor) -> None:
         found = _NAME(cursor.text, cursor.at)
         if found is None:
             cursor.fail("the name of a transformation was expected")
-        name = found[0]
+        name = found[0][:50]
         at = cursor.at
         cursor.at = found.end()
         if cursor.sees("("):

@@ -27,6 +27,7 @@ _BINDING = {
     "or": 1, "and": 2, "eq": 3, "ne": 3, "gt": 4, "ge": 4, "lt": 4, "le": 4,
     "add": 5, "sub": 5, "mul": 6, "div": 6, "divby": 6, "mod": 6, "in": 8, "has": 8,
 }  # fmt: skip
+_KEYWORDS = frozenset(("null", "true", "false", "nan", "inf", "not"))
 _AND = 2
 _RELATIONAL = 4
 _UNARY = 7
@@ -48,10 +49,8 @@ class Parser(Paths):
         left = self.operand()
         folds = 0
         while found := self._operator():
-            operator = found[1]
-            if operator not in _BINDING:
-                operator = operator.lower()
-            binding = _BINDING[operator]
+            operator = found[1].lower()
+            binding = _BINDING.get(operator, 0)
             if binding <= minimum:
                 break
             at = found.start(1)
@@ -137,16 +136,17 @@ class Parser(Paths):
         at = self.at
         end = at + len(text)
         following = self.text[end : end + 1]
+        if following == "'" or text.lower() in _KEYWORDS:
+            if literal := self.word(text):
+                return literal
+            if len(text) == 3 and (found := tokens.NOT(self.text, end)):
+                self.enter()
+                self.at = found.end()
+                operand = self.expression(_UNARY)
+                self.depth -= 1
+                return Not(operand, at)
         if following == "(" or following == "/" or "." in text:
-            return self.literal() or self.path(text)
-        if (following == "'" or len(text) < 6) and (literal := self.word(text)):
-            return literal
-        if len(text) == 3 and text.lower() == "not" and (found := tokens.NOT(self.text, end)):
-            self.enter()
-            self.at = found.end()
-            operand = self.expression(_UNARY)
-            self.depth -= 1
-            return Not(operand, at)
+            return self.path(text)
         self.at = end
         if len(text) > tokens.LONGEST:
             self.check_name(text, at)

@@ -66,7 +66,7 @@ class Paths(Literals):
                     return node
             elif "." in text:
                 if len(names) == 1 or (len(names) == 2 and names[0].startswith("$") and not self.sees("/")):
-                    self.fail(f"'{text}' is the name of a type, not a value", at)
+                    self.fail(f"'{text[:50]}' is the name of a type, not a value", at)
                 self.refuse_later("A type in a path")
             if not self.sees("/"):
                 return node

@@ -209,8 +209,10 @@ class Writer:
 
     def order(self, rows: Rows) -> LiteralString:
         """The list of ORDER BY, which ends with the key, so that it is total."""
-        written = [self._item(item) for item in rows.order]
         alias = self.row(rows.level)
+        if not rows.order:
+            return _key(rows.resource, alias)
+        written = [self._item(item) for item in rows.order]
         for name in rows.resource.key:
             sql = rows.resource.value(name, alias)
             if all(sql != item for item, _ in written):
@@ -233,6 +235,11 @@ class Writer:
 @lru_cache(1024)
 def _everything(resource: Resource, alias: LiteralString) -> LiteralString:
     return resource.shown(alias)
+
+
+@lru_cache(1024)
+def _key(resource: Resource, alias: LiteralString) -> LiteralString:
+    return resource.order(alias)
 
 
 _WRITE: dict[type[Any], Callable[[Writer, Any, bool], LiteralString]] = {

@@ -141,7 +141,7 @@ class OptionParser(Parser):
         self.check_name(text, at)
         if any(mark in text for mark in ".@#"):
             if "/" not in text and not text.startswith("@"):
-                self.fail(f"'{text}' is the name of a type", at)
+                self.fail(f"'{text[:50]}' is the name of a type", at)
             self.refuse_later("A qualified name or an annotation in $expand")
         if text.endswith("/*"):
             return self._star(at)

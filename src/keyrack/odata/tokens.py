@@ -40,7 +40,8 @@ OPERAND = re.compile(
 ).match
 
 _OPERATORS = "and|or|eq|ne|gt|ge|lt|le|in|has|add|sub|mul|divby|div|mod"
-OPERATOR = re.compile(rf"[ \t]+({_OPERATORS})[ \t]+", re.IGNORECASE).match
+# A word where only an operator can stand; which words are operators, the parser knows
+OPERATOR = re.compile(r"[ \t]+([A-Za-z]{2,5})[ \t]+").match
 
 # `not eq 1` and `(not )` have a property called `not`; `not a` and `not eq eq 1` negate
 NOT = re.compile(rf"[ \t]+(?![ \t),:\]}}]|\Z)(?!(?:{_OPERATORS})[ \t]+(?!(?:{_OPERATORS})[ \t]))", re.IGNORECASE).match
