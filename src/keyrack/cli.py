@@ -34,6 +34,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "product": ("keyrack.commands.product", "Products: key boxes and IQ units."),
     "service": ("keyrack.commands.service", "Services and their contracts."),
     "brand": ("keyrack.commands.brand", "Brands: the catalogue of key forms."),
+    "webhook": ("keyrack.commands.webhook", "Webhooks: where outcomes are sent; and tools for their receivers."),
     "import": ("keyrack.commands.importing", "Import products, services or brands from CSV or JSON."),
 }
 
@@ -52,7 +53,7 @@ def application(called: str) -> typer.Typer:
         add_completion=False,
         pretty_exceptions_enable=False,
         rich_markup_mode=None,
-        context_settings={"help_option_names": ["-h", "--help"]},
+        context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120},
     )
     app.callback()(_root)
     for name, (module, help) in COMMANDS.items():

@@ -38,6 +38,7 @@ LOADED: LiteralString = """
 select m.manager_id, (select min(customer_id) from manager_customer c where c.manager_id = m.manager_id) as customer_id
 from manager m where lower(username) = $1
 """
+KNOWN: LiteralString = "select exists (select from api_key where hash = $1 and revoked_at is null)"
 INSERT_MANAGER: LiteralString = """
 with m as (insert into manager (username, password_hash) values ($1, $2) returning manager_id)
 insert into manager_customer (customer_id, manager_id) select unnest($3::integer[]), manager_id from m
@@ -65,13 +66,14 @@ class Credentials:
 async def prepare(db: Database, settings: Settings) -> dict[str, str]:
     """Load the demo where it is not loaded yet, and write `demo.env`. Returns what that file says.
 
-    Credentials that the file keeps stay as they are; where the file is lost, new ones take the place of the old.
+    Credentials that the file keeps stay as they are; where the file is lost or of another database, new ones take
+    their place.
     """
     path = settings.state / ENV
     url = f"{settings.public_url}/v3"
     credentials = await load(db, settings)
     known = read_env(path)
-    if credentials is None and not all(known.get(name) for name in NAMES):
+    if credentials is None and not await _good(db, known):
         credentials = await renew(db)
     if credentials is None:
         return _write(path, known | {"KEYRACK_URL": url})
@@ -107,6 +109,12 @@ async def renew(db: Database) -> Credentials:
         await connection.execute(SET_PASSWORD, USERNAME, await auth.Passwords().hash(password))
         await connection.execute(REVOKE, KEY_NAME, customer)
         return await _write_keys(connection, customer, password)
+
+
+async def _good(db: Database, env: Mapping[str, str]) -> bool:
+    """Whether the credentials are all there, and of this database."""
+    complete = all(env.get(name) for name in NAMES)
+    return complete and await db.fetchval(KNOWN, auth.digest(env["KEYRACK_API_KEY"]))
 
 
 async def _write_keys(connection: Connection, customer: int, password: str) -> Credentials:

@@ -110,7 +110,7 @@ def _telemetry(place: tuple[float, float], odometer: float, random: Random) -> d
         "selectedCulture": "en-GB",
         "odometer": odometer,
         "rpm": 0,
-        "dtc": [],
+        "dtc": [{"key": "P0420", "value": "Catalyst efficiency below threshold"}] if random.random() < 0.2 else [],
         "isDriving": False,
         "ignition": False,
         "isParkingBrakeEngaged": True,
