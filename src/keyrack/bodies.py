@@ -120,7 +120,7 @@ def _explained(error: ValidationError, what: str) -> str:
     if not members:
         return f"Couldn't {what}. The body must be {_form(first['type'])}."
     hints = [p["msg"] for p in problems if p["type"] in HINTED]
-    return no_valid(what, *members[:5]) + (f" {hints[0]}." if hints else "")
+    return no_valid(what, *members[:5]) + (f" {hints[0]}." if hints and len(members) == 1 else "")
 
 
 # Kinds of error whose own words help; the others ("missing", a wrong type) say what the text says already
