@@ -251,8 +251,8 @@ create trigger count_events after insert on customer for each row execute functi
 create table car_state (
   customer_id integer not null,
   car_id integer not null,
-  position_kept boolean not null default false,
-  odometer_kept boolean not null default false,
+  position_kept boolean not null default true,
+  odometer_kept boolean not null default true,
   position_at timestamptz,
   latitude double precision,
   longitude double precision,
