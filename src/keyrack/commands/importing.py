@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -258,6 +259,8 @@ async def _fill(
             wrong.append((row.line, "; ".join(row.problems)))
         else:
             good.append((row.line, *copied))
+        if number % 1_000 == 0:
+            await asyncio.sleep(0)  # lets Ctrl-C through
         if number % PROGRESS == 0:
             typer.echo(f"{number:,} rows read", err=True)
     await sql.copy("incoming", columns, good)

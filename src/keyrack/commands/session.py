@@ -163,6 +163,7 @@ def explained(work: Callable[[], None]) -> None:
     except (typer.Exit, typer.Abort, typer.BadParameter):
         raise
     except KeyboardInterrupt:
+        typer.echo("keyrack: Interrupted.", err=True)
         raise typer.Exit(130) from None
     except BrokenPipeError:  # `keyrack ... | head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
