@@ -42,7 +42,10 @@ COMMANDS: dict[str, tuple[str, str]] = {
 def main() -> None:
     """The entry point `keyrack`."""
     arguments = sys.argv[1:]
-    application(arguments[0] if arguments else "")(prog_name="keyrack")
+    try:
+        application(arguments[0] if arguments else "")(prog_name="keyrack")
+    except KeyboardInterrupt:  # while modules are still being loaded
+        sys.exit(130)
 
 
 def application(called: str) -> typer.Typer:
