@@ -80,7 +80,7 @@ def test_help_is_quick_and_names_every_command() -> None:
     began = time.monotonic()
     wide = os.environ | {"COLUMNS": "120"}
     ran = subprocess.run([sys.executable, "-m", "keyrack", "--help"], capture_output=True, text=True, env=wide)
-    assert time.monotonic() - began < 1.5  # 0.1 s on an idle machine
+    assert time.monotonic() - began < 5  # 0.1 s on an idle machine
     assert ran.returncode == 0
     for name, (_, what) in COMMANDS.items():
         assert name in ran.stdout and what in ran.stdout

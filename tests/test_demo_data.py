@@ -52,7 +52,7 @@ def prepare(dsn: str, state: Path, url: str = "http://127.0.0.1:8080") -> dict[s
 def env(own_dsn: str, state: Path) -> dict[str, str]:
     began = time.monotonic()
     env = prepare(own_dsn, state)
-    assert time.monotonic() - began < 3  # 0.3 s on an idle machine
+    assert time.monotonic() - began < 10  # 0.2 s on an idle machine
     return env
 
 
