@@ -1,0 +1,30 @@
+"""The virtual fleet: cars that drive through a running server by its public API alone, faults included."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+
+from keyrack.simulator.client import Access, ApiError
+from keyrack.simulator.fleet import Options, simulate
+from keyrack.simulator.ledger import Summary
+
+__all__ = ["Access", "ApiError", "Options", "Summary", "drive_in_background", "simulate"]
+
+A_YEAR = 60.0 * 24 * 365
+
+
+def drive_in_background(access: Access, cars: int = 5) -> threading.Thread:
+    """Let a small fleet drive in real time for as long as the process lives, whatever becomes of the server."""
+
+    def drive() -> None:
+        while True:
+            try:
+                asyncio.run(simulate(access, Options(cars=cars, minutes=A_YEAR, every=5, live=True)))
+            except ApiError:
+                time.sleep(5)
+
+    thread = threading.Thread(target=drive, name="virtual fleet", daemon=True)
+    thread.start()
+    return thread
