@@ -41,7 +41,7 @@ GIVEN_UP = "The operation could not be carried out for an internal reason."
 _LANE: LiteralString = """
 , lane as (
   insert into operation_lane (customer_id, car_id) select distinct customer_id, car_id from asked order by car_id
-  on conflict (customer_id, car_id) do update set due_at = least(operation_lane.due_at, now())
+  on conflict (customer_id, car_id) do update set due_at = operation_lane.due_at
 )
 """
 ASK_CREATE: LiteralString = (
@@ -171,7 +171,7 @@ where customer_id = $1 and assignment_id = $2 returning *
 """
 DELETE: LiteralString = "delete from assignment where customer_id = $1 and assignment_id = $2 returning *"
 
-INTERRUPTED = (*UNREACHABLE, asyncpg.SerializationError, asyncpg.DeadlockDetectedError, asyncpg.QueryCanceledError)
+INTERRUPTED = (*UNREACHABLE, asyncpg.SerializationError, asyncpg.DeadlockDetectedError)
 
 
 class Announce(Protocol):
@@ -225,9 +225,9 @@ async def run_lanes(db: Database) -> Done | None:
         async with db.transaction() as connection:
             lanes = await connection.fetch(CLAIM, LANES)
             return await _apply(connection, lanes) if lanes else None
-    except INTERRUPTED:
-        raise  # the whole claim is undone and comes again
     except Exception as error:
+        if _is_interruption(error):
+            raise  # the whole claim is undone and comes again
         log.warning("operations undone; each is now applied by itself", error=repr(error))
     total = Done(0, 0)
     for lane in lanes:
@@ -278,16 +278,21 @@ async def _outcome(connection: Connection, operation: Row) -> Outcome:
         return "Failed", str(failure), None
 
 
+def _is_interruption(error: Exception) -> bool:
+    """Whether the cause lies outside; a value that cannot even be sent is an `InterfaceError` too, but no accident."""
+    return isinstance(error, INTERRUPTED) and not isinstance(error, ValueError)
+
+
 async def _guarded(connection: Connection, operation: Row) -> Outcome | None:
     """The same, undone alone if it fails; None when it is to be tried again later, and its lane must wait."""
     try:
         async with connection.transaction():
             return await _outcome(connection, operation)
-    except INTERRUPTED:
-        raise
     except asyncpg.ForeignKeyViolationError as violation:
         return "Failed", NO_CAR if violation.constraint_name == "assignment_car_fkey" else NO_USER, None
     except Exception as error:
+        if _is_interruption(error):
+            raise
         log.exception("operation failed", operation=str(operation["operation_id"]), error=str(error))
     if operation["attempts"] + 1 >= ATTEMPTS:
         return "Failed", GIVEN_UP, None
@@ -384,11 +389,14 @@ def _shown(row: Row) -> dict[str, Any]:
 def _asked_for(operation: Row) -> dict[str, Any]:
     """The outcome's values where no assignment was written: what the request said, None for what it did not."""
     names = ("start", "end", "lifetime", "renewableAfter")
+    told: Mapping[str, Any] = {}
+    if isinstance(operation["request"], dict):
+        told = operation["request"]
     return {
         "assignmentId": operation["assignment_id"],
         "carId": operation["car_id"],
         "userId": operation["user_id"],
-        **{name: operation["request"].get(name) for name in names},
+        **{name: told.get(name) for name in names},
     }
 
 

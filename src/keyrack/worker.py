@@ -105,6 +105,9 @@ class Worker:
             except (*UNREACHABLE, asyncpg.PostgresError, TimeoutError) as error:
                 log.warning("work interrupted; it will be done again", error=str(error))
                 await asyncio.sleep(0.5)
+            except Exception:
+                log.exception("work failed")
+                await asyncio.sleep(2)
             await self._bell.sleep(self._settings.worker_poll if polls else None)
 
     def _on_work(self) -> None:

@@ -6,6 +6,8 @@ import uuid
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+import pytest
+
 from keyrack.endpoints.operations import NO_OPERATION
 from keyrack.operations import GIVEN_UP, GONE, NO_BOX, NO_CAR, NO_SERVICE, NO_USER, TERMINATED
 from tests.conftest import Person, eventually
@@ -166,16 +168,25 @@ def test_one_car_keeps_order_while_many_are_worked_on(alice: Person) -> None:
         assert [row["id"] for row in rows] == wanted[car]
 
 
-def test_a_poisoned_operation_fails_alone_and_frees_its_car(alice: Person) -> None:
+@pytest.mark.parametrize(
+    "request_",
+    [
+        '{"start": "not a time"}',
+        '{"start": "2026-01-01T08:00:00Z", "end": null, "lifetime": 1099511627776, "renewableAfter": 1}',
+        "[]",
+    ],
+)
+def test_a_poisoned_operation_fails_alone_and_frees_its_car(alice: Person, request_: str) -> None:
     car, user = alice.car_with_box(), alice.user()
     other = alice.car_with_box()
     poisoned = alice.sql.value(
         "with l as (insert into operation_lane (customer_id, car_id, due_at) values ($1, $2, now() + '1 hour'))"
         " insert into operation (customer_id, kind, car_id, user_id, request, checksum, attempts)"
-        " values ($1, 'CreateAssignment', $2, $3, '{\"start\": \"not a time\"}', 'X', 3) returning operation_id::text",
+        " values ($1, 'CreateAssignment', $2, $3, $4::text::jsonb, 'X', 4) returning operation_id::text",
         alice.customer,
         car,
         user,
+        request_,
     )
     behind = alice.put("/assignments", new(car, user))
     alice.sql.execute("update operation_lane set due_at = now() where car_id = $1", car)

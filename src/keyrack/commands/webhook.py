@@ -1,0 +1,284 @@
+"""Webhooks: where a customer's outcomes are sent, what was sent, and tools for those who receive them."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Annotated, Any, LiteralString
+
+import typer
+
+from keyrack import webhooks
+from keyrack.commands.customer import no_customer
+from keyrack.commands.options import INT32_MAX, Customer, Id, OfCustomer, moment
+from keyrack.commands.session import SHOWN_ONCE, Failed, Json, Listed, Said, Session, command, explained, show
+from keyrack.errors import NotFound, on_constraint
+from keyrack.outcomes import KINDS
+from keyrack.verification import examine
+
+app = typer.Typer()
+
+LIST: LiteralString = """
+select webhook_id as id, customer_id as "customerId", url, kinds, is_enabled as "enabled",
+  disabled_reason as "disabledReason",
+  (select count(*) from delivery d where d.customer_id = w.customer_id and d.webhook_id = w.webhook_id
+   and d.state = 'Waiting') as waiting,
+  (select count(*) from delivery d where d.customer_id = w.customer_id and d.webhook_id = w.webhook_id
+   and d.state = 'Dead') as dead
+from webhook w where $1::integer is null or customer_id = $1 order by webhook_id
+"""
+CUSTOMER: LiteralString = "select customer_id, is_enabled from webhook where webhook_id = $1"
+DELIVERIES: LiteralString = """
+select delivery_id as id, type, message_id::text as "messageId", state, attempts, status, duration, error, answer,
+  created_at as created, attempted_at as attempted, next_attempt_at as "nextAttempt"
+from delivery where customer_id = $1 and webhook_id = $2 and ($3::text is null or state = $3)
+order by delivery_id desc limit $4
+"""
+NOTICE: LiteralString = "notify keyrack_deliver"
+
+
+def _url(value: str | None) -> str | None:
+    if value is not None:
+        try:
+            webhooks.check_url(value)
+        except ValueError as error:
+            raise typer.BadParameter(str(error)) from None
+    return value
+
+
+def _kinds(value: list[str] | None) -> list[str] | None:
+    for kind in value or []:
+        if kind not in KINDS:
+            raise typer.BadParameter(f"{kind!r} is none of {', '.join(KINDS)}")
+    return sorted(set(value)) if value else None
+
+
+def _static(value: str | None) -> str | None:
+    if value is not None and not (value.isascii() and value.isprintable() and value.strip() == value):
+        raise typer.BadParameter("must be printable ASCII without blanks at its ends")
+    return value
+
+
+Kinds = Annotated[list[str] | None, typer.Option("--kind", callback=_kinds, help="Only this kind; may be repeated.")]
+Static = Annotated[str | None, typer.Option("--secret", callback=_static, help="Sent in the header `secret`.")]
+
+
+async def _customer(session: Session, id: int, *, enabled: bool = False) -> int:
+    row = await session.sql.fetchrow(CUSTOMER, id)
+    if row is None:
+        raise Failed(f"There is no webhook {id}.")
+    if enabled and not row["is_enabled"]:
+        raise Failed(f"Webhook {id} is disabled. Enable it first: keyrack webhook change {id} --enable")
+    return row["customer_id"]
+
+
+@command(app, "add")
+async def add(
+    session: Session,
+    customer: Customer,
+    url: Annotated[str, typer.Argument(metavar="URL", callback=_url)],
+    secret: Static = None,
+    kinds: Kinds = None,
+) -> Said:
+    """Register a webhook."""
+    signing = webhooks.new_signing_secret()
+    with on_constraint({"webhook_customer_id_fkey": (NotFound, str(no_customer(customer)))}):
+        id = await session.sql.fetchval(
+            webhooks.INSERT, customer, url, secret or None, kinds or [*KINDS], True, signing
+        )
+    return Said({"id": id, "signingSecret": signing}, f"Webhook {id} added: {signing}\n{SHOWN_ONCE}")
+
+
+@command(app, "list")
+async def list_(session: Session, customer: OfCustomer = None) -> Listed:
+    """List all webhooks."""
+    columns = {
+        "ID": "id", "CUSTOMER": "customerId", "URL": "url", "ENABLED": "enabled", "WAITING": "waiting", "DEAD": "dead",
+        "WHY DISABLED": "disabledReason",
+    }  # fmt: skip
+    return Listed([dict(row) for row in await session.sql.fetch(LIST, customer)], columns)
+
+
+@command(app, "change")
+async def change(
+    session: Session,
+    id: Id,
+    url: Annotated[str | None, typer.Option("--url", callback=_url, help="The new address.")] = None,
+    secret: Annotated[
+        str | None, typer.Option("--secret", callback=_static, help="The new static secret; empty for none.")
+    ] = None,
+    kinds: Kinds = None,
+    enable: Annotated[bool | None, typer.Option("--enable/--disable", help="Whether anything is sent to it.")] = None,
+) -> Said:
+    """Change a webhook; what is not named stays as it is."""
+    given: dict[str, Any] = {"url": url, "kinds": kinds, "enabled": enable}
+    changes = {name: value for name, value in given.items() if value is not None}
+    if secret is not None:
+        changes["secret"] = secret or None
+    await session.sql.execute(webhooks.UPDATE, await _customer(session, id), id, changes)
+    await session.sql.execute(NOTICE)
+    return Said({"id": id}, f"Webhook {id} changed.")
+
+
+@command(app, "remove")
+async def remove(session: Session, id: Id) -> Said:
+    """Remove a webhook and the log of its deliveries."""
+    await session.sql.execute(webhooks.DELETE, await _customer(session, id), id)
+    return Said({"id": id}, f"Webhook {id} removed.")
+
+
+@command(app, "rotate-secret")
+async def rotate_secret(session: Session, id: Id) -> Said:
+    """Make a new signing secret; the old one signs too for a while."""
+    rotated = await webhooks.rotate(session.sql, await _customer(session, id), id, session.settings.webhook_overlap)
+    if rotated is None:
+        raise Failed(f"There is no webhook {id}.")
+    secret, until = rotated
+    told = f"{secret}\n{SHOWN_ONCE} The old one signs too until {until:%Y-%m-%d %H:%M} UTC."
+    return Said({"id": id, "signingSecret": secret, "oldSigningSecretUntil": until}, told)
+
+
+@command(app, "deliveries")
+async def deliveries(
+    session: Session,
+    id: Id,
+    only: Annotated[str | None, typer.Option("--only", help="Waiting, Delivered or Dead.")] = None,
+    limit: Annotated[int, typer.Option("--limit", min=1, max=10_000, help="How many, newest first.")] = 50,
+) -> Listed:
+    """Show the log of a webhook's deliveries."""
+    rows = await session.sql.fetch(DELIVERIES, await _customer(session, id), id, only, limit)
+    columns = {
+        "ID": "id", "TYPE": "type", "STATE": "state", "ATTEMPTS": "attempts", "STATUS": "status", "MS": "duration",
+        "CREATED": "created", "NEXT TRY": "nextAttempt", "ERROR": "error",
+    }  # fmt: skip
+    return Listed([dict(row) for row in rows], columns)
+
+
+@command(app, "replay")
+async def replay(
+    session: Session,
+    id: Id,
+    delivery: Annotated[int | None, typer.Option("--delivery", min=1, max=2**63 - 1, help="This one alone.")] = None,
+    since: Annotated[
+        str | None, typer.Option("--from", metavar="TIME", help="All outcomes from this time on, oldest first.")
+    ] = None,
+    until: Annotated[str | None, typer.Option("--to", metavar="TIME", help="With --from: up to this time.")] = None,
+    undelivered: Annotated[
+        bool, typer.Option("--undelivered", help="With --from: only what has not been delivered.")
+    ] = False,
+) -> Said:
+    """Send again: one delivery, or the outcomes of a time."""
+    begin, end = moment(since), moment(until) or datetime.now(UTC)
+    if (delivery is None) == (begin is None):
+        raise Failed("Say what: --delivery ID or --from TIME.")
+    customer = await _customer(session, id, enabled=True)
+    count, following = 1, None
+    if delivery is not None:
+        if not await webhooks.replay(session.sql, customer, id, delivery):
+            raise Failed(f"There is no delivery {delivery} of webhook {id}.")
+    elif begin is not None:
+        count, following = await webhooks.replay_range(session.sql, customer, id, begin, end, undelivered=undelivered)
+    await session.sql.execute(NOTICE)
+    more = f" There are more: go on with --from {following.isoformat()}" if following else ""
+    return Said({"count": count, "next": following}, f"{count} to be sent again.{more}")
+
+
+@command(app, "test")
+async def test(session: Session, id: Id) -> Said:
+    """Send a test to a webhook."""
+    delivery = await session.sql.fetchval(webhooks.SEND_TEST, await _customer(session, id, enabled=True), id)
+    await session.sql.execute(NOTICE)
+    return Said({"id": delivery}, f"Delivery {delivery} is on its way; see it with: keyrack webhook deliveries {id}")
+
+
+Secret = Annotated[str, typer.Option("--secret", metavar="whsec_...", help="The webhook's signing secret.")]
+
+
+@app.command("verify")
+def verify(
+    file: Annotated[Path, typer.Argument(metavar="BODY", help="File with the body as it came; - for standard input.")],
+    secret: Secret,
+    id: Annotated[str, typer.Option("--id", help="The header webhook-id.")] = "",
+    timestamp: Annotated[str, typer.Option("--timestamp", help="The header webhook-timestamp.")] = "",
+    signature: Annotated[str, typer.Option("--signature", help="The header webhook-signature.")] = "",
+    as_json: Json = False,
+) -> None:
+    """Verify a webhook that came, and say why if it does not verify."""
+
+    def run() -> None:
+        try:
+            body = sys.stdin.buffer.read() if str(file) == "-" else file.read_bytes()
+        except OSError as error:
+            raise Failed(f"{file} cannot be read: {error.strerror}.") from None
+        headers = {"webhook-id": id, "webhook-timestamp": timestamp, "webhook-signature": signature}
+        verdict = examine(headers, body, secret, datetime.now(UTC))
+        text = "The signature is valid." if verdict.genuine else "\n".join(verdict.reasons)
+        show(Said({"genuine": verdict.genuine, "reasons": verdict.reasons}, text), as_json)
+        if not verdict.genuine:
+            raise typer.Exit(1)
+
+    explained(run)
+
+
+@app.command("listen")
+def listen(
+    port: Annotated[
+        int, typer.Option("--port", min=0, max=65535, help="Port to listen at; 0 takes any free one.")
+    ] = 4000,
+    secret: Annotated[
+        str | None, typer.Option("--secret", metavar="whsec_...", help="Verify with this signing secret.")
+    ] = None,
+    status: Annotated[int, typer.Option("--status", min=200, max=599, help="Answer with this status.")] = 204,
+    count: Annotated[int, typer.Option("--count", min=0, max=INT32_MAX, help="End after so many.")] = 0,
+    as_json: Json = False,
+) -> None:
+    """Listen at a local port, and print and verify what arrives. The server must allow 127.0.0.0/8 as a network."""
+
+    def run() -> None:
+        left = count
+
+        class Handler(BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def do_POST(self) -> None:
+                nonlocal left
+                body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+                self.send_response(status)
+                self.send_header("Content-Length", "0")
+                self.end_headers()
+                show(_told(dict(self.headers.items()), body, secret), as_json)
+                sys.stdout.flush()
+                left -= 1
+                if count and left <= 0:
+                    self.server.shutdown()
+
+            def log_message(self, format: str, *args: object) -> None: ...
+
+        try:
+            server = ThreadingHTTPServer(("127.0.0.1", port), Handler)
+        except OSError as error:
+            raise Failed(f"Keyrack cannot listen at port {port}: {error.strerror}.") from None
+        where = f"http://127.0.0.1:{server.server_address[1]}/"
+        show(Said({"url": where}, f"Listening at {where}. Stop it with Ctrl-C."), as_json)
+        sys.stdout.flush()
+        with server:
+            server.serve_forever(0.05)
+
+    explained(run)
+
+
+def _told(headers: Mapping[str, str], body: bytes, secret: str | None) -> Said:
+    """What arrived, and whether it is genuine."""
+    text = body.decode(errors="replace")
+    value: dict[str, Any] = {"headers": headers, "body": text}
+    lines = [
+        f"{name}: {content}" for name, content in headers.items() if name.lower().startswith(("webhook-", "secret"))
+    ]
+    if secret is not None:
+        verdict = examine(headers, body, secret, datetime.now(UTC))
+        value |= {"genuine": verdict.genuine, "reasons": verdict.reasons}
+        lines.append("The signature is valid." if verdict.genuine else "NOT VALID: " + " ".join(verdict.reasons))
+    return Said(value, "\n".join([*lines, text, ""]))

@@ -1,0 +1,122 @@
+"""In charge of saying why a webhook's signature does not verify: which of the usual mistakes it would verify with."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+import hmac
+import json
+from collections.abc import Generator, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+TOLERANCE = 300  # seconds that a timestamp may be off (Standard Webhooks)
+NEEDED = ("webhook-id", "webhook-timestamp", "webhook-signature")
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """Whether a request is genuine, and why not."""
+
+    genuine: bool
+    reasons: tuple[str, ...]
+
+
+def examine(headers: Mapping[str, str], body: bytes, secret: str, now: datetime) -> Verdict:
+    """Verify a request as a receiver should, and look for the mistake if it does not."""
+    given = {name.lower(): value.strip() for name, value in headers.items()}
+    missing = [name for name in NEEDED if not given.get(name)]
+    if missing:
+        return Verdict(False, (f"The header {missing[0]} is missing.",))
+    problems = [*_timestamp(given["webhook-timestamp"], now)]
+    key, wrong = _key(secret)
+    if key is None:
+        return Verdict(False, (*problems, wrong))
+    signatures, unreadable = _signatures(given["webhook-signature"])
+    if not signatures:
+        return Verdict(False, (*problems, unreadable))
+    id, timestamp = given["webhook-id"], given["webhook-timestamp"]
+    if not _fits(signatures, key, id, timestamp, body):
+        problems.extend(_mistakes(signatures, key, secret, id, timestamp, body))
+    return Verdict(not problems, tuple(problems))
+
+
+def _timestamp(text: str, now: datetime) -> Generator[str]:
+    if not text.isascii() or not text.isdigit():
+        yield f"The webhook-timestamp {text!r} is not a number of seconds since 1970."
+        return
+    off = int(now.astimezone(UTC).timestamp()) - int(text)
+    if off > TOLERANCE:
+        yield (
+            f"The webhook-timestamp is {off} seconds old, and {TOLERANCE} are allowed: "
+            "it was sent again by somebody, or your clock is ahead."
+        )
+    elif off < -TOLERANCE:
+        yield f"The webhook-timestamp lies {-off} seconds ahead, and {TOLERANCE} are allowed: your clock is behind."
+
+
+def _key(secret: str) -> tuple[bytes | None, str]:
+    text = secret.strip().removeprefix("whsec_")
+    try:
+        key = base64.b64decode(text + "=" * (-len(text) % 4), validate=True)
+    except (binascii.Error, ValueError):
+        return None, (
+            "The secret is not base64: it must be the signing secret, whsec_..., and not the webhook's static secret."
+        )
+    return (key, "") if key else (None, "The secret is empty.")
+
+
+def _signatures(text: str) -> tuple[list[bytes], str]:
+    found: list[bytes] = []
+    for part in text.split():
+        version, comma, signature = part.partition(",")
+        if not comma:
+            return [], f"The webhook-signature {part[:20]!r} has no version: its form is v1,<base64>."
+        if version == "v1":
+            try:
+                found.append(base64.b64decode(signature, validate=True))
+            except (binascii.Error, ValueError):
+                return [], "The webhook-signature is not base64 after its version: it was cut off or changed."
+    return found, "The webhook-signature holds none of version v1."
+
+
+def _fits(signatures: list[bytes], key: bytes, id: str, timestamp: str, body: bytes) -> bool:
+    expected = hmac.new(key, f"{id}.{timestamp}.".encode() + body, hashlib.sha256).digest()
+    return any(hmac.compare_digest(expected, signature) for signature in signatures)
+
+
+def _mistakes(signatures: list[bytes], key: bytes, secret: str, id: str, timestamp: str, body: bytes) -> Generator[str]:
+    changed = [(variant, how) for variant, how in _variants(body) if _fits(signatures, key, id, timestamp, variant)]
+    if changed:
+        yield f"The signature fits {changed[0][1]}. Verify the bytes as they came, before anything reads them as JSON."
+        return
+    for raw in (secret.encode(), secret.removeprefix("whsec_").encode()):
+        if _fits(signatures, raw, id, timestamp, body):
+            yield "The signature was made with the secret as text. It must be decoded from base64 first."
+            return
+    if len(signatures) == 1:
+        yield (
+            "No signature fits: another secret signed it (was it rotated, or is it that of another webhook?), "
+            "or the body or the webhook-id was changed."
+        )
+    else:
+        yield (
+            f"None of the {len(signatures)} signatures fits: the secret is older than the last rotation or that of "
+            "another webhook, or the body or the webhook-id was changed."
+        )
+
+
+def _variants(body: bytes) -> Generator[tuple[bytes, str]]:
+    yield body.rstrip(b"\r\n"), "the body without the line break at its end"
+    yield body + b"\n", "the body with a line break at its end"
+    yield body.replace(b"\r\n", b"\n"), "the body with other line breaks"
+    yield body.removeprefix(b"\xef\xbb\xbf"), "the body without the byte order mark"
+    try:
+        value = json.loads(body)
+    except ValueError:
+        return
+    for separators in ((" : ", ", "), (": ", ", "), (":", ",")):
+        for ascii in (True, False):
+            text = json.dumps(value, separators=(separators[1], separators[0]), ensure_ascii=ascii)
+            yield text.encode(), "the body as it was before it was read as JSON and written again"
