@@ -147,8 +147,7 @@ class TooManyRequests(Refusal):
     media_type = JSON
 
     def __init__(self, retry_after: int, headers: Mapping[str, str] | None = None) -> None:
-        unit = "second" if retry_after == 1 else "seconds"
-        super().__init__(f"Rate limit exceeded. Retry in {retry_after} {unit}.", headers)
+        super().__init__(f"Rate limit exceeded. Retry in {retry_after} seconds.", headers)
         self.headers["Retry-After"] = str(retry_after)
 
     def body(self) -> bytes:
