@@ -18,7 +18,10 @@ from keyrack.demo.catalogue import write_catalogue
 from keyrack.demo.fleet import write_fleet
 from keyrack.demo.history import midnight, write_events, write_telemetry
 from keyrack.demo.people import FLEETS
+from keyrack.errors import Conflict
 from keyrack.settings import Settings
+
+REAL_DATA = "The database holds customers that are not the demo's. The demo wants a database of its own: see --state."
 
 USERNAME = "demo"
 KEY_NAME = "Keyrack demo"
@@ -39,6 +42,7 @@ select m.manager_id, (select min(customer_id) from manager_customer c where c.ma
 from manager m where lower(username) = $1
 """
 KNOWN: LiteralString = "select exists (select from api_key where hash = $1 and revoked_at is null)"
+IN_USE: LiteralString = "select exists (select from customer)"
 INSERT_MANAGER: LiteralString = """
 with m as (insert into manager (username, password_hash) values ($1, $2) returning manager_id)
 insert into manager_customer (customer_id, manager_id) select unnest($3::integer[]), manager_id from m
@@ -81,13 +85,15 @@ async def prepare(db: Database, settings: Settings) -> dict[str, str]:
 
 
 async def load(db: Database, settings: Settings) -> Credentials | None:
-    """Load the demo in one transaction; None when it is there already."""
+    """Load the demo in one transaction; None when it is there already. Raises `Conflict` if others' data is there."""
     now = datetime.now(UTC)
     random = Random(SEED)  # noqa: S311 - the same demo every time
     async with db.transaction() as connection:
         await connection.execute(LOCK)
         if await connection.fetchrow(LOADED, USERNAME) is not None:
             return None
+        if await connection.fetchval(IN_USE):
+            raise Conflict(REAL_DATA)
         customers: list[int] = []
         for fleet in FLEETS:
             written = await write_fleet(connection, fleet, midnight(now), random)
