@@ -252,7 +252,7 @@ class Access:
             if decoded.header.get("typ") != "at+jwt" or decoded.claims.get("aud") != API_AUDIENCE:
                 raise Unauthorized(INVALID_TOKEN)
             return UUID(decoded.claims["sub"]), float(decoded.claims["exp"])
-        except (JoseError, ValueError, KeyError, TypeError, AttributeError):
+        except (JoseError, ValueError, KeyError, TypeError, AttributeError, OverflowError):
             raise Unauthorized(INVALID_TOKEN) from None
 
     def _may_remember(self) -> bool:
