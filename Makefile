@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet install
 PYTEST_ARGS ?=
 
-.PHONY: demo install install-dev test test-faults check unit bench clean docs lock
+.PHONY: demo install install-dev test test-faults test-odata-long check unit bench clean docs lock
 
 ## demo: run the whole service with a demo fleet; DEMO_ARGS="--port 8080 --state DIR"
 demo: install
@@ -41,6 +41,10 @@ check: install-dev
 
 unit: install-dev
 	$(BIN)/pytest -n auto --dist loadfile $(PYTEST_ARGS)
+
+## test-odata-long: 100,000 mutants of OData texts and 20,000 random filters
+test-odata-long: install-dev
+	KEYRACK_LONG=1 $(BIN)/pytest -n auto --dist loadscope tests/test_odata_syntax.py tests/test_odata_rows.py
 
 ## test-faults: 10,000 operations while workers are killed, the database is restarted and receivers fail
 test-faults: install-dev
