@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import itertools
 import os
 import shutil
@@ -194,6 +195,12 @@ def settings() -> Settings:
 def server(dsn: str, settings: Settings) -> Iterator[RunningServer]:
     with RunningServer(settings, dsn) as running:
         yield running
+
+
+@functools.cache
+def web() -> httpx.Client:
+    """A client that says nothing about itself; a new one for every call would take longer than the calls."""
+    return httpx.Client(timeout=30)
 
 
 @dataclass

@@ -7,10 +7,9 @@ from collections.abc import Iterator
 from typing import NamedTuple
 from urllib.parse import quote
 
-import httpx
 import pytest
 
-from tests.conftest import Person, RunningServer, Sql, refused
+from tests.conftest import Person, RunningServer, Sql, refused, web
 
 NO_BRAND = "Unable to find the given brand."
 INVALID = "Invalid brand provided."
@@ -111,7 +110,7 @@ def test_the_drawing_of_a_key_form(server: RunningServer, alice: Person, catalog
         for key in alice.get(f"/brands/{quote(catalogue.brand, safe='')}/keys").json()
         if key["keyForm"]["id"] == catalogue.form
     ]
-    answer = httpx.get(url)
+    answer = web().get(url)
     assert (answer.status_code, answer.text) == (200, '<svg xmlns="http://www.w3.org/2000/svg"/>')
     assert answer.headers["content-type"] == "image/svg+xml"
     assert answer.headers["content-security-policy"] == "default-src 'none'; style-src 'unsafe-inline'"
@@ -119,4 +118,4 @@ def test_the_drawing_of_a_key_form(server: RunningServer, alice: Person, catalog
 
 def test_no_such_drawing(server: RunningServer, catalogue: Catalogue) -> None:
     for id in (catalogue.other_form, 2147483647, 0, -1, "x", 2**31):
-        refused(httpx.get(f"{server.url}/key-forms/{id}.svg"), 404, NO_DRAWING)
+        refused(web().get(f"{server.url}/key-forms/{id}.svg"), 404, NO_DRAWING)

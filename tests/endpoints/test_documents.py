@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import httpx
-
 import keyrack
-from tests.conftest import RunningServer
+from tests.conftest import RunningServer, web
 
 
 def test_what_this_server_is(server: RunningServer) -> None:
     for path in ("/", "/v3", "/v3/"):
-        answer = httpx.get(server.url + path)
+        answer = web().get(server.url + path)
         assert answer.status_code == 200
         assert answer.json() == {
             "name": "Keyrack",
@@ -20,18 +18,18 @@ def test_what_this_server_is(server: RunningServer) -> None:
             "documentation": server.url + "/docs",
             "openapi": server.url + "/openapi.json",
         }
-    assert httpx.get(answer.json()["documentation"]).status_code == 200
-    assert httpx.get(answer.json()["openapi"]).status_code == 200
+    assert web().get(answer.json()["documentation"]).status_code == 200
+    assert web().get(answer.json()["openapi"]).status_code == 200
 
 
 def test_the_server_is_well(server: RunningServer) -> None:
-    answer = httpx.get(server.url + "/health")
+    answer = web().get(server.url + "/health")
     assert (answer.status_code, answer.json()) == (200, {"status": "ok"})
     assert answer.headers["cache-control"] == "no-store"
 
 
 def test_whoever_reads_openapi_may_come_from_anywhere(server: RunningServer) -> None:
-    answer = httpx.get(server.url + "/openapi.json")
+    answer = web().get(server.url + "/openapi.json")
     assert answer.headers["content-type"] == "application/json"
     assert answer.headers["access-control-allow-origin"] == "*"
     assert answer.json()["openapi"] == "3.1.0"

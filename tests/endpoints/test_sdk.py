@@ -6,13 +6,12 @@ import time
 import uuid
 from typing import Any
 
-import httpx
 import pytest
 from joserfc import jwt
 from joserfc.jwk import KeySet
 
 from keyrack import auth
-from tests.conftest import Person, RunningServer, Sql, refused
+from tests.conftest import Person, RunningServer, Sql, refused, web
 
 INVALID = "Invalid combination of customerId, sdkKey and userId."
 
@@ -30,7 +29,7 @@ def test_a_token(alice: Person, server: RunningServer, sql: Sql) -> None:
     assert answer.status_code == 200
     assert answer.headers["cache-control"] == "no-store"
     assert list(answer.json()) == ["id_token"]
-    keys = KeySet.import_key_set(httpx.get(server.url + "/.well-known/jwks.json").json())
+    keys = KeySet.import_key_set(web().get(server.url + "/.well-known/jwks.json").json())
     token = jwt.decode(answer.json()["id_token"], keys, algorithms=["RS256"])
     assert token.header["alg"] == "RS256"
     assert token.header["kid"] in {key.kid for key in keys.keys}
