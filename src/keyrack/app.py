@@ -7,39 +7,33 @@ from __future__ import annotations
 
 import asyncio
 import json
-import zlib
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping
-from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from collections.abc import AsyncGenerator, Iterable, Mapping
+from contextlib import asynccontextmanager, suppress
 from functools import cache
 from typing import Any
-from urllib.parse import unquote
 
 import asyncpg
 import falcon
 import falcon.asgi
 import structlog
 
-from keyrack import idempotency, openapi, reference
+from keyrack import idempotency, intake, openapi, reference
 from keyrack.api import Answer, Endpoint, Request, Service
 from keyrack.auth import Access, Manager, ensure_signing_key
 from keyrack.batching import Batches
 from keyrack.bodies import checked
 from keyrack.db import UNREACHABLE, Database, Listener
+from keyrack.edge import METHODS, Edge
 from keyrack.endpoints import ALL
 from keyrack.endpoints.oauth2 import grant
 from keyrack.errors import (
-    NO_CUSTOMER,
     PLAIN_TEXT,
     BadRequest,
-    ContentTooLarge,
     InternalError,
     MethodNotAllowed,
     NotFound,
     Refusal,
-    RequestTimeout,
     Unavailable,
-    UnsupportedMediaType,
-    UriTooLong,
 )
 from keyrack.odata import Limits
 from keyrack.operations import Announcer
@@ -50,84 +44,8 @@ log = structlog.get_logger("keyrack.app")
 
 NOTHING_HERE = "There is nothing at this path."
 DEVICE_KEY = "Device-Key"
-LINES = ("application/json", "application/x-ndjson", "application/jsonl")  # what units may send
-NO_CUSTOMER_ID = "The header Customer-ID is missing."
-INVALID_CUSTOMER_ID = "The header Customer-ID must be an integer."
 DEADLOCKS = 4  # in which the database may choose the same request to give way, before the caller is told to
 TOO_SLOW = "The statement took too long in the database. Ask for less at once."
-METHODS = frozenset(("GET", "PUT", "PATCH", "DELETE", "POST", "HEAD", "OPTIONS", "TRACE"))
-UNKNOWN = "TRACE"  # stands for every method that no endpoint has: Falcon would answer them itself, before the checks
-
-Scope = dict[str, Any]
-Asgi = Callable[[Scope, Any, Any], Awaitable[None]]
-
-
-class Edge:
-    """What stands before the router: the base path, and requests that no router should see."""
-
-    def __init__(self, inner: Asgi, settings: Settings, lifespan: Callable[[], Any]) -> None:
-        self._inner = inner
-        self._max_query = settings.max_query
-        self._lifespan = lifespan
-
-    async def __call__(self, scope: Scope, receive: Any, send: Any) -> None:
-        if scope["type"] == "lifespan":
-            await self._live(receive, send)
-            return
-        path = _path(scope)
-        if path.startswith("/v3/") or path == "/v3":
-            path = path[3:] or "/"
-        scope["path"] = path
-        if scope["method"] not in METHODS:
-            scope["method"] = UNKNOWN
-        query: bytes = scope["query_string"]
-        if len(query) > self._max_query:
-            await _refuse(send, UriTooLong(f"The query string is longer than {self._max_query} bytes."))
-        elif not query.isascii():
-            await _refuse(send, BadRequest("The query string has bytes that are not ASCII. Percent-encode them."))
-        else:
-            await self._inner(scope, _at_once(receive), send)
-
-    async def _live(self, receive: Any, send: Any) -> None:
-        async with AsyncExitStack() as stack:
-            await receive()
-            try:
-                await stack.enter_async_context(self._lifespan())
-            except Exception as error:
-                await send({"type": "lifespan.startup.failed", "message": str(error)})
-                return
-            await send({"type": "lifespan.startup.complete"})
-            await receive()
-        await send({"type": "lifespan.shutdown.complete"})
-
-
-def _at_once(receive: Any) -> Any:
-    """Falcon looks at a request when the first bytes of its body are there: here they are, none."""
-    told = False
-
-    async def first() -> Any:
-        nonlocal told
-        if told:
-            return await receive()
-        told = True
-        return {"type": "http.request", "body": b"", "more_body": True}
-
-    return first
-
-
-def _path(scope: Scope) -> str:
-    """The path, decoded but for `%2F`: a slash that is encoded belongs to a part, it does not end one."""
-    raw: bytes = scope["raw_path"]
-    if b"%2f" not in raw.lower():
-        return scope["path"]
-    return unquote(raw.decode("ascii").replace("%2f", "%2F").replace("%2F", "%252F"))
-
-
-async def _refuse(send: Any, refusal: Refusal) -> None:
-    body = refusal.body()
-    headers = [(b"content-type", refusal.media_type.encode()), (b"content-length", b"%d" % len(body))]
-    await send({"type": "http.response.start", "status": refusal.status, "headers": headers})
-    await send({"type": "http.response.body", "body": body})
 
 
 class Route:
@@ -250,17 +168,17 @@ class Server:
             manager = await service.access.manager(http.get_header("Authorization"))
         if endpoint is None:
             raise MethodNotAllowed(route.allowed)
-        customer = _customer(http, manager) if endpoint.customer and manager else 0
+        customer = intake.customer(http, manager) if endpoint.customer and manager else 0
         if endpoint.device:
             customer = await service.access.device(http.get_header(DEVICE_KEY))
-        body = await self._body(http, endpoint) if endpoint.body is not None or endpoint.raw else b""
+        body = await intake.body(http, endpoint, self.settings) if endpoint.body is not None or endpoint.raw else b""
         value: Any = None
         if endpoint.form:
             value = grant(body)
         elif endpoint.body is not None:
             value = checked(endpoint.body, body, endpoint.what)
         request = Request(
-            service, http.method, http.path, http.remote_addr, manager, customer, _ids(endpoint, params),
+            service, http.method, http.path, http.remote_addr, manager, customer, intake.ids(endpoint, params),
             http.scope["query_string"], body,
         )  # fmt: skip
         key = http.get_header("Idempotency-Key") if endpoint.repeatable else None
@@ -285,88 +203,6 @@ class Server:
             _put(reply, refusal)
         except Exception as error:
             _put(reply, _refusal_of(error, http))
-
-    async def _body(self, http: falcon.asgi.Request, endpoint: Endpoint) -> bytes:
-        limit = self.settings.max_ingest if endpoint.raw else self.settings.max_body
-        if (http.content_length or 0) >= limit:
-            raise _too_large(limit)
-        sent = bool(http.content_length) or "TRANSFER-ENCODING" in http.headers
-        if sent and not _right_type(http, endpoint):
-            raise UnsupportedMediaType(_trace_id(http))
-        chunks: list[bytes] = []
-        size = 0
-        try:
-            async with asyncio.timeout(self.settings.client_timeout):
-                async for chunk in http.stream:
-                    size += len(chunk)
-                    if size >= limit:
-                        raise _too_large(limit)
-                    chunks.append(chunk)
-        except TimeoutError:
-            raise RequestTimeout("The body of the request took too long to arrive.", {"Connection": "close"}) from None
-        body = b"".join(chunks)
-        return _unpacked(body, limit) if endpoint.raw and http.get_header("Content-Encoding") == "gzip" else body
-
-
-def _unpacked(body: bytes, limit: int) -> bytes:
-    """What was packed with gzip, as far as it is allowed to go."""
-    unpacker = zlib.decompressobj(wbits=31)
-    try:
-        unpacked = unpacker.decompress(body, limit)
-    except zlib.error:
-        raise BadRequest("The body is not valid gzip.") from None
-    if len(unpacked) >= limit:
-        raise _too_large(limit)
-    if not unpacker.eof or unpacker.unused_data:
-        raise BadRequest("The body is not valid gzip.")
-    return unpacked
-
-
-def _too_large(limit: int) -> Refusal:
-    return ContentTooLarge(f"The body must be smaller than {limit} bytes.")
-
-
-def _right_type(http: falcon.asgi.Request, endpoint: Endpoint) -> bool:
-    media_type, _, parameters = (http.content_type or "").lower().partition(";")
-    media_type = media_type.strip()
-    if http.get_header("Content-Encoding") not in (None, "", "identity", "gzip" if endpoint.raw else None):
-        return False
-    if endpoint.raw:
-        return media_type in LINES
-    if endpoint.form:
-        return media_type == "application/x-www-form-urlencoded"
-    if media_type != "application/json" and not (
-        endpoint.method == "PATCH" and media_type == "application/json-patch+json"
-    ):
-        return False
-    charset = parameters.replace(" ", "").replace('"', "")
-    return not charset.startswith("charset=") or charset.split(";")[0] in ("charset=utf-8", "charset=utf8")
-
-
-def _trace_id(http: falcon.asgi.Request) -> str | None:
-    """The caller's trace, where the request belongs to one (W3C Trace Context)."""
-    parent = http.get_header("traceparent") or ""
-    return parent if len(parent) == 55 and parent.isascii() and parent.replace("-", "").isalnum() else None
-
-
-def _customer(http: falcon.asgi.Request, manager: Manager) -> int:
-    """The tenant. Raises `BadRequest`, and `NotFound` alike for a customer that is nobody's or somebody else's."""
-    text = http.get_header("Customer-ID")
-    if not text:
-        raise BadRequest(NO_CUSTOMER_ID)
-    digits = text[1:] if text[0] in "+-" else text
-    if not (digits.isascii() and digits.isdigit()):
-        raise BadRequest(INVALID_CUSTOMER_ID)
-    customer = int(text) if len(text) <= 12 else 0
-    if customer not in manager.customers:
-        raise NotFound(NO_CUSTOMER)
-    return customer
-
-
-def _ids(endpoint: Endpoint, params: Mapping[str, str]) -> tuple[Any, ...]:
-    if not params:
-        return ()
-    return tuple(convert(params[name]) for convert, name in zip(endpoint.converters, endpoint.parameters, strict=True))
 
 
 def _limits(settings: Settings) -> Limits:

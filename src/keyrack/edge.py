@@ -1,0 +1,85 @@
+"""In charge of what stands before the router: the base path, and requests that no router should see."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from contextlib import AsyncExitStack
+from typing import Any
+from urllib.parse import unquote
+
+from keyrack.errors import BadRequest, Refusal, UriTooLong
+from keyrack.settings import Settings
+
+METHODS = frozenset(("GET", "PUT", "PATCH", "DELETE", "POST", "HEAD", "OPTIONS", "TRACE"))
+UNKNOWN = "TRACE"  # stands for every method that no endpoint has: Falcon would answer them itself, before the checks
+
+Scope = dict[str, Any]
+Asgi = Callable[[Scope, Any, Any], Awaitable[None]]
+
+
+class Edge:
+    """What stands before the router: the base path, and requests that no router should see."""
+
+    def __init__(self, inner: Asgi, settings: Settings, lifespan: Callable[[], Any]) -> None:
+        self._inner = inner
+        self._max_query = settings.max_query
+        self._lifespan = lifespan
+
+    async def __call__(self, scope: Scope, receive: Any, send: Any) -> None:
+        if scope["type"] == "lifespan":
+            await self._live(receive, send)
+            return
+        path = _path(scope)
+        if path.startswith("/v3/") or path == "/v3":
+            path = path[3:] or "/"
+        scope["path"] = path
+        if scope["method"] not in METHODS:
+            scope["method"] = UNKNOWN
+        query: bytes = scope["query_string"]
+        if len(query) > self._max_query:
+            await _refuse(send, UriTooLong(f"The query string is longer than {self._max_query} bytes."))
+        elif not query.isascii():
+            await _refuse(send, BadRequest("The query string has bytes that are not ASCII. Percent-encode them."))
+        else:
+            await self._inner(scope, _at_once(receive), send)
+
+    async def _live(self, receive: Any, send: Any) -> None:
+        async with AsyncExitStack() as stack:
+            await receive()
+            try:
+                await stack.enter_async_context(self._lifespan())
+            except Exception as error:
+                await send({"type": "lifespan.startup.failed", "message": str(error)})
+                return
+            await send({"type": "lifespan.startup.complete"})
+            await receive()
+        await send({"type": "lifespan.shutdown.complete"})
+
+
+def _at_once(receive: Any) -> Any:
+    """Falcon looks at a request when the first bytes of its body are there: here they are, none."""
+    told = False
+
+    async def first() -> Any:
+        nonlocal told
+        if told:
+            return await receive()
+        told = True
+        return {"type": "http.request", "body": b"", "more_body": True}
+
+    return first
+
+
+def _path(scope: Scope) -> str:
+    """The path, decoded but for `%2F`: a slash that is encoded belongs to a part, it does not end one."""
+    raw: bytes = scope["raw_path"]
+    if b"%2f" not in raw.lower():
+        return scope["path"]
+    return unquote(raw.decode("ascii").replace("%2f", "%2F").replace("%2F", "%252F"))
+
+
+async def _refuse(send: Any, refusal: Refusal) -> None:
+    body = refusal.body()
+    headers = [(b"content-type", refusal.media_type.encode()), (b"content-length", b"%d" % len(body))]
+    await send({"type": "http.response.start", "status": refusal.status, "headers": headers})
+    await send({"type": "http.response.body", "body": body})

@@ -1,0 +1,122 @@
+"""In charge of what a request brings along: its customer, the ids of its path, and its body, in form, size and time."""
+
+from __future__ import annotations
+
+import asyncio
+import zlib
+from collections.abc import AsyncIterable, Mapping
+from typing import Any, Protocol
+
+from keyrack.api import Endpoint
+from keyrack.auth import Manager
+from keyrack.errors import (
+    NO_CUSTOMER,
+    BadRequest,
+    ContentTooLarge,
+    NotFound,
+    Refusal,
+    RequestTimeout,
+    UnsupportedMediaType,
+)
+from keyrack.settings import Settings
+
+LINES = ("application/json", "application/x-ndjson", "application/jsonl")  # what units may send
+NO_CUSTOMER_ID = "The header Customer-ID is missing."
+INVALID_CUSTOMER_ID = "The header Customer-ID must be an integer."
+
+
+class Incoming(Protocol):
+    """The part of the framework's request that is needed here."""
+
+    @property
+    def content_length(self) -> int | None: ...
+    @property
+    def content_type(self) -> str | None: ...
+    @property
+    def stream(self) -> AsyncIterable[bytes]: ...
+    def get_header(self, name: str) -> str | None: ...
+
+
+async def body(http: Incoming, endpoint: Endpoint, settings: Settings) -> bytes:
+    """The whole body. Raises `UnsupportedMediaType`, `ContentTooLarge`, `RequestTimeout`, and `BadRequest` for gzip."""
+    limit = settings.max_ingest if endpoint.raw else settings.max_body
+    if (http.content_length or 0) >= limit:
+        raise _too_large(limit)
+    sent = bool(http.content_length) or http.get_header("Transfer-Encoding") is not None
+    if sent and not _right_type(http, endpoint):
+        raise UnsupportedMediaType(_trace_id(http))
+    chunks: list[bytes] = []
+    size = 0
+    try:
+        async with asyncio.timeout(settings.client_timeout):
+            async for chunk in http.stream:
+                size += len(chunk)
+                if size >= limit:
+                    raise _too_large(limit)
+                chunks.append(chunk)
+    except TimeoutError:
+        raise RequestTimeout("The body of the request took too long to arrive.", {"Connection": "close"}) from None
+    whole = b"".join(chunks)
+    return _unpacked(whole, limit) if endpoint.raw and http.get_header("Content-Encoding") == "gzip" else whole
+
+
+def _unpacked(body: bytes, limit: int) -> bytes:
+    """What was packed with gzip, as far as it is allowed to go."""
+    unpacker = zlib.decompressobj(wbits=31)
+    try:
+        unpacked = unpacker.decompress(body, limit)
+    except zlib.error:
+        raise BadRequest("The body is not valid gzip.") from None
+    if len(unpacked) >= limit:
+        raise _too_large(limit)
+    if not unpacker.eof or unpacker.unused_data:
+        raise BadRequest("The body is not valid gzip.")
+    return unpacked
+
+
+def _too_large(limit: int) -> Refusal:
+    return ContentTooLarge(f"The body must be smaller than {limit} bytes.")
+
+
+def _right_type(http: Incoming, endpoint: Endpoint) -> bool:
+    media_type, _, parameters = (http.content_type or "").lower().partition(";")
+    media_type = media_type.strip()
+    if http.get_header("Content-Encoding") not in (None, "", "identity", "gzip" if endpoint.raw else None):
+        return False
+    if endpoint.raw:
+        return media_type in LINES
+    if endpoint.form:
+        return media_type == "application/x-www-form-urlencoded"
+    if media_type != "application/json" and not (
+        endpoint.method == "PATCH" and media_type == "application/json-patch+json"
+    ):
+        return False
+    charset = parameters.replace(" ", "").replace('"', "")
+    return not charset.startswith("charset=") or charset.split(";")[0] in ("charset=utf-8", "charset=utf8")
+
+
+def _trace_id(http: Incoming) -> str | None:
+    """The caller's trace, where the request belongs to one (W3C Trace Context)."""
+    parent = http.get_header("traceparent") or ""
+    return parent if len(parent) == 55 and parent.isascii() and parent.replace("-", "").isalnum() else None
+
+
+def customer(http: Incoming, manager: Manager) -> int:
+    """The tenant. Raises `BadRequest`, and `NotFound` alike for a customer that is nobody's or somebody else's."""
+    text = http.get_header("Customer-ID")
+    if not text:
+        raise BadRequest(NO_CUSTOMER_ID)
+    digits = text[1:] if text[0] in "+-" else text
+    if not (digits.isascii() and digits.isdigit()):
+        raise BadRequest(INVALID_CUSTOMER_ID)
+    tenant = int(text) if len(text) <= 12 else 0
+    if tenant not in manager.customers:
+        raise NotFound(NO_CUSTOMER)
+    return tenant
+
+
+def ids(endpoint: Endpoint, params: Mapping[str, str]) -> tuple[Any, ...]:
+    """The path's parameters, converted, in their order. Raises `BadRequest`."""
+    if not params:
+        return ()
+    return tuple(convert(params[name]) for convert, name in zip(endpoint.converters, endpoint.parameters, strict=True))
