@@ -2,9 +2,9 @@
 
 import sys
 
-from benchmarks import foundation
+from benchmarks import foundation, query
 
-PARTS = {"foundation": foundation.main}
+PARTS = {"foundation": foundation.main, "query": query.main}
 
 for name in sys.argv[1:] or PARTS:
     PARTS[name]()

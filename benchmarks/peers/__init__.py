@@ -1,0 +1,1 @@
+"""Servers that a Python team would write for the same questions, in an environment of their own."""

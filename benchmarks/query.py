@@ -1,0 +1,447 @@
+"""OData queries: how long a text takes to become SQL, reads beside their floor, `$expand` beside the calls that it
+replaces, and the servers that a Python team would write instead (`benchmarks.peers`), on the same data.
+
+The floor is a bare ASGI function with SQL by hand. It and the peers check neither key nor token nor the customer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import itertools
+import json
+import random
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.error
+import urllib.request
+import venv
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import asyncpg
+import uvicorn
+from tests import odata_evaluator as means
+from tests.odata_evaluator import Evaluate
+
+from benchmarks import foundation
+from benchmarks.floor import Floor
+from benchmarks.foundation import Running, database, free_port, running, token
+from benchmarks.load import Result, http, machine, measure
+from keyrack import odata
+from keyrack.endpoints import ALL
+from keyrack.resources import CAR
+from keyrack.settings import Settings
+
+CARS = 100_000
+FLEET, LARGE, SAMPLE = 1, 3, 4  # the customers with 100 cars, with 100,000, and with those that random filters ask for
+SAMPLES, FILTERS, SEED = 200, 100, 4
+COUNT = 2000  # requests of one measurement
+PEER_COUNT = 800
+
+FILL = """
+update car set brand = (array['Volkswagen', 'Audi', 'Seat', null])[1 + car_id % 4],
+  model = (array['Golf', 'A3', 'Leon', 'Polo', null])[1 + car_id % 5] where customer_id = 3;
+insert into product (customer_id, unique_id, serial_number, sap_number, kind, car_id)
+  select 1, 'U' || n || kind, 'S' || n || kind, 'P' || n, kind, n
+  from generate_series(1, 100) n, unnest(array['Box', 'IQ']) kind;
+insert into customer (customer_id, name) overriding system value values (4, 'Sample');
+insert into manager_customer (manager_id, customer_id) values (1, 4);
+"""
+
+# One text of each length; `{n}` makes it one that was never seen
+TEXTS = {
+    "one comparison": "id eq {n}",
+    "two": "brand eq 'Volkswagen' and id gt {n}",
+    "functions": "contains(tolower(name),'golf') or startswith(licensePlate,'B-KR {n}')",
+    "lists, null, arithmetic": (
+        "brand in ('Volkswagen','Audi','Seat') and not (model eq null) and id mod 7 eq 3 and (id lt {n} or "
+        "length(description) gt 20)"
+    ),
+    "relations": (
+        "(brand eq 'Volkswagen' or brand eq 'Audi') and products/any(p:p/type eq 'vendor Box' and "
+        "startswith(p/serialNumber,'S{n}')) and assignments/all(a:a/end eq null or a/end gt 2026-01-01T00:00:00Z) and "
+        "not contains(toupper(concat(name,licensePlate)),'TEST') and (year(now()) ge 2026 or vin ne null)"
+    ),
+}
+
+QUESTION = "brand eq 'Volkswagen' and not contains(model,'Golf') and id gt {n}"
+BY_HAND = """
+select coalesce(json_agg(r), '[]') from (
+  select car_id as id, name, description, vin, license_plate as "licensePlate", brand, model from car
+  where customer_id = $1 and brand = 'Volkswagen' and strpos(model, 'Golf') = 0 and car_id > $2
+  order by name, car_id limit 10) r
+"""
+
+
+class Answering(Floor):
+    """The floor: /customer/cars/n is the question from n on."""
+
+    async def read(self, customer: int, parts: list[str]) -> bytes:
+        return (await self.pool.fetchrow(BY_HAND, customer, int(parts[1])))[0]
+
+
+def serve_floor(dsn: str, port: str) -> None:
+    config = uvicorn.Config(
+        Answering(dsn, Settings()), port=int(port), http="httptools", loop="uvloop", ws="none", access_log=False,
+        log_level="warning", server_header=False, timeout_keep_alive=75,
+    )  # fmt: skip
+    uvicorn.Server(config).run()
+
+
+# How long a text takes
+
+
+def microseconds(run: Callable[[Any], object], batches: list[list[Any]]) -> float:
+    """CPU time of one `run`: the best batch, as others use the machine too."""
+    times: list[float] = []
+    for batch in batches:
+        start = time.process_time_ns()
+        for item in batch:
+            run(item)
+        times.append((time.process_time_ns() - start) / len(batch) / 1e3)
+    return min(times)
+
+
+def compiling() -> None:
+    """The table of texts that become SQL."""
+    read = next(row.read for row in ALL if row.method == "GET" and row.path == "/cars")
+    assert read is not None
+    select, limits = read.select, odata.Limits()
+
+    def compiled(text: bytes) -> odata.Query:
+        return odata.query(CAR, text, select.shape, alias="t", first=2, limits=limits)
+
+    print("\n| `$filter` | characters | parse us | parse, bind, compile us | cached us | cached, with statement us |")
+    print("|---|---|---|---|---|---|")
+    for name, text in TEXTS.items():
+        numbers = iter(range(1000, 100_000))
+        texts = [[text.format(n=next(numbers)) for _ in range(300)] for _ in range(7)]
+        sent = [[b"$filter=" + quote(item).encode() for item in batch] for batch in texts]
+        parsed = microseconds(lambda item: odata.parse("filter", item), texts)
+        cold = microseconds(compiled, sent)
+        again = [[sent[-1][-1]] * 5000] * 5
+        cached = microseconds(compiled, again)
+        whole = microseconds(lambda item: select.statement(compiled(item)), again)
+        print(f"| {name} | {len(texts[0][0])} | {parsed:.1f} | {cold:.1f} | {cached:.2f} | {whole:.2f} |")
+
+
+# Reads
+
+
+async def fill(dsn: str, rows: list[dict[str, Any]]) -> dict[str, str]:
+    """The foundation's data with 100,000 cars of one customer, and what the queries need."""
+    headers = await foundation.load(dsn, 3, CARS + 1100)
+    raw = await asyncpg.connect(dsn)
+    for statement in FILL.split(";\n"):
+        if statement.strip():
+            await raw.execute(statement)
+    columns = ["customer_id", "car_id", "name", "description", "vin", "license_plate", "brand", "model"]
+    records = [(SAMPLE, *row.values()) for row in rows]
+    await raw.copy_records_to_table("car", records=records, columns=columns)
+    await raw.execute("vacuum analyze")
+    await raw.close()
+    return headers
+
+
+def asked(n: int) -> str:
+    """The path of the question from `n` on."""
+    return f"/cars?$filter={quote(QUESTION.format(n=n))}&$orderby=name&$top=10"
+
+
+EXPAND = "/cars?$expand=products,assignments"
+
+
+def answer(port: int, path: str, headers: dict[str, str]) -> tuple[int, Any]:
+    """Status and rows of one request; odatapy wraps its rows."""
+    request = urllib.request.Request(f"http://127.0.0.1:{port}{path}", headers=headers)
+    try:
+        with urllib.request.urlopen(request, timeout=20) as reply:
+            body = json.load(reply)
+            return reply.status, body["value"] if isinstance(body, dict) else body
+    except urllib.error.HTTPError as error:
+        error.read()
+        return error.code, None
+
+
+def checked(name: str, result: Result) -> Result:
+    wrong = {status: n for status, n in result.statuses.items() if status >= 400}
+    assert not wrong, f"{name}: {wrong}"
+    return result
+
+
+def beside_the_floor(keyrack: Running, floor: Running, headers: dict[str, str]) -> None:
+    """The table of one question over 100,000 cars."""
+    mine = headers | {"Customer-ID": str(LARGE)}
+    status, rows = answer(keyrack.port, "/v3" + asked(5000), mine)
+    assert (status, rows) == answer(floor.port, f"/{LARGE}/cars/5000", {}), "the floor answers something else"
+    print(f"\n`$filter={QUESTION.format(n='N')}&$orderby=name&$top=10`, {len(rows)} of {CARS:,} cars:")
+    print("\n| | requests/s | p50 ms | p99 ms | CPU us | floor requests/s | floor CPU us | CPU ratio |")
+    print("|---|---|---|---|---|---|---|---|")
+    again, new = itertools.cycle(range(1000, 1100)), itertools.count(10_000)
+    for name, numbers in (("100 texts in turn", again), ("each text new", new)):
+        asked_for = [*itertools.islice(numbers, 400 + COUNT)]
+        requests = [http("GET", "/v3" + asked(n), mine) for n in asked_for]
+        theirs = [http("GET", f"/{LARGE}/cars/{n}", {}) for n in asked_for]
+        measure(keyrack.pid, keyrack.port, requests[:400], 400)
+        measure(floor.pid, floor.port, theirs[:400], 400)
+        result = checked(name, measure(keyrack.pid, keyrack.port, requests[400:], COUNT))
+        print(foundation.row(name, result, checked(name, measure(floor.pid, floor.port, theirs[400:], COUNT))))
+
+
+def expanding(keyrack: Running, headers: dict[str, str]) -> None:
+    """The table of one request with `$expand` and of the calls that it replaces."""
+    mine = headers | {"Customer-ID": str(FLEET)}
+    _, cars = answer(keyrack.port, "/v3" + EXPAND, mine)
+    assert [(len(car["products"]), len(car["assignments"])) for car in cars] == [(2, 5)] * 100
+    one = [http("GET", "/v3" + EXPAND, mine)]
+    paths = ["/cars", *[f"/cars/{car['id']}/{what}" for car in cars for what in ("products", "assignments")]]
+    many = [http("GET", "/v3" + path, mine) for path in paths]
+    measure(keyrack.pid, keyrack.port, one + many, 600)
+    print("\n| 100 cars, their products and assignments | ms, one connection | ms, eight connections | CPU ms |")
+    print("|---|---|---|---|")
+    figures: list[tuple[float, float, float]] = []
+    for name, requests, times in ((f"`GET {EXPAND}`", one, 60), (f"{len(many)} calls", many, 4)):
+        count = len(requests) * times
+        alone = checked(name, measure(keyrack.pid, keyrack.port, requests, count, connections=1))
+        eight = checked(name, measure(keyrack.pid, keyrack.port, requests, count))
+        cpu = (alone.cpu + eight.cpu) / 2 * len(requests) / 1e3
+        figures.append((alone.seconds / times * 1e3, eight.seconds / times * 1e3, cpu))
+        print(f"| {name} | {figures[-1][0]:.1f} | {figures[-1][1]:.1f} | {figures[-1][2]:.1f} |")
+    ratios = [many / one for one, many in zip(*figures, strict=True)]
+    print("| times faster | " + " | ".join(f"**{ratio:.1f}**" for ratio in ratios) + " |")
+
+
+# Random filters
+
+WORDS = [
+    "Golf",
+    "golf GTI",
+    "Polo",
+    "A3",
+    "ID.3",
+    "e_up!",
+    "50% Lease",
+    "Bob's",
+    "Škoda",
+    "B-KR 7",
+    "VW",
+    "a",
+    "L",
+    "%",
+]
+TEXT_FIELDS = ["name", "description", "vin", "licensePlate", "brand", "model"]
+
+
+def sample_cars(chance: random.Random) -> list[dict[str, Any]]:
+    """Cars as the API shows them, with nulls wherever there may be some."""
+
+    def perhaps() -> str | None:
+        return None if chance.random() < 0.3 else some()
+
+    def some() -> str:
+        return " ".join(chance.choices(WORDS, k=chance.choice((1, 1, 2))))
+
+    return [{"id": n, "name": some(), **{field: perhaps() for field in TEXT_FIELDS[1:]}} for n in range(1, SAMPLES + 1)]
+
+
+Filter = tuple[str, Evaluate]  # its text, and what it means
+
+
+class Filters:
+    """Random conditions in the language of OData 4.01."""
+
+    def __init__(self, chance: random.Random) -> None:
+        self.chance = chance
+
+    def condition(self, depth: int) -> Filter:
+        if not depth:
+            leaves = (self.number, self.compared, self.compared, self.nothing, self.listed, self.found, self.found)
+            return self.chance.choice(leaves)()
+        if self.chance.random() < 0.3:
+            text, run = self.condition(depth - 1)
+            return f"not ({text})", lambda env: means.negated(run(env))
+        operator = self.chance.choice(("and", "or"))
+        join = means.conjunction if operator == "and" else means.disjunction
+        parts = [self.condition(depth - 1) for _ in range(self.chance.choice((2, 2, 3)))]
+        return f" {operator} ".join(f"({text})" for text, _ in parts), lambda env: join([run(env) for _, run in parts])
+
+    def number(self) -> Filter:
+        """A comparison of the id, or of a number that is made of it or of a length."""
+        how = self.chance.choice(("id", "length", "add", "sub", "mul", "div", "mod"))
+        n = self.chance.randint(2, 9)
+        if how == "length":
+            text, run = self.field()
+            text, run, limit = f"length({text})", means.call("length", run), self.chance.randint(1, 12)
+        else:
+            run = field_of("id")
+            text, limit = "id", self.chance.randint(1, SAMPLES)
+            if how != "id":
+                operand = run
+                text, run = f"id {how} {n}", lambda env: means.arithmetic(how, operand(env), n)
+                limit = {"div": limit // n, "mod": limit % n, "mul": limit * n}.get(how, limit)
+        operator = self.chance.choice(("eq", "ne", "gt", "lt"))
+        return f"{text} {operator} {limit}", means.compare(operator, run, means.constant(limit))
+
+    def field(self) -> Filter:
+        name = self.chance.choice(TEXT_FIELDS)
+        if self.chance.random() < 0.3:
+            return f"tolower({name})", means.call("tolower", field_of(name))
+        return name, field_of(name)
+
+    def word(self, text: str) -> str:
+        word = self.chance.choice(WORDS)
+        return word.lower() if text.startswith("tolower") else word
+
+    def compared(self) -> Filter:
+        text, run = self.field()
+        word, operator = self.word(text), self.chance.choice(("eq", "ne", "gt", "lt"))
+        return f"{text} {operator} {quoted(word)}", means.compare(operator, run, means.constant(word))
+
+    def nothing(self) -> Filter:
+        name, operator = self.chance.choice(TEXT_FIELDS), self.chance.choice(("eq", "ne"))
+        return f"{name} {operator} null", means.compare(operator, field_of(name), means.constant(None))
+
+    def listed(self) -> Filter:
+        if self.chance.random() < 0.5:
+            numbers = self.chance.sample(range(1, SAMPLES), 5)
+            return f"id in ({','.join(map(str, numbers))})", means.contained(field_of("id"), numbers)
+        text, run = self.field()
+        words = [self.word(text) for _ in range(3)]
+        return f"{text} in ({','.join(map(quoted, words))})", means.contained(run, words)
+
+    def found(self) -> Filter:
+        text, run = self.field()
+        function, word = self.chance.choice(("contains", "startswith", "endswith")), self.word(text)
+        return f"{function}({text},{quoted(word)})", means.call(function, run, means.constant(word))
+
+
+def field_of(name: str) -> Evaluate:
+    return lambda env: env[""][name]
+
+
+def quoted(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"
+
+
+def right_rows(rows: list[dict[str, Any]], chance: random.Random) -> dict[str, set[int]]:
+    """Random filters and the ids of the cars that each holds for: some, but not all."""
+    filters = Filters(chance)
+    found: dict[str, set[int]] = {}
+    while len(found) < FILTERS:
+        text, run = filters.condition(chance.choice((0, 1, 1, 2)))
+        ids = {row["id"] for row in rows if run({"": row}) is True}
+        if 0 < len(ids) < len(rows):
+            found[text] = ids
+    return found
+
+
+def judged(port: int, base: str, headers: dict[str, str], filters: dict[str, set[int]]) -> Counter[str]:
+    """How many filters a server answers with the right rows, and what it does with the others."""
+    counted: Counter[str] = Counter()
+    for text, ids in filters.items():
+        status, rows = answer(port, f"{base}/cars?$filter={quote(text)}", headers | {"Customer-ID": str(SAMPLE)})
+        if status != 200:
+            verdict = "4xx" if status < 500 else "5xx"
+        else:
+            verdict = "right" if sorted(row["id"] for row in rows) == sorted(ids) else "wrong"
+        counted[verdict] += 1
+    return counted
+
+
+# Peers
+
+REQUIREMENTS = Path(__file__).parent / "peers" / "requirements.txt"
+PEERS = {
+    "FastAPI, SQLAlchemy 2, odata-query": ("fastapi_app", "/health"),
+    "odatapy": ("odatapy_app", "/"),
+}
+
+
+@contextlib.contextmanager
+def environment() -> Iterator[Path | None]:
+    """The Python of a new virtual environment with the peers' packages, or None if they cannot be installed."""
+    with tempfile.TemporaryDirectory(prefix="keyrack-peers-") as directory:
+        python = Path(directory) / "bin" / "python"
+        try:
+            venv.create(directory, with_pip=True)
+            install = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "-r", REQUIREMENTS]
+            subprocess.run(install, check=True, capture_output=True, text=True, timeout=300)
+        except (subprocess.SubprocessError, OSError) as error:
+            reason = getattr(error, "stderr", None) or str(error)
+            print(f"\nThe peers cannot be installed: {reason if isinstance(reason, str) else error}", file=sys.stderr)
+            print("\nThe peers could not be installed, so they are not compared.")
+            yield None
+        else:
+            yield python
+
+
+def measured(name: str, server: Running, base: str, headers: dict[str, str]) -> list[Result]:
+    """The question over 100,000 cars, each time with a new text, and the expansion of 100 cars."""
+    large, fleet = headers | {"Customer-ID": str(LARGE)}, headers | {"Customer-ID": str(FLEET)}
+    questions = [http("GET", base + asked(n), large) for n in range(30_000, 30_000 + PEER_COUNT + 100)]
+    expand = [http("GET", base + EXPAND, fleet)]
+    measure(server.pid, server.port, questions[PEER_COUNT:], 100)
+    measure(server.pid, server.port, expand, 10)
+    return [
+        checked(name, measure(server.pid, server.port, questions[:PEER_COUNT], PEER_COUNT)),
+        checked(name, measure(server.pid, server.port, expand, PEER_COUNT // 10)),
+    ]
+
+
+def peers(keyrack: Running, dsn: str, headers: dict[str, str], filters: dict[str, set[int]]) -> None:
+    """The tables of Keyrack beside what a Python team would write."""
+    large, fleet = headers | {"Customer-ID": str(LARGE)}, headers | {"Customer-ID": str(FLEET)}
+    _, rows = answer(keyrack.port, "/v3" + asked(5000), large)
+    ours = measured("Keyrack", keyrack, "/v3", headers)
+    speed = {"Keyrack": ours}
+    verdicts = {"Keyrack": judged(keyrack.port, "/v3", headers, filters)}
+    with environment() as python:
+        for name, (app, path) in PEERS.items() if python else ():
+            port = free_port()
+            with running(["benchmarks.peers", str(python), app, dsn, str(port)], port, path, {}) as peer:
+                same = [row["id"] for row in answer(port, asked(5000), large)[1]] == [row["id"] for row in rows]
+                assert same, f"{name} answers something else"
+                cars = answer(port, EXPAND, fleet)[1]
+                assert [(len(car["products"]), len(car["assignments"])) for car in cars] == [(2, 5)] * 100, name
+                speed[name] = measured(name, peer, "", headers)
+                verdicts[name] = judged(port, "", headers, filters)
+    for at, question in enumerate(
+        (f"`$filter`, `$orderby` and `$top` over {CARS:,} cars", f"`GET {EXPAND}`, 100 cars")
+    ):
+        print(f"\n| {question} | requests/s | p50 ms | p99 ms | CPU us | times Keyrack's CPU |\n|" + "---|" * 6)
+        for name, results in speed.items():
+            result, times = results[at], results[at].cpu / ours[at].cpu
+            cells = f"{result.rate:,.0f} | {result.p50:.1f} | {result.p99:.1f} | {result.cpu:,.0f} | **{times:.1f}**"
+            print(f"| {name} | {cells} |")
+    print(f"\n| {FILTERS} random filters | right rows | wrong rows | refused (4xx) | failed (5xx) |\n|" + "---|" * 5)
+    for name, counted in verdicts.items():
+        print(f"| {name} | **{counted['right']}** | {counted['wrong']} | {counted['4xx']} | {counted['5xx']} |")
+
+
+def main() -> None:
+    print(f"OData queries on {machine()}, Python {sys.version.split()[0]}")
+    compiling()
+    chance = random.Random(SEED)
+    rows = sample_cars(chance)
+    filters = right_rows(rows, chance)
+    with database("query") as dsn:
+        key = asyncio.run(fill(dsn, rows))
+        port, floor_port = free_port(), free_port()
+        env = {"KEYRACK_DATABASE_URL": dsn, **foundation.UNLIMITED}
+        command = ["keyrack", "serve", "--port", str(port), "--no-worker"]
+        with running(command, port, "/health", env) as keyrack:
+            headers = key | {"Authorization": f"Bearer {token(port, key)}"}
+            with running(["benchmarks.query", dsn, str(floor_port)], floor_port, f"/{LARGE}/cars/1", env) as floor:
+                beside_the_floor(keyrack, floor, headers)
+            expanding(keyrack, headers)
+            peers(keyrack, dsn, headers, filters)
+
+
+if __name__ == "__main__":
+    serve_floor(*sys.argv[1:])
