@@ -12,7 +12,8 @@ import pytest
 from keyrack import errors
 from keyrack.fields import Resource
 from keyrack.odata import OPTIONS, Limits, Shape, query
-from keyrack.resources import BRAND, CAR, CONTRACT, EVENT, GROUP, KEY, PRODUCT, SERVICE, TELEMETRY, USER
+from keyrack.resources import BRAND, CAR, CONTRACT, EVENT, GROUP, KEY, PRODUCT, SERVICE, USER
+from keyrack.telematics import TELEMETRY
 from tests.odata_fleet import Fleet, make_fleet
 
 

@@ -22,7 +22,7 @@ from keyrack.api import Answer, Endpoint, Request, Service
 from keyrack.auth import Access, Manager, ensure_signing_key
 from keyrack.batching import Batches
 from keyrack.bodies import checked
-from keyrack.db import UNREACHABLE, Database, Listener
+from keyrack.db import UNREACHABLE, Database
 from keyrack.edge import METHODS, Edge
 from keyrack.endpoints import ALL
 from keyrack.endpoints.oauth2 import grant
@@ -35,6 +35,7 @@ from keyrack.errors import (
     Refusal,
     Unavailable,
 )
+from keyrack.listener import Listener
 from keyrack.odata import Limits
 from keyrack.operations import Announcer
 from keyrack.settings import Settings

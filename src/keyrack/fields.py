@@ -69,7 +69,7 @@ class Relation:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Resource:
-    """One kind of row: where it is stored, whose it is, and every field once. A constant: it is equal to itself only."""
+    """One kind of row: where it is stored, whose it is, every field once. A constant: it is equal to itself only."""
 
     name: str  # of the type, as error messages and OpenAPI write it
     table: LiteralString  # the FROM clause, with `{t}` as the main alias

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 
 from pydantic import TypeAdapter
 
 from keyrack import __version__
 from keyrack.api import Endpoint, Read
 from keyrack.errors import INVALID_DEVICE_KEY, INVALID_KEY, INVALID_TOKEN, JSON, NO_CUSTOMER, NO_MANAGER, PLAIN_TEXT
-from keyrack.fields import Complex, Field, Resource, Type
 from keyrack.idempotency import IN_FLIGHT, LONGEST, OTHER_REQUEST
 from keyrack.odata import OPTIONS
 from keyrack.outcomes import SENT, Outcome
+from keyrack.schemas import ERROR_SCHEMAS, Json, model, rows
 from keyrack.settings import Settings
-
-Json = dict[str, Any]
 
 REASONS = {
     200: "The answer",
@@ -39,58 +36,13 @@ REASONS = {
     503: "The database cannot be reached at the moment",
 }
 
-ERROR_SCHEMAS: dict[str, Json] = {
-    "Unauthorized": {
-        "type": "object",
-        "required": ["statusCode", "message"],
-        "properties": {"statusCode": {"const": 401}, "message": {"type": "string"}},
-    },
-    "GrantRefused": {
-        "type": "object",
-        "required": ["error"],
-        "description": "RFC 6749, section 5.2.",
-        "properties": {"error": {"type": "string"}, "error_description": {"type": "string"}},
-    },
-    "UnsupportedMediaType": {
-        "type": "object",
-        "required": ["type", "title", "status", "traceId"],
-        "properties": {
-            "type": {"type": "string", "format": "uri"},
-            "title": {"const": "Unsupported Media Type"},
-            "status": {"const": "415"},
-            "traceId": {"type": "string"},
-        },
-    },
-    "TooManyRequests": {
-        "type": "object",
-        "required": ["status", "message"],
-        "properties": {"status": {"const": "429"}, "message": {"type": "string"}},
-    },
-    "Created": {
-        "type": "object",
-        "required": ["id"],
-        "properties": {"id": {"type": "integer", "format": "int32"}},
-    },
-}
-
-_TYPES: dict[Type, Json] = {
-    Type.INT32: {"type": "integer", "format": "int32"},
-    Type.INT64: {"type": "integer", "format": "int64"},
-    Type.DOUBLE: {"type": "number", "format": "double"},
-    Type.STRING: {"type": "string"},
-    Type.BOOLEAN: {"type": "boolean"},
-    Type.DATE_TIME: {"type": "string", "format": "date-time"},
-    Type.GUID: {"type": "string", "format": "uuid"},
-    Type.OPAQUE: {},
-}
-
 
 def document(endpoints: Iterable[Endpoint], settings: Settings) -> Json:
     """The OpenAPI 3.1 document of these endpoints."""
     schemas: dict[str, Json] = dict(ERROR_SCHEMAS)
     paths: dict[str, Json] = {}
-    rows = list(endpoints)
-    for endpoint in rows:
+    table = list(endpoints)
+    for endpoint in table:
         paths.setdefault(endpoint.path, {})[endpoint.method.lower()] = _operation(endpoint, schemas)
     key_header = f"{settings.brand}-API-Key"
     return {
@@ -103,7 +55,7 @@ def document(endpoints: Iterable[Endpoint], settings: Settings) -> Json:
             "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
         },
         "servers": [{"url": f"{settings.public_url}/v3"}],
-        "tags": [{"name": tag} for tag in dict.fromkeys(endpoint.tag for endpoint in rows)],
+        "tags": [{"name": tag} for tag in dict.fromkeys(endpoint.tag for endpoint in table)],
         "paths": paths,
         "webhooks": _webhooks(schemas),
         "components": {
@@ -128,7 +80,7 @@ SENT_HEADERS = {
 
 def _webhooks(schemas: dict[str, Json]) -> dict[str, Json]:
     """What Keyrack itself sends."""
-    reference = _model(TypeAdapter(Outcome), schemas)
+    reference = model(TypeAdapter(Outcome), schemas)
     parameters = [
         {
             "name": name,
@@ -179,10 +131,10 @@ def _operation(endpoint: Endpoint, schemas: dict[str, Json]) -> Json:
         operation["x-keyrack-extension"] = True
     if endpoint.body is not None:
         media_type = "application/x-www-form-urlencoded" if endpoint.form else JSON
-        schema = _model(endpoint.body, schemas)
+        schema = model(endpoint.body, schemas)
         operation["requestBody"] = {"required": True, "content": {media_type: {"schema": schema}}}
     if endpoint.raw:
-        item = _model(endpoint.item, schemas) if endpoint.item is not None else {}
+        item = model(endpoint.item, schemas) if endpoint.item is not None else {}
         operation["requestBody"] = {
             "required": True,
             "description": "One JSON object a line, or an array of them; gzip is accepted.",
@@ -323,9 +275,9 @@ def _success(endpoint: Endpoint, schemas: dict[str, Json]) -> Json:
         }
     schema: Json | None = None
     if endpoint.read is not None:
-        schema = _read(endpoint.read, schemas)
+        schema = rows(endpoint.read, schemas)
     elif endpoint.answers is not None:
-        schema = _model(TypeAdapter(endpoint.answers), schemas)
+        schema = model(TypeAdapter(endpoint.answers), schemas)
     elif endpoint.status == 201:
         schema = {"$ref": "#/components/schemas/Created"}
     elif endpoint.status == 200:
@@ -351,47 +303,3 @@ def _error(endpoint: Endpoint, status: int, texts: Iterable[str]) -> Json:
     if status == 429:
         response["headers"] = {"Retry-After": {"description": "Seconds to wait", "schema": {"type": "integer"}}}
     return response
-
-
-def _read(read: Read, schemas: dict[str, Json]) -> Json:
-    resource = read.select.resource
-    if resource.scalar is not None:
-        return {"type": "array", "items": {"type": "string"}}
-    name = resource_name(read)
-    schemas[name] = resource_schema(resource)
-    reference = {"$ref": f"#/components/schemas/{name}"}
-    return reference if read.select.one else {"type": "array", "items": reference}
-
-
-def resource_name(read: Read) -> str:
-    """The schema's name: a list form with fewer members is a schema of its own."""
-    select = read.select
-    return select.resource.name + ("" if select.of is None else f"Of{select.of.resource.name}")
-
-
-def resource_schema(resource: Resource) -> Json:
-    """The JSON Schema of one row."""
-    return {"type": "object", "properties": {name: _field(f) for name, f in resource.fields.items()}}
-
-
-def _field(field: Field | Complex) -> Json:
-    if isinstance(field, Complex):
-        return {"type": "object", "properties": {name: _field(f) for name, f in field.fields.items()}}
-    schema: Json = dict(_TYPES[field.type])
-    if field.format is not None:  # shown as text
-        schema = {"type": "string", "format": field.format}
-    if field.enum:
-        schema["enum"] = list(field.enum)
-    if field.nullable and "type" in schema:
-        schema["type"] = [schema["type"], "null"]
-    return schema
-
-
-def _model(adapter: TypeAdapter[Any], schemas: dict[str, Json]) -> Json:
-    schema = adapter.json_schema(ref_template="#/components/schemas/{model}")
-    schemas.update(schema.pop("$defs", {}))
-    title = schema.get("title")
-    if title and schema.get("type") == "object":
-        schemas[title] = schema
-        return {"$ref": f"#/components/schemas/{title}"}
-    return schema

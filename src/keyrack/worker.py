@@ -12,7 +12,8 @@ import asyncpg
 import structlog
 
 from keyrack import idempotency, operations, partitions, webhooks
-from keyrack.db import UNREACHABLE, Database, Listener
+from keyrack.db import UNREACHABLE, Database
+from keyrack.listener import Listener
 from keyrack.settings import Settings
 
 log = structlog.get_logger("keyrack.worker")

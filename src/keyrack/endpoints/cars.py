@@ -10,7 +10,8 @@ from keyrack.bodies import AnyText, Body, LongText, Name, Text, moment, no_valid
 from keyrack.errors import BadRequest, NotFound
 from keyrack.operations import checksum, end_assignments_of_car, hold_lane
 from keyrack.reads import Parent
-from keyrack.resources import ASSIGNMENT_OF_CAR, CAR, EVENT, LOCATION, LOCATION_AT, PRODUCT, TELEMETRY
+from keyrack.resources import ASSIGNMENT_OF_CAR, CAR, EVENT, PRODUCT
+from keyrack.telematics import LOCATION, LOCATION_AT, TELEMETRY
 
 endpoints = Endpoints("Cars")
 

@@ -1,0 +1,103 @@
+"""In charge of JSON Schema: of the resources' rows, of the bodies' models, and of the errors that are no plain text."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import TypeAdapter
+
+from keyrack.api import Read
+from keyrack.fields import Complex, Field, Resource, Type
+
+Json = dict[str, Any]
+
+ERROR_SCHEMAS: dict[str, Json] = {
+    "Unauthorized": {
+        "type": "object",
+        "required": ["statusCode", "message"],
+        "properties": {"statusCode": {"const": 401}, "message": {"type": "string"}},
+    },
+    "GrantRefused": {
+        "type": "object",
+        "required": ["error"],
+        "description": "RFC 6749, section 5.2.",
+        "properties": {"error": {"type": "string"}, "error_description": {"type": "string"}},
+    },
+    "UnsupportedMediaType": {
+        "type": "object",
+        "required": ["type", "title", "status", "traceId"],
+        "properties": {
+            "type": {"type": "string", "format": "uri"},
+            "title": {"const": "Unsupported Media Type"},
+            "status": {"const": "415"},
+            "traceId": {"type": "string"},
+        },
+    },
+    "TooManyRequests": {
+        "type": "object",
+        "required": ["status", "message"],
+        "properties": {"status": {"const": "429"}, "message": {"type": "string"}},
+    },
+    "Created": {
+        "type": "object",
+        "required": ["id"],
+        "properties": {"id": {"type": "integer", "format": "int32"}},
+    },
+}
+
+_TYPES: dict[Type, Json] = {
+    Type.INT32: {"type": "integer", "format": "int32"},
+    Type.INT64: {"type": "integer", "format": "int64"},
+    Type.DOUBLE: {"type": "number", "format": "double"},
+    Type.STRING: {"type": "string"},
+    Type.BOOLEAN: {"type": "boolean"},
+    Type.DATE_TIME: {"type": "string", "format": "date-time"},
+    Type.GUID: {"type": "string", "format": "uuid"},
+    Type.OPAQUE: {},
+}
+
+
+def rows(read: Read, schemas: dict[str, Json]) -> Json:
+    """The schema of what a read answers; the row's own is put among `schemas`."""
+    resource = read.select.resource
+    if resource.scalar is not None:
+        return {"type": "array", "items": {"type": "string"}}
+    name = resource_name(read)
+    schemas[name] = resource_schema(resource)
+    reference = {"$ref": f"#/components/schemas/{name}"}
+    return reference if read.select.one else {"type": "array", "items": reference}
+
+
+def resource_name(read: Read) -> str:
+    """The schema's name: a list form with fewer members is a schema of its own."""
+    select = read.select
+    return select.resource.name + ("" if select.of is None else f"Of{select.of.resource.name}")
+
+
+def resource_schema(resource: Resource) -> Json:
+    """The JSON Schema of one row."""
+    return {"type": "object", "properties": {name: _field(f) for name, f in resource.fields.items()}}
+
+
+def _field(field: Field | Complex) -> Json:
+    if isinstance(field, Complex):
+        return {"type": "object", "properties": {name: _field(f) for name, f in field.fields.items()}}
+    schema: Json = dict(_TYPES[field.type])
+    if field.format is not None:  # shown as text
+        schema = {"type": "string", "format": field.format}
+    if field.enum:
+        schema["enum"] = list(field.enum)
+    if field.nullable and "type" in schema:
+        schema["type"] = [schema["type"], "null"]
+    return schema
+
+
+def model(adapter: TypeAdapter[Any], schemas: dict[str, Json]) -> Json:
+    """The schema of a Pydantic model; the named ones are put among `schemas`."""
+    schema = adapter.json_schema(ref_template="#/components/schemas/{model}")
+    schemas.update(schema.pop("$defs", {}))
+    title = schema.get("title")
+    if title and schema.get("type") == "object":
+        schemas[title] = schema
+        return {"$ref": f"#/components/schemas/{title}"}
+    return schema
