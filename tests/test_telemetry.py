@@ -42,6 +42,10 @@ def own(database_server: str) -> Any:
         yield run
 
 
+def body(values: list[tuple[int, dict[str, Any]]]) -> bytes:
+    return json.dumps([value for _, value in values]).encode()
+
+
 async def names(database: db.Database, parent: str = "position") -> list[str]:
     rows = await database.fetch(
         "select c.relname from pg_inherits i join pg_class c on c.oid = i.inhrelid"
@@ -98,13 +102,13 @@ def test_late_data_makes_the_month_that_it_needs(own: Any) -> None:
             (n, {"serialNumber": "S", "carDataReadTime": at.isoformat(), "odometer": n})
             for n, at in enumerate(times, 1)
         ]
-        report = await telemetry.ingest(owner, lines)
+        report = await telemetry.ingest(owner, body(lines))
         assert (report.accepted, report.refused) == (3, [])
         assert await names(database, "odometer") == sorted(f"odometer_{at:%Y%m}" for at in times)
         # another process drops one that this process remembers
         await database.execute(f"drop table odometer_{times[2]:%Y%m}")  # type: ignore[arg-type]
         lines = [(1, {"serialNumber": "S", "carDataReadTime": times[2].isoformat(), "odometer": 9})]
-        assert (await telemetry.ingest(owner, lines)).accepted == 1
+        assert (await telemetry.ingest(owner, body(lines))).accepted == 1
 
     own(work)
 
@@ -166,9 +170,9 @@ def test_a_state_that_was_thrown_away_does_not_stop_a_unit(own: Any) -> None:
         await a_unit(database, owner)
         at = datetime.now(UTC)
         lines = [(1, {"serialNumber": "S", "carDataReadTime": at.isoformat(), "odometer": 5})]
-        await telemetry.ingest(owner, lines)
+        await telemetry.ingest(owner, body(lines))
         await database.execute("delete from car_state")
-        assert (await telemetry.ingest(owner, lines)).accepted == 1
+        assert (await telemetry.ingest(owner, body(lines))).accepted == 1
         assert await database.fetchval("select count(*) from odometer") == 1
 
     own(work)

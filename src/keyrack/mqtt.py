@@ -22,7 +22,7 @@ from keyrack.api import INT32_MAX
 from keyrack.batching import Batches
 from keyrack.db import UNREACHABLE, Database
 from keyrack.errors import Unavailable
-from keyrack.lines import NotALine, Report, lines
+from keyrack.lines import NotALine, Report
 from keyrack.settings import Settings
 from keyrack.telemetry import Telemetry
 
@@ -122,7 +122,7 @@ class Subscriber:
             return
         report = Report()
         try:
-            report = await self._telemetry.ingest(int(topic[1]), lines(message.payload), topic[2])
+            report = await self._telemetry.ingest(int(topic[1]), message.payload, topic[2])
         except NotALine as reason:
             report.refuse(1, str(reason))
         except (asyncpg.DataError, asyncpg.IntegrityConstraintViolationError) as error:

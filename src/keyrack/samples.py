@@ -5,32 +5,19 @@ Everything here is plain values; `telemetry` reads and writes the database.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Annotated, Any, Final, Literal
 
-from pydantic import BeforeValidator, ConfigDict, Field, TypeAdapter, ValidationError, WithJsonSchema, with_config
-from pydantic_core import PydanticCustomError
+from pydantic import AwareDatetime, ConfigDict, Field, TypeAdapter, ValidationError, with_config
+from pydantic_core import to_json
 from typing_extensions import TypedDict
 
-from keyrack.bodies import EVENT_TIME, Int32, Latitude, Longitude, Text, instant
-from keyrack.lines import Invalid, explained
+from keyrack.bodies import Int32, Latitude, Longitude, Text
+from keyrack.lines import Invalid, explained, lines
 
 Json = dict[str, Any]
-
-
-def _read_time(value: object) -> datetime:
-    parts = EVENT_TIME.match(value) if isinstance(value, str) and value.isascii() else None
-    if not isinstance(value, str) or parts is None or parts[4] is None:
-        raise PydanticCustomError("read_time", "the form is yyyy-MM-ddTHH:mm:ssZ, or with an offset")
-    try:
-        return instant(value)
-    except ValueError:
-        raise PydanticCustomError("read_time", "there is no such time") from None
-
-
-ReadTime = Annotated[datetime, BeforeValidator(_read_time), WithJsonSchema({"type": "string", "format": "date-time"})]
 
 
 def _within(least: float, most: float) -> Any:
@@ -64,7 +51,7 @@ class Sample(TypedDict, total=False):
 
     serialNumber: Text | None
     uniqueId: Text | None
-    carDataReadTime: ReadTime
+    carDataReadTime: AwareDatetime
     currentLatitude: Latitude | None
     currentLongitude: Longitude | None
     odometer: Amount | None
@@ -111,7 +98,9 @@ class Sample(TypedDict, total=False):
     rearBrakeLifeRemaining: Percent | None
 
 
-ADAPTER: Final = TypeAdapter(Sample)
+ONE: Final = TypeAdapter(Sample)
+ALL: Final = TypeAdapter(list[Sample])
+TIME_FORM: Final = {"carDataReadTime": "the form is yyyy-MM-ddTHH:mm:ssZ, or with an offset"}
 Kind = Literal["serialNumber", "uniqueId"]
 
 
@@ -127,29 +116,57 @@ class Reading:
     values: Json  # all other members that have a value
 
 
-def reading(line: int, value: object, named: str | None = None) -> Reading:
-    """The sample of a line; `named` is the serial number of the only unit that may speak. Raises `Invalid`."""
+def readings(body: bytes, named: str | None = None) -> Iterable[tuple[int, Reading | Invalid]]:
+    """The samples of a body, JSON lines or an array; `named` is the serial number of the only unit that may speak.
+
+    JSON is read and checked in one step. Raises `NotALine` for an array that is not valid JSON.
+    """
+    if body.lstrip(b" \t\r\n").startswith(b"["):
+        try:
+            samples = ALL.validate_json(body)
+        except ValidationError:  # so each on its own
+            for line, value in lines(body):
+                yield line, _checked(line, to_json(value), named)
+            return
+        for line, sample in enumerate(samples, 1):
+            yield line, _reading(line, sample, named)
+        return
+    for line, text in enumerate(body.split(b"\n"), 1):
+        if text and not text.isspace():
+            yield line, _checked(line, text, named)
+
+
+def _checked(line: int, text: bytes, named: str | None) -> Reading | Invalid:
     try:
-        told: Json = {name: v for name, v in ADAPTER.validate_python(value).items() if v is not None}  # pyright: ignore[reportUnknownVariableType]
+        sample = ONE.validate_json(text)
     except ValidationError as error:
-        raise Invalid(explained(error)) from None
+        return Invalid(explained(error, TIME_FORM))
+    return _reading(line, sample, named)
+
+
+def _reading(line: int, sample: Sample, named: str | None) -> Reading | Invalid:
+    told: Json = {name: value for name, value in sample.items() if value is not None}
     at = told.pop("carDataReadTime", None)
-    if at is None:
-        raise Invalid("carDataReadTime is missing.")
     serial, unique = told.pop("serialNumber", None), told.pop("uniqueId", None)
-    if serial is not None and unique is not None:
-        raise Invalid("Either serialNumber or uniqueId is needed, not both.")
     if named is not None:
         if serial not in (None, named) or unique is not None:
-            raise Invalid("The unit may only speak for itself.")
+            return Invalid("The unit may only speak for itself.")
         serial = named
-    if serial is None and unique is None:
-        raise Invalid("serialNumber or uniqueId is missing.")
+    if serial is not None and unique is not None:
+        return Invalid("Either serialNumber or uniqueId is needed, not both.")
+    unit: tuple[Kind, str]
+    if serial is not None:
+        unit = ("serialNumber", serial)
+    elif unique is not None:
+        unit = ("uniqueId", unique)
+    else:
+        return Invalid("serialNumber or uniqueId is missing.")
+    if at is None:
+        return Invalid("carDataReadTime is missing.")
     latitude, longitude = told.pop("currentLatitude", None), told.pop("currentLongitude", None)
     if (latitude is None) != (longitude is None):
-        raise Invalid("currentLatitude and currentLongitude are needed together.")
+        return Invalid("currentLatitude and currentLongitude are needed together.")
     position = None if latitude is None else (latitude, longitude)
-    unit: tuple[Kind, str] = ("uniqueId", str(unique)) if serial is None else ("serialNumber", serial)
     return Reading(line, unit, at, position, told.pop("odometer", None), told)
 
 

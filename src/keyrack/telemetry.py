@@ -7,19 +7,19 @@ is decided one batch after another, and whatever lies after the newest cannot be
 from __future__ import annotations
 
 import asyncio
-import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from datetime import UTC, date, datetime, timedelta
 from typing import Any, LiteralString
 
 import asyncpg
+from pydantic_core import from_json, to_json
 
 from keyrack import partitions
 from keyrack.batching import Batches
 from keyrack.db import Connection, Database, Row
 from keyrack.lines import Invalid, Report
 from keyrack.partitions import month
-from keyrack.samples import Changes, Known, Reading, reading, take
+from keyrack.samples import Changes, Known, Reading, readings, take
 from keyrack.settings import Settings
 
 PER_BATCH = 1_000  # lines that are stored, and held in the event loop, at once
@@ -38,7 +38,9 @@ with unit as (
   select * from car_state where customer_id = $1 and car_id in (select car_id from unit)
   order by car_id for no key update
 )
-select * from unit left join state using (car_id)
+select unit.*, customer_id, position_kept, odometer_kept, position_at, latitude, longitude, odometer_at, odometer,
+  read_at, telemetry::text, nullif(told::text, '{}') as told
+from unit left join state using (car_id)
 """
 FIRST: LiteralString = """
 insert into car_state (customer_id, car_id) select $1, unnest($2::integer[]) on conflict do nothing
@@ -101,21 +103,18 @@ class Telemetry:
         self._settings = settings
         self._months: frozenset[date] = frozenset()  # whose partitions exist
 
-    async def ingest(self, customer: int, values: Iterable[tuple[int, Any]], unit: str | None = None) -> Report:
-        """Store the samples among `values` (line, JSON value); the report once all is committed.
+    async def ingest(self, customer: int, body: bytes, unit: str | None = None) -> Report:
+        """Store the samples of a body, JSON lines or an array; the report once all is committed.
 
         `unit` is the serial number of the one unit that may speak here, where it is known. What was stored before a
-        failure is harmless when the delivery is repeated.
+        failure is harmless when the delivery is repeated. Raises `NotALine`.
         """
         report, part = Report(), list[Reading]()
-        for line, value in values:
-            if isinstance(value, Invalid):
-                report.refuse(line, str(value))
+        for line, found in readings(body, unit):
+            if isinstance(found, Invalid):
+                report.refuse(line, str(found))
                 continue
-            try:
-                part.append(reading(line, value, unit))
-            except Invalid as reason:
-                report.refuse(line, str(reason))
+            part.append(found)
             if len(part) >= PER_BATCH:
                 report.add(await self._batches.put(self._store, customer, part))
                 part = []
@@ -230,7 +229,7 @@ def _known(row: Row) -> Known:
     return Known(
         None if row["position_at"] is None else (row["latitude"], row["longitude"]), row["position_at"],
         row["position_kept"], row["odometer"], row["odometer_at"], row["odometer_kept"], row["read_at"],
-        row["telemetry"], row["told"],
+        from_json(row["telemetry"]), {} if row["told"] is None else from_json(row["told"]),
     )  # fmt: skip
 
 
@@ -238,7 +237,7 @@ async def _update(connection: Connection, customer: int, known: dict[int, Known]
     rows = [
         (
             car, k.position_kept, k.odometer_kept, k.position_at, *(k.position or (None, None)), k.odometer_at,
-            k.odometer, k.read_at, json.dumps(k.telemetry), json.dumps(k.told),
+            k.odometer, k.read_at, to_json(k.telemetry).decode(), to_json(k.told).decode() if k.told else "{}",
         )
         for car, k in known.items()
     ]  # fmt: skip

@@ -8,8 +8,8 @@ from pydantic import BaseModel
 
 from keyrack.api import FROM_DEVICES, Answer, Endpoints, Request, answer
 from keyrack.errors import BadRequest
-from keyrack.lines import NotALine, Report, lines
-from keyrack.samples import ADAPTER
+from keyrack.lines import NotALine, Report
+from keyrack.samples import ONE
 
 endpoints = Endpoints("Ingest")
 
@@ -31,10 +31,10 @@ def shown(report: Report) -> dict[str, Any]:
     return {"accepted": report.accepted, "duplicates": report.duplicates, "refused": refused}
 
 
-@endpoints.post("/ingest/telemetry", "Deliver samples of units", item=ADAPTER, answers=Delivered, **FROM_DEVICES)
+@endpoints.post("/ingest/telemetry", "Deliver samples of units", item=ONE, answers=Delivered, **FROM_DEVICES)
 async def telemetry(request: Request) -> Answer:
     try:
-        report = await request.service.telemetry.ingest(request.customer, lines(request.body))
+        report = await request.service.telemetry.ingest(request.customer, request.body)
     except NotALine as reason:
         raise BadRequest(str(reason)) from None
     return answer(shown(report))
