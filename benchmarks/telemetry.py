@@ -1,0 +1,324 @@
+"""Telemetry, events and the search in history: samples by HTTP beside COPY, by MQTT, events, location by date.
+
+`python -m benchmarks.telemetry [part ...]`; `location 100` searches among 100 million positions and takes a while.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import random
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import aiomqtt
+import asyncpg
+
+from benchmarks.foundation import database, free_port, running, token
+from benchmarks.load import http, machine, measure
+from keyrack import auth, db
+
+CARS = 1_000
+CLIENTS = 8
+SAMPLES, BATCH = 80_000, 100
+NOW = datetime.now(UTC).replace(microsecond=0)
+
+SET_UP = """
+insert into customer (name) values ('bench');
+insert into person (email_address, type) values ('a@example.org', 'Anonymous');
+insert into customer_user (customer_id, user_id) values (1, 1);
+insert into car (customer_id, name) select 1, 'Car ' || n from generate_series(1, $cars) n;
+insert into product (customer_id, unique_id, serial_number, sap_number, kind, car_id)
+  select 1, 'U' || n, 'S' || n, 'P', 'IQ', n from generate_series(1, $cars) n;
+insert into car_state (customer_id, car_id) select 1, n from generate_series(1, $cars) n;
+insert into manager_customer (manager_id, customer_id) values (1, 1);
+"""
+
+
+async def set_up(dsn: str) -> dict[str, str]:
+    """A customer with cars that have units; the headers of its device and its manager."""
+    await db.migrate(dsn)
+    raw = await asyncpg.connect(dsn)
+    key, hashed = auth.new_secret(), await auth.Passwords().hash("bench")
+    await raw.execute("insert into manager (username, password_hash) values ('bench', $1)", hashed)
+    for statement in SET_UP.replace("$cars", str(CARS)).split(";\n"):
+        if statement.strip():
+            await raw.execute(statement)
+    await raw.execute("insert into device_key (customer_id, hash) values (1, $1)", auth.digest(key))
+    await raw.execute("insert into api_key (name, hash) values ('bench', $1)", auth.digest(key))
+    await raw.execute("vacuum analyze")
+    await raw.close()
+    return {"Device-Key": key, "vendor-API-Key": key, "Customer-ID": "1"}
+
+
+def sample(car: int, at: datetime) -> dict[str, Any]:
+    return {
+        "serialNumber": f"S{car}",
+        "carDataReadTime": at.isoformat().replace("+00:00", "Z"),
+        "currentLatitude": round(random.uniform(47, 55), 6),
+        "currentLongitude": round(random.uniform(6, 15), 6),
+        "odometer": round(random.uniform(1, 200_000), 1),
+        "currentSpeed": round(random.uniform(0, 130), 1),
+        "rpm": random.randint(800, 4000),
+        "isDriving": True,
+        "fuelLevelPercent": random.randint(5, 100),
+    }
+
+
+def samples() -> list[dict[str, Any]]:
+    """A tick of the fleet after another: each batch holds the next 100 cars."""
+    start = NOW - timedelta(hours=10)
+    return [sample(n % CARS + 1, start + timedelta(seconds=5 * (n // CARS))) for n in range(SAMPLES)]
+
+
+@contextmanager
+def serving(dsn: str) -> Iterator[Any]:
+    port = free_port()
+    command = ["keyrack", "serve", "--port", str(port), "--no-worker"]
+    with running(command, port, "/health", {"KEYRACK_DATABASE_URL": dsn, "KEYRACK_LOG_LEVEL": "error"}) as server:
+        yield server
+
+
+def say(what: str, figure: str) -> None:
+    print(f"| {what} | {figure} |", flush=True)
+
+
+def ingest() -> None:
+    """Samples over HTTP: from a forwarder, whose batch holds 100 cars, and from units, each with 100 readings."""
+    told = samples()
+    _ingest("of 100 cars each", told)
+    start = NOW - timedelta(hours=10)
+    _ingest("of one car each", [sample(n // BATCH % CARS + 1, start + timedelta(seconds=n)) for n in range(SAMPLES)])
+
+
+def _ingest(words: str, told: list[dict[str, Any]]) -> None:
+    """And the same rows by COPY: in the same hundreds, and all at once."""
+    with database("ingest") as dsn:
+        headers = asyncio.run(set_up(dsn))
+        requests = [
+            http("POST", "/v3/ingest/telemetry", headers, told[n : n + BATCH]) for n in range(0, SAMPLES, BATCH)
+        ]
+        with serving(dsn) as server:
+            warm, rest = requests[: len(requests) // 8], requests[len(requests) // 8 :]
+            measure(server.pid, server.port, warm, len(warm), CLIENTS)
+            result = measure(server.pid, server.port, rest, len(rest), CLIENTS)
+        assert set(result.statuses) == {200}, result.statuses
+        rate = result.rate * BATCH
+        stored = asyncio.run(fetch(dsn, "select count(*) from position"))
+        assert stored == SAMPLES, stored
+        say(f"samples a second over HTTP, batches of 100 {words}, 8 clients", f"{rate:,.0f}")
+        say("  p99 of a batch", f"{result.p99:.0f} ms; CPU of the server {result.cpu / 1000:.1f} ms a batch")
+        rows = [(1, int(s["serialNumber"][1:]), datetime.fromisoformat(s["carDataReadTime"]), s) for s in told]
+        ways = {BATCH: "COPY of the same rows, hundreds, 8 connections", SAMPLES: "COPY of the same, all at once"}
+        for size, way in ways.items():
+            copied = asyncio.run(copy(dsn, rows, size))
+            say(f"samples a second by {way}", f"{copied:,.0f} ({copied / rate:.1f} times ingest)")
+
+
+async def fetch(dsn: str, sql: str) -> Any:
+    raw = await asyncpg.connect(dsn)
+    try:
+        return await raw.fetchval(sql)
+    finally:
+        await raw.close()
+
+
+async def copy(dsn: str, rows: list[Any], size: int) -> float:
+    pool = await asyncpg.create_pool(dsn, min_size=CLIENTS, max_size=CLIENTS)
+    await pool.execute("truncate position, odometer")
+    parts = [rows[n : n + size] for n in range(0, len(rows), size)]
+    start = time.perf_counter()
+
+    async def work() -> None:
+        async with pool.acquire() as raw:
+            while parts:
+                part = parts.pop(0)
+                async with raw.transaction():
+                    places = [(c, car, at, s["currentLatitude"], s["currentLongitude"]) for c, car, at, s in part]
+                    columns = ("customer_id", "car_id", "at", "latitude", "longitude")
+                    await raw.copy_records_to_table("position", records=places, columns=columns)
+                    odometers = [(c, car, at, s["odometer"]) for c, car, at, s in part]
+                    await raw.copy_records_to_table("odometer", records=odometers, columns=(*columns[:3], "odometer"))
+
+    await asyncio.gather(*(work() for _ in range(CLIENTS)))
+    seconds = time.perf_counter() - start
+    await pool.close()
+    return len(rows) / seconds
+
+
+def event(number: int) -> dict[str, Any]:
+    return {
+        "dateTime": "2026-05-01T10:00:00", "utcDateTime": "2026-05-01T08:00:00Z", "userId": 1,
+        "carId": number % CARS + 1, "type": "CarOpened", "userAgent": "bench",
+    }  # fmt: skip
+
+
+def events() -> None:
+    """Events one by one from 50 clients, and in batches of 100 from 8."""
+    with database("events") as dsn:
+        headers = asyncio.run(set_up(dsn))
+        with serving(dsn) as server:
+            signed = headers | {"Authorization": f"Bearer {token(server.port, headers)}"}
+            single = [http("PUT", "/v3/events", signed, event(n)) for n in range(100)]
+            measure(server.pid, server.port, single, 500, 50)
+            for clients in (1, 8, 50):
+                result = measure(server.pid, server.port, single, 400 if clients == 1 else 4_000, clients)
+                assert set(result.statuses) == {201}
+                say(f"events a second, singly, {clients} clients", f"{result.rate:,.0f} (p99 {result.p99:.1f} ms)")
+            batches = [[event(n) | {"clientId": f"{k}-{n}"} for n in range(100)] for k in range(200)]
+            many = [http("POST", "/v3/ingest/events", headers, batch) for batch in batches]
+            result = measure(server.pid, server.port, many, len(many), CLIENTS)
+            say("events a second, batches of 100, 8 clients", f"{result.rate * 100:,.0f}")
+        last = asyncio.run(fetch(dsn, "select last_id from event_counter where customer_id = 1"))
+        assert last == asyncio.run(fetch(dsn, "select count(*) from event"))
+
+
+def mqtt() -> None:
+    """Single samples that wait at a broker, until all are committed; and the same while they are being published."""
+    mosquitto = shutil.which("mosquitto") or shutil.which("mosquitto", path="/usr/sbin")
+    if mosquitto is None:
+        say("samples a second by MQTT", "not measured: Mosquitto is not installed")
+        return
+    port, count = free_port(), 20_000
+    configuration = Path(tempfile.mkdtemp(prefix="keyrack-bench-mqtt-")) / "mosquitto.conf"
+    configuration.write_text(
+        f"listener {port} 127.0.0.1\nallow_anonymous true\nmax_queued_messages 0\nmax_inflight_messages 1000\n"
+    )
+    broker = subprocess.Popen([mosquitto, "-c", configuration], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        with database("mqtt") as dsn:
+            asyncio.run(set_up(dsn))
+            env = os.environ | {"KEYRACK_DATABASE_URL": dsn, "KEYRACK_MQTT_URL": f"mqtt://127.0.0.1:{port}"}
+            command = [sys.executable, "-m", "keyrack", "ingest-mqtt", "--json"]
+            for waiting in (True, False):
+                asyncio.run(_mqtt(dsn, port, command, env, count, waiting))
+    finally:
+        broker.terminate()
+        broker.wait()
+        shutil.rmtree(configuration.parent)
+
+
+async def _mqtt(dsn: str, port: int, command: list[str], env: dict[str, str], count: int, waiting: bool) -> None:
+    start_at = NOW - timedelta(hours=20 if waiting else 10)
+    messages = [(n % CARS + 1, sample(n % CARS + 1, start_at + timedelta(seconds=n // CARS))) for n in range(count)]
+
+    async def publish() -> None:
+        async with aiomqtt.Client("127.0.0.1", port, max_inflight_messages=500) as client:
+            client.pending_calls_threshold = 1_000
+            for first in range(0, count, 500):
+                await asyncio.gather(
+                    *(
+                        client.publish(f"keyrack/1/S{car}/telemetry", json.dumps(body), qos=1, timeout=60)
+                        for car, body in messages[first : first + 500]
+                    )
+                )
+
+    def begin() -> subprocess.Popen[bytes]:
+        process = subprocess.Popen(command, env=env, stdout=subprocess.PIPE)
+        assert process.stdout is not None
+        process.stdout.readline()
+        return process
+
+    before = await fetch(dsn, "select count(*) from position")
+    process = await asyncio.to_thread(begin)
+    if waiting:
+        process.terminate()
+        await asyncio.to_thread(process.wait)
+        await publish()
+        start = time.perf_counter()
+        process = await asyncio.to_thread(begin)
+    else:
+        start = time.perf_counter()
+        await publish()
+    while await fetch(dsn, "select count(*) from position") < before + count:  # noqa: ASYNC110
+        await asyncio.sleep(0.05)
+    words = "that waited at the broker, start of the process included" if waiting else "while they are published"
+    say(f"samples a second by MQTT, single messages {words}", f"{count / (time.perf_counter() - start):,.0f}")
+    process.terminate()
+    await asyncio.to_thread(process.wait)
+
+
+FILL = """
+insert into position select 1, c, t, 47 + random() * 8, 6 + random() * 9
+from generate_series($1::timestamptz, $2::timestamptz - interval '1 second', $3::interval) t, generate_series(1, $4) c
+"""
+FILL_ODOMETER = """
+insert into odometer select 1, c, t, 1000 + random() * 100000
+from generate_series($1::timestamptz, $2::timestamptz - interval '1 second', $3::interval) t, generate_series(1, $4) c
+"""
+
+
+def location(*millions: str) -> None:
+    """`location/{searchDate}` at a growing number of positions over ten months, at random cars and times."""
+    first = (NOW - timedelta(days=300)).replace(hour=0, minute=0, second=0)
+    reference = 0.0
+    for size in map(int, millions or ("1", "10")):
+        with database("location") as dsn:
+            headers = asyncio.run(set_up(dsn))
+            began = time.perf_counter()
+            count = asyncio.run(fill(dsn, first, size))
+            took = time.perf_counter() - began
+            bytes_each = asyncio.run(
+                fetch(
+                    dsn,
+                    "select sum(pg_total_relation_size(inhrelid))::float8 / (select count(*) from position)"
+                    " from pg_inherits where inhparent = 'position'::regclass",
+                )
+            )
+            with serving(dsn) as server:
+                signed = headers | {"Authorization": f"Bearer {token(server.port, headers)}"}
+                requests: list[bytes] = []
+                for _ in range(6_000):
+                    at = first + timedelta(seconds=random.randrange(300 * 86_400))
+                    car = random.randint(1, CARS)
+                    requests.append(http("GET", f"/v3/cars/{car}/location/{at:%Y-%m-%dT%H:%M:%SZ}", signed))
+                measure(server.pid, server.port, requests[:1000], 1000, 2)
+                result = measure(server.pid, server.port, requests[1000:], 5000, 1)
+            assert set(result.statuses) == {200}
+            reference = reference or result.p99
+            say(
+                f"location by date, {count:,} positions",
+                f"p50 {result.p50:.2f} ms, p99 {result.p99:.2f} ms ({result.p99 / reference:.2f} times the first), "
+                f"{bytes_each:.0f} bytes a position with its index (filled in {took:.0f} s)",
+            )
+
+
+async def fill(dsn: str, first: datetime, millions: int) -> int:
+    raw = await asyncpg.connect(dsn)
+    await raw.execute(
+        "select make_history((now() - make_interval(days => 32 * n))::date) from generate_series(0, 11) n"
+    )
+    step = timedelta(days=300) / (millions * 1_000_000 / CARS)
+    for day in range(0, 300, 10):
+        span = (first + timedelta(days=day), first + timedelta(days=day + 10))
+        await raw.execute(FILL, *span, step, CARS, timeout=3600)
+        await raw.execute(FILL_ODOMETER, *span, step * 10, CARS, timeout=3600)
+    await raw.execute("vacuum analyze position, odometer", timeout=3600)
+    count = await raw.fetchval("select count(*) from position", timeout=3600)
+    await raw.close()
+    return count
+
+
+PARTS = {"ingest": ingest, "events": events, "mqtt": mqtt, "location": location}
+
+
+def main() -> None:
+    print(f"{machine()}; load {os.getloadavg()[0]:.1f}\n\n| What | Figure |\n|---|---|", flush=True)
+    if len(sys.argv) > 1 and sys.argv[1] == "location":
+        location(*sys.argv[2:])
+        return
+    for name in sys.argv[1:] or PARTS:
+        PARTS[name]()
+
+
+if __name__ == "__main__":
+    main()
