@@ -44,6 +44,8 @@ def document(endpoints: Iterable[Endpoint], settings: Settings) -> Json:
     table = list(endpoints)
     for endpoint in table:
         paths.setdefault(endpoint.path, {})[endpoint.method.lower()] = _operation(endpoint, schemas)
+    for name in ("Product", "ProductListed"):
+        schemas[name]["properties"]["type"]["enum"] = [settings.box, settings.iq]
     key_header = f"{settings.brand}-API-Key"
     return {
         "openapi": "3.1.0",
@@ -242,7 +244,7 @@ def _responses(endpoint: Endpoint, schemas: dict[str, Json]) -> dict[str, Json]:
 
 def statuses(endpoint: Endpoint) -> dict[int, list[str]]:
     """Every error status that the endpoint can answer, with the messages that are known beforehand."""
-    found: dict[int, list[str]] = {400: [], 414: [], 500: ["Internal server error."], 503: []}
+    found: dict[int, list[str]] = {400: [], 408: [], 414: [], 431: [], 500: ["Internal server error."], 503: []}
     if endpoint.key:
         found[401] = [INVALID_KEY] + ([INVALID_TOKEN] if endpoint.token else [])
     if endpoint.token:
@@ -256,7 +258,7 @@ def statuses(endpoint: Endpoint) -> dict[int, list[str]]:
     if endpoint.device:
         found[401] = [INVALID_DEVICE_KEY]
     if endpoint.body is not None or endpoint.raw:
-        found |= {408: [], 413: [], 415: []}
+        found |= {413: [], 415: []}
     for status, texts in endpoint.refuses.items():
         found[status] = [*found.get(status, []), *texts]
     return found

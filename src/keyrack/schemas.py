@@ -8,6 +8,7 @@ from pydantic import TypeAdapter
 
 from keyrack.api import Read
 from keyrack.fields import Complex, Field, Resource, Type
+from keyrack.resources import PRODUCT_LISTED, RESOURCES
 
 Json = dict[str, Any]
 
@@ -57,21 +58,19 @@ _TYPES: dict[Type, Json] = {
 }
 
 
+# A form of a resource with fewer members is a schema of its own
+_FORMS: dict[Resource, str] = {form: name for name, form in RESOURCES.items()} | {PRODUCT_LISTED: "ProductListed"}
+
+
 def rows(read: Read, schemas: dict[str, Json]) -> Json:
     """The schema of what a read answers; the row's own is put among `schemas`."""
     resource = read.select.resource
     if resource.scalar is not None:
         return {"type": "array", "items": {"type": "string"}}
-    name = resource_name(read)
+    name = _FORMS.get(resource, resource.name)
     schemas[name] = resource_schema(resource)
     reference = {"$ref": f"#/components/schemas/{name}"}
     return reference if read.select.one else {"type": "array", "items": reference}
-
-
-def resource_name(read: Read) -> str:
-    """The schema's name: a list form with fewer members is a schema of its own."""
-    select = read.select
-    return select.resource.name + ("" if select.of is None else f"Of{select.of.resource.name}")
 
 
 def resource_schema(resource: Resource) -> Json:
