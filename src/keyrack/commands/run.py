@@ -7,7 +7,7 @@ import json
 import os
 import socket
 import sys
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from typing import Annotated
 
@@ -187,6 +187,7 @@ def _demo(port: int, state_named: bool, settings: Settings, as_json: bool) -> No
 
         def ready() -> None:
             _say_demo(env, settings, as_json)
+            _drive(env, settings)
 
         running.serve(settings, dsn, listener, worker=True, ready=ready)
 
@@ -200,6 +201,18 @@ async def _load(dsn: str, settings: Settings) -> dict[str, str]:
         return await prepare(database, settings)
     finally:
         await database.close()
+
+
+def _drive(env: Mapping[str, str], settings: Settings) -> None:
+    """Let a few of the demo's cars drive for as long as it runs."""
+    from keyrack.simulator import Access, drive_in_background
+
+    drive_in_background(
+        Access(
+            env["KEYRACK_URL"], env["KEYRACK_API_KEY"], env["KEYRACK_USERNAME"], env["KEYRACK_PASSWORD"],
+            int(env["KEYRACK_CUSTOMER_ID"]), env["KEYRACK_DEVICE_KEY"], settings.brand,
+        )
+    )  # fmt: skip
 
 
 def _say_demo(env: dict[str, str], settings: Settings, as_json: bool) -> None:

@@ -34,6 +34,7 @@ NAMES = (
     "KEYRACK_PASSWORD",
     "KEYRACK_CUSTOMER_ID",
     "KEYRACK_SDK_KEY",
+    "KEYRACK_DEVICE_KEY",
 )
 
 LOCK: LiteralString = "select pg_advisory_xact_lock(7260920)"  # any constant: one load at a time
@@ -49,9 +50,11 @@ insert into manager_customer (customer_id, manager_id) select unnest($3::integer
 """
 INSERT_API_KEY: LiteralString = "insert into api_key (name, hash) values ($1, $2)"
 INSERT_SDK_KEY: LiteralString = "insert into sdk_key (customer_id, name, hash) values ($1, $2, $3)"
+INSERT_DEVICE_KEY: LiteralString = "insert into device_key (customer_id, name, hash) values ($1, $2, $3)"
 SET_PASSWORD: LiteralString = "update manager set password_hash = $2 where lower(username) = $1"  # noqa: S105 - SQL
 REVOKE: LiteralString = """
-with a as (update api_key set revoked_at = now() where name = $1 and revoked_at is null)
+with a as (update api_key set revoked_at = now() where name = $1 and revoked_at is null),
+d as (update device_key set revoked_at = now() where name = $1 and customer_id = $2 and revoked_at is null)
 update sdk_key set revoked_at = now() where name = $1 and customer_id = $2 and revoked_at is null
 """
 
@@ -65,6 +68,7 @@ class Credentials:
     password: str
     customer: int
     sdk_key: str
+    device_key: str = ""
 
 
 async def prepare(db: Database, settings: Settings) -> dict[str, str]:
@@ -124,10 +128,11 @@ async def _good(db: Database, env: Mapping[str, str]) -> bool:
 
 
 async def _write_keys(connection: Connection, customer: int, password: str) -> Credentials:
-    api_key, sdk_key = auth.new_secret(), auth.new_secret()
+    api_key, sdk_key, device_key = auth.new_secret(), auth.new_secret(), auth.new_secret()
     await connection.execute(INSERT_API_KEY, KEY_NAME, auth.digest(api_key))
     await connection.execute(INSERT_SDK_KEY, customer, KEY_NAME, auth.digest(sdk_key))
-    return Credentials(api_key, USERNAME, password, customer, sdk_key)
+    await connection.execute(INSERT_DEVICE_KEY, customer, KEY_NAME, auth.digest(device_key))
+    return Credentials(api_key, USERNAME, password, customer, sdk_key, device_key)
 
 
 def write_env(path: Path, url: str, credentials: Credentials, customer_id: int) -> dict[str, str]:
@@ -139,6 +144,7 @@ def write_env(path: Path, url: str, credentials: Credentials, customer_id: int) 
         credentials.password,
         str(customer_id),
         credentials.sdk_key,
+        credentials.device_key,
     )
     return _write(path, dict(zip(NAMES, values, strict=True)))
 
