@@ -188,6 +188,10 @@ class Courier:
                 log.warning("deliveries interrupted; they will be taken up again", error=str(error))
                 await asyncio.sleep(0.5)
                 continue
+            except Exception:
+                log.exception("deliveries not taken up")
+                await asyncio.sleep(2)
+                continue
             if found and self._full:
                 self._ask_for_help()
             if found:
@@ -226,7 +230,8 @@ class Courier:
             self._begin(lane)
         self._full = len(lanes) >= free or any(count >= shares.get(key, full) for key, count in taken.items())
         # A webhook whose share was used up before may have more as well
-        self._full = self._full or any(not share and self._paces[key].sending for key, share in shares.items())
+        busy = {key for key, pace in self._paces.items() if pace.sending}
+        self._full = self._full or any(not share and key in busy for key, share in shares.items())
         return bool(lanes)
 
     def _begin(self, lane: Lane) -> None:

@@ -1,0 +1,322 @@
+"""Outcomes: operations applied, webhooks delivered, how soon, and what idle workers cost. Two worker processes.
+
+The database writes to disk as in production. The receiver is as small as one can be, and runs in this process.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import itertools
+import os
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import AsyncGenerator, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import asyncpg
+
+from benchmarks.foundation import UNLIMITED, database, free_port, load, running, token
+from benchmarks.load import cpu_seconds, http, machine, resident
+from keyrack import webhooks
+from keyrack.outcomes import KINDS
+
+WORKERS = 2
+CARS = 2_000
+OPERATIONS = 6_000
+DELIVERIES = 10_000
+WAITING = 5_000  # behind the dead endpoint
+RATE, SECONDS = 100, 15  # of the requests whose way to the webhook is timed
+IDLE = 15  # seconds
+FINISHED = 1_000_000  # operations in the table, for the growth
+SETTLE = 3  # seconds that workers get to start
+
+PREPARE = """
+insert into product (customer_id, unique_id, serial_number, sap_number, kind, car_id)
+  select customer_id, car_id, car_id, car_id, 'Box', car_id from car where customer_id = 1;
+insert into service (customer_id, name, product_id) select 1, product_id, product_id from product;
+"""
+ASK = """
+with o as (
+  insert into operation (customer_id, kind, car_id, user_id, request, checksum)
+  select 1, 'CreateAssignment', c.car_id, 1, '{"start": "2026-01-01T08:00:00Z", "end": null, "lifetime": null,
+    "renewableAfter": null}', repeat('0', 32)
+  from generate_series(1, $1::integer) n
+  join (select car_id, row_number() over (order by car_id) as place from car where customer_id = 1) c
+    on c.place = 1 + n % (select count(*) from car where customer_id = 1)
+  returning customer_id, car_id
+)
+insert into operation_lane (customer_id, car_id) select distinct customer_id, car_id from o
+"""
+DELIVER = """
+with d as (
+  insert into delivery (customer_id, webhook_id, message_id, type, lane, payload, created_at)
+  select 1, $1, gen_random_uuid(), 'assignment.created', n, json_build_object('type', 'assignment.created',
+    'operationId', gen_random_uuid(), 'customerId', 1, 'operationSucceeded', true, 'errorMessage', null, 'checksum',
+    repeat('0', 32), 'assignmentId', n, 'carId', n, 'userId', 1, 'start', '2026-01-01T08:00:00Z', 'end', null,
+    'lifetime', 604800, 'renewableAfter', 302400)::text, clock_timestamp()
+  from generate_series(1, $2::integer) n
+  returning lane
+)
+insert into delivery_lane (customer_id, webhook_id, lane) select 1, $1, lane from d
+"""
+GROW = """
+insert into operation (customer_id, kind, car_id, user_id, assignment_id, request, result, checksum, state, finished_at)
+select 1 + n % 100, 'CreateAssignment', n % 100000, 1, n, '{"start": "2026-01-01T08:00:00Z", "end": null}',
+  '{"assignmentId": 1, "carId": 1, "userId": 1, "start": "2026-01-01T08:00:00Z", "end": null, "lifetime": 604800}',
+  repeat('0', 32), 'Succeeded', now() - n * interval '1 second'
+from generate_series(1, $1::integer) n
+"""
+
+
+@dataclass
+class Receiver:
+    """Answers every request at once, but those below /dead never; keeps the times of arrival."""
+
+    port: int = 0
+    times: list[float] = field(default_factory=list[float])
+    arrived: dict[str, float] = field(default_factory=dict[str, float])  # webhook-id -> when
+
+    async def start(self) -> None:
+        self.server = await asyncio.get_running_loop().create_server(lambda: _Connection(self), "127.0.0.1", 0)
+        self.port = self.server.sockets[0].getsockname()[1]
+
+    def forget(self) -> None:
+        self.times, self.arrived = [], {}
+
+
+class _Connection(asyncio.Protocol):
+    def __init__(self, receiver: Receiver) -> None:
+        self.receiver = receiver
+        self.buffer = b""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.transport: Any = transport
+
+    def data_received(self, data: bytes) -> None:
+        self.buffer += data
+        end = self.buffer.find(b"\r\n\r\n")
+        if end < 0:
+            return
+        head = self.buffer[:end].lower()
+        length = int(head.split(b"content-length: ")[1].split(b"\r\n")[0])
+        if len(self.buffer) < end + 4 + length:
+            return
+        self.buffer = self.buffer[end + 4 + length :]
+        if head.startswith(b"post /dead"):
+            return
+        now = time.perf_counter()
+        self.receiver.times.append(now)
+        self.receiver.arrived.setdefault(head.split(b"webhook-id: ")[1].split(b"\r\n")[0].decode(), now)
+        self.transport.write(b"HTTP/1.1 204 No Content\r\n\r\n")
+
+
+@contextlib.contextmanager
+def workers(dsn: str, count: int = WORKERS) -> Iterator[list[int]]:
+    """Worker processes, by their process ids."""
+    env = os.environ | {
+        "KEYRACK_DATABASE_URL": dsn,
+        "KEYRACK_WEBHOOK_NETWORKS": "127.0.0.0/8",
+        "KEYRACK_LOG_LEVEL": "error",
+    }
+    started = [
+        subprocess.Popen([sys.executable, "-m", "keyrack", "work"], env=env, stdout=subprocess.DEVNULL)
+        for _ in range(count)
+    ]
+    try:
+        yield [process.pid for process in started]
+    finally:
+        for process in started:
+            process.terminate()
+        for process in started:
+            process.wait(15)
+
+
+@contextlib.asynccontextmanager
+async def fresh(dsn: str, *urls: str) -> AsyncGenerator[tuple[Any, list[int]]]:
+    """A connection, with these webhooks alone and nothing to do."""
+    raw = await asyncpg.connect(dsn)
+    try:
+        await raw.execute("truncate delivery, delivery_lane, webhook, operation_lane, assignment")
+        await raw.execute("delete from operation where state = 'Pending' or finished_at > requested_at")
+        ids = [
+            await raw.fetchval(webhooks.INSERT, 1, url, None, list(KINDS), True, webhooks.new_signing_secret())
+            for url in urls
+        ]
+        yield raw, ids
+    finally:
+        await raw.close()
+
+
+async def until(condition: Any, seconds: float = 120) -> None:
+    end = time.monotonic() + seconds
+    while not await condition():
+        if time.monotonic() > end:
+            raise TimeoutError("the workers did not finish")
+        await asyncio.sleep(0.1)
+
+
+async def applied(dsn: str) -> float:
+    """Operations applied a second: from the first outcome to the last one."""
+    async with fresh(dsn) as (raw, _):
+        newest = await raw.fetchval("select coalesce(max(seq), 0) from operation")
+        await raw.execute(ASK, OPERATIONS)
+        await raw.execute("analyze operation")
+        with workers(dsn):
+
+            async def done() -> bool:
+                return await raw.fetchval("select count(*) from operation where state = 'Pending'") == 0
+
+            await until(done)
+        return await raw.fetchval(
+            "select count(*) / extract(epoch from max(finished_at) - min(finished_at))::float8"
+            " from operation where seq > $1 and state = 'Succeeded'",
+            newest,
+        )
+
+
+async def delivered(dsn: str, receiver: Receiver, endpoints: int, dead: str | None = None) -> float:
+    """Webhooks delivered a second, while nothing else is asked for."""
+    alive = [f"http://127.0.0.1:{receiver.port}/{n}" for n in range(endpoints)]
+    receiver.forget()
+    async with fresh(dsn, *([dead] if dead else []), *alive) as (raw, ids):
+        if dead:
+            await raw.execute(DELIVER, ids.pop(0), WAITING)
+            with workers(dsn):  # they have met the dead endpoint already
+                await asyncio.sleep(SETTLE)
+                return await _sent(raw, receiver, ids)
+        for id in ids:
+            await raw.execute(DELIVER, id, DELIVERIES // endpoints)
+        with workers(dsn):
+            return await _arrived(receiver)
+
+
+async def _sent(raw: Any, receiver: Receiver, ids: list[int]) -> float:
+    for id in ids:
+        await raw.execute(DELIVER, id, DELIVERIES // len(ids))
+    await raw.execute("notify keyrack_deliver")
+    return await _arrived(receiver)
+
+
+async def _arrived(receiver: Receiver) -> float:
+    async def all_there() -> bool:
+        return len(receiver.arrived) >= DELIVERIES
+
+    await until(all_there)
+    return len(receiver.times) / (receiver.times[-1] - receiver.times[0])
+
+
+async def latency(dsn: str, receiver: Receiver, headers: dict[str, str], dead: str | None = None) -> list[float]:
+    """Milliseconds from the 204 to the webhook, at RATE requests a second."""
+    port = free_port()
+    url = f"http://127.0.0.1:{receiver.port}/soon"
+    receiver.forget()
+    env = {"KEYRACK_DATABASE_URL": dsn, **UNLIMITED}
+    async with fresh(dsn, url, *([dead] if dead else [])):
+        with running(["keyrack", "serve", "--port", str(port), "--no-worker"], port, "/health", env), workers(dsn):
+            await asyncio.sleep(SETTLE)
+            all_headers = headers | {
+                "Authorization": "Bearer " + await asyncio.to_thread(token, port, headers),
+                "Customer-ID": "1",
+            }
+            answered: dict[str, float] = {}
+            connections = [await asyncio.open_connection("127.0.0.1", port) for _ in range(8)]
+            turns = itertools.cycle([(pair, asyncio.Lock()) for pair in connections])
+
+            async def put(number: int) -> None:
+                body = {"carId": 1 + number % 100, "userId": 1, "start": "2026-01-01T08:00:00Z"}
+                (reader, writer), lock = next(turns)
+                async with lock:
+                    writer.write(http("PUT", "/v3/assignments", all_headers, body))
+                    head = (await reader.readuntil(b"\r\n\r\n")).lower()
+                now = time.perf_counter()
+                assert head.startswith(b"http/1.1 204"), head
+                answered[head.split(b"operation-id: ")[1].split(b"\r\n")[0].decode()] = now
+
+            begin = time.perf_counter()
+            tasks: list[asyncio.Task[None]] = []
+            for number in range(RATE * SECONDS):
+                await asyncio.sleep(max(0.0, begin + number / RATE - time.perf_counter()))
+                tasks.append(asyncio.create_task(put(number)))
+            await asyncio.gather(*tasks)
+
+            async def all_there() -> bool:
+                return set(answered) <= set(receiver.arrived)
+
+            await until(all_there)
+            for _, writer in connections:
+                writer.close()
+    return sorted((receiver.arrived[id] - answered[id]) * 1e3 for id in answered)
+
+
+async def idle(dsn: str) -> tuple[float, float]:
+    """What an idle worker costs: percent of a core, and MB."""
+    async with fresh(dsn):
+        with workers(dsn) as pids:
+            await asyncio.sleep(SETTLE)
+            before = [cpu_seconds(pid) for pid in pids]
+            await asyncio.sleep(IDLE)
+            used = [cpu_seconds(pid) - was for pid, was in zip(pids, before, strict=True)]
+            return max(used) / IDLE * 100, max(resident(pid) for pid in pids)
+
+
+def told(times: list[float]) -> str:
+    return f"p50 {statistics.median(times):.0f} ms, p99 {times[int(len(times) * 0.99)]:.0f} ms"
+
+
+async def run() -> None:
+    with database("outcomes") as dsn:
+        headers = await load(dsn, 100, 100_000)
+        raw = await asyncpg.connect(dsn)
+        for statement in PREPARE.split(";\n"):
+            if statement.strip():
+                await raw.execute(statement)
+        await raw.close()
+        receiver = Receiver()
+        await receiver.start()
+        silent = f"http://127.0.0.1:{receiver.port}/dead"
+        refusing = f"http://127.0.0.1:{free_port()}/"
+        print(f"## Outcomes\n\n{machine()}; {WORKERS} worker processes\n")
+        print("| What | Result |\n|---|---|")
+        first = await measured(dsn, receiver, headers, "")
+        for name, dead in (("that never answers", silent), ("that refuses connections", refusing)):
+            rate = await delivered(dsn, receiver, 1, dead)
+            print(
+                f"| webhooks delivered, beside an endpoint {name} with {WAITING:,} waiting | {rate:,.0f}/s |",
+                flush=True,
+            )
+        cost, memory = await idle(dsn)
+        print(f"| an idle worker | {cost:.2f} % of a core, {memory:.0f} MB |", flush=True)
+        raw = await asyncpg.connect(dsn)
+        await raw.execute(GROW, FINISHED)
+        await raw.execute("vacuum analyze operation")
+        await raw.close()
+        second = await measured(dsn, receiver, headers, f", {FINISHED:,} finished operations in the table")
+        growth = ", ".join(f"{name} {a / b:.2f}" for (name, a), (_, b) in zip(first, second, strict=True))
+        print(f"| time with {FINISHED:,} finished operations, in times of that without | {growth} |")
+
+
+async def measured(dsn: str, receiver: Receiver, headers: dict[str, str], under: str) -> list[tuple[str, float]]:
+    rate = await applied(dsn)
+    print(f"| operations applied{under} | {rate:,.0f}/s |", flush=True)
+    one = await delivered(dsn, receiver, 1)
+    print(f"| webhooks delivered to one endpoint{under} | {one:,.0f}/s |", flush=True)
+    ten = await delivered(dsn, receiver, 10)
+    print(f"| webhooks delivered to ten endpoints{under} | {ten:,.0f}/s |", flush=True)
+    times = await latency(dsn, receiver, headers)
+    print(f"| from the 204 to the webhook, at {RATE}/s{under} | {told(times)} |", flush=True)
+    return [
+        ("operations", rate), ("one endpoint", one), ("ten endpoints", ten),
+        ("p50", 1 / statistics.median(times)),
+    ]  # fmt: skip
+
+
+def main() -> None:
+    asyncio.run(run())
+
+
+if __name__ == "__main__":
+    main()
