@@ -1,0 +1,336 @@
+"""The OpenAPI document says what the server does, and the page at /docs shows all of it without the internet."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections.abc import Callable
+from typing import Any
+
+import hypothesis
+import jsonschema
+import pytest
+import schemathesis
+from openapi_spec_validator import OpenAPIV31SpecValidator
+from playwright.sync_api import sync_playwright
+from schemathesis import GenerationMode
+from schemathesis.checks import CHECKS, load_all_checks
+
+from keyrack.api import Endpoint
+from keyrack.endpoints import ALL
+from tests.conftest import Person, RunningServer, Town, web
+from tests.test_contract import name, over
+from tests.test_tenancy import ask, slots, world
+
+Json = dict[str, Any]
+
+# The spec's statuses, endpoint by endpoint (401 and 500, which all have, left out)
+STATUSES = """
+POST /oauth2/token 200 415
+GET /customers 200 404
+GET /cars 200 404
+GET /cars/{carId} 200 404
+PUT /cars 201 400 404 415
+PATCH /cars/{carId} 204 400 404 415
+DELETE /cars/{carId} 204 404
+GET /cars/{carId}/products 200 404
+GET /cars/{carId}/telemetry 200 404
+GET /cars/{carId}/location 200 404
+GET /cars/{carId}/location/{searchDate} 200 400 404
+GET /cars/{carId}/assignments 200 404
+GET /cars/{carId}/events 200 404
+GET /users 200 404
+GET /users/{userId} 200 404
+PUT /users 201 400 404 409 415
+PUT /users/assignments/customers 204 400 404 409 415
+DELETE /users/assignments/customers 204 400 404 415
+GET /users/{userId}/assignments 200 404
+GET /assignments/{assignmentId} 200 404
+PUT /assignments 204 404 415 429
+PATCH /assignments/{assignmentId} 204 404 415
+DELETE /assignments/{assignmentId} 204 404
+GET /groups 200 404
+GET /groups/{groupId}/cars 200 404
+GET /groups/{groupId}/users 200 404
+GET /groups/{groupId}/services 200 404
+GET /groups/{groupId}/products 200 404
+PUT /groups 201 400 404 409 415
+PUT /groups/{groupId}/cars 204 404 409 415
+PUT /groups/{groupId}/users 204 404 409 415
+PUT /groups/{groupId}/services 204 404 409 415
+PUT /groups/{groupId}/products 204 404 409 415
+PATCH /groups/{groupId} 204 400 404 415
+DELETE /groups/{groupId} 204 404 409
+DELETE /groups/{groupId}/users/{userId} 204 404
+DELETE /groups/{groupId}/cars/{carId} 204 404
+DELETE /groups/{groupId}/services/{serviceId} 204 404
+DELETE /groups/{groupId}/products/{productId} 204 404
+GET /products 200 404
+GET /products/{productId} 200 404
+GET /products/{productId}/services 200 404
+GET /products/{productId}/cars 200 404
+GET /services 200 404
+GET /services/{serviceId} 200 404
+GET /services/{serviceId}/products 200 404
+GET /services/{serviceId}/contracts 200 404
+PUT /installations 204 400 404 409 415
+DELETE /installations 204 400 404 409 415
+PUT /pairings 204
+DELETE /pairings 204
+GET /brands 200
+GET /brands/{brand}/keys 200 400 404
+POST /sdk/token 200 400 415
+GET /events/{eventId} 200 404
+PUT /events 201 400 404 415
+""".strip().splitlines()
+
+
+@pytest.fixture(scope="module")
+def document(server: RunningServer) -> Json:
+    return web().get(server.url + "/openapi.json").json()
+
+
+def resolved(document: Json, schema: Json) -> Json:
+    if "$ref" in schema:
+        return document["components"]["schemas"][schema["$ref"].removeprefix("#/components/schemas/")]
+    return schema
+
+
+# The document
+
+
+def test_it_is_valid(document: Json) -> None:
+    assert list(OpenAPIV31SpecValidator(document).iter_errors()) == []
+
+
+def test_it_has_every_endpoint_and_no_other(document: Json) -> None:
+    found = {f"{method.upper()} {path}" for path, methods in document["paths"].items() for method in methods}
+    assert found == {name(endpoint) for endpoint in ALL}
+
+
+def test_names_of_operations_are_there_once(document: Json) -> None:
+    names = [operation["operationId"] for methods in document["paths"].values() for operation in methods.values()]
+    assert len(names) == len(set(names))
+
+
+@pytest.mark.parametrize("line", STATUSES)
+def test_it_has_every_status_of_the_spec(document: Json, line: str) -> None:
+    method, path, *statuses = line.split()
+    responses = document["paths"][path][method.lower()]["responses"]
+    assert {*statuses, "401", "500"} <= set(responses)
+    assert [status for status in responses if status.startswith("2")] == [statuses[0]]
+
+
+def test_the_lines_above_are_the_spec() -> None:
+    assert sorted(" ".join(line.split()[:2]) for line in STATUSES) == sorted(
+        name(endpoint) for endpoint in ALL if not endpoint.ours
+    )
+
+
+@over(list(ALL))
+def test_what_a_request_needs_is_told(document: Json, endpoint: Endpoint) -> None:
+    operation = document["paths"][endpoint.path][endpoint.method.lower()]
+    needed = [scheme for scheme, wanted in (("apiKey", endpoint.key), ("bearer", endpoint.token)) if wanted]
+    if endpoint.device:
+        needed.append("device")
+    assert operation["security"] == ([{scheme: [] for scheme in needed}] if needed else [])
+    parameters = {(parameter["in"], parameter["name"]): parameter for parameter in operation["parameters"]}
+    assert [where_name[1] for where_name in parameters if where_name[0] == "path"] == endpoint.parameters
+    assert (("header", "Customer-ID") in parameters) == endpoint.customer
+    assert all(parameters[key]["required"] for key in parameters if key[0] == "path" or key[1] == "Customer-ID")
+    if endpoint.body is not None:
+        media_type = "application/x-www-form-urlencoded" if endpoint.form else "application/json"
+        schema = resolved(document, operation["requestBody"]["content"][media_type]["schema"])
+        wanted = endpoint.body.json_schema()
+        assert list(schema.get("properties", ())) == list(wanted.get("properties", ()))
+        assert schema.get("required") == wanted.get("required")
+
+
+def test_names_of_headers_are_the_brands(document: Json) -> None:
+    schemes = document["components"]["securitySchemes"]
+    assert schemes["apiKey"] == {"type": "apiKey", "in": "header", "name": "vendor-API-Key"}
+    assert schemes["bearer"]["scheme"] == "bearer"
+
+
+def success(document: Json, endpoint: Endpoint) -> Json:
+    response = document["paths"][endpoint.path][endpoint.method.lower()]["responses"][str(endpoint.status)]
+    (content,) = response["content"].values()
+    return content["schema"]
+
+
+@over([endpoint for endpoint in ALL if endpoint.read is not None])
+def test_what_a_read_answers_is_told(document: Json, endpoint: Endpoint) -> None:
+    assert endpoint.read is not None
+    schema = success(document, endpoint)
+    if not endpoint.read.select.one:
+        assert schema["type"] == "array"
+        schema = schema["items"]
+    resource = endpoint.read.select.resource
+    if resource.scalar is None:
+        assert list(resolved(document, schema)["properties"]) == list(resource.fields)
+    else:
+        assert schema == {"type": "string"}
+
+
+def test_the_types_of_products_are_told(document: Json) -> None:
+    for path in ("/products", "/products/{productId}"):
+        schema = document["paths"][path]["get"]["responses"]["200"]["content"]["application/json"]["schema"]
+        schema = resolved(document, schema.get("items", schema))
+        assert schema["properties"]["type"]["enum"] == ["vendor Box", "vendor IQ"]
+
+
+def strict(document: Json, schema: Json) -> Json:
+    """The schema without references, where every member is needed and no other is allowed."""
+    whole = dict(resolved(document, schema))
+    if "properties" in whole:
+        whole["properties"] = {key: strict(document, value) for key, value in whole["properties"].items()}
+        whole |= {"required": list(whole["properties"]), "additionalProperties": False}
+    if "items" in whole:
+        whole["items"] = strict(document, whole["items"])
+    return whole
+
+
+@over([endpoint for endpoint in ALL if endpoint.read is not None and endpoint.customer])
+def test_real_answers_are_of_the_form_that_is_told(document: Json, endpoint: Endpoint, alice: Person) -> None:
+    answer = ask(alice, endpoint, world(endpoint, alice) if slots(endpoint) else {})
+    assert answer.status_code == 200
+    jsonschema.validate(answer.json(), strict(document, success(document, endpoint)))
+
+
+def test_the_documents_of_another_brand(dsn: str, settings: Any) -> None:
+    with RunningServer(settings.model_copy(update={"brand": "acme"}), dsn, worker=False) as acme:
+        document = web().get(acme.url + "/openapi.json").json()
+        assert document["components"]["securitySchemes"]["apiKey"]["name"] == "acme-API-Key"
+        assert "vendor" not in str(document)
+        assert document["servers"] == [{"url": acme.url + "/v3"}]
+        assert "acme-API-Key" in web().get(acme.url + "/docs").text
+
+
+# The server, asked whatever the document allows, and what it does not
+
+load_all_checks()
+CHECKED = CHECKS.get_by_names(
+    [
+        "status_code_conformance",
+        "content_type_conformance",
+        "response_schema_conformance",
+        "response_headers_conformance",
+    ]
+)
+
+
+@pytest.fixture(scope="module")
+def api(document: Json, server: RunningServer) -> Any:
+    return schemathesis.openapi.from_dict(document)
+
+
+RIGHT, WRONG = GenerationMode.POSITIVE, GenerationMode.NEGATIVE
+HAS_INPUT = [row for row in ALL if row.parameters or row.body or row.read or row.customer]
+
+
+@pytest.mark.parametrize(
+    ("mode", "endpoint"),
+    [(RIGHT, endpoint) for endpoint in ALL] + [(WRONG, endpoint) for endpoint in HAS_INPUT],
+    ids=lambda value: name(value) if isinstance(value, Endpoint) else value.value,
+)
+def test_whatever_is_asked_the_answer_is_one_that_is_told(
+    endpoint: Endpoint, mode: GenerationMode, api: Any, asking: Callable[[Endpoint], Person], server: RunningServer
+) -> None:
+    person = asking(endpoint)
+    operation = api[endpoint.path][endpoint.method]
+    there = world(endpoint, person) if mode is RIGHT and endpoint.read is not None and slots(endpoint) else {}
+
+    @hypothesis.given(case=operation.as_strategy(generation_mode=mode))
+    @hypothesis.settings(
+        max_examples=8,
+        deadline=None,
+        database=None,
+        derandomize=True,
+        phases=[hypothesis.Phase.generate],
+        suppress_health_check=list(hypothesis.HealthCheck),
+    )
+    def run(case: Any) -> None:
+        case.path_parameters.update(there)  # so that a read finds what its query options are about
+        answer = case.call(base_url=server.url + "/v3", headers=person.headers)
+        assert answer.status_code != 500, answer.text
+        case.validate_response(answer, checks=CHECKED)
+
+    run()
+
+
+@pytest.fixture(scope="module")
+def asking(town: Town) -> Callable[[Endpoint], Person]:
+    """Who asks: nobody's webhook hears of what somebody else's requests do."""
+    people: dict[str, Person] = {}
+
+    def find(endpoint: Endpoint) -> Person:
+        key = "webhooks" if endpoint.path.startswith("/webhooks") else "others"
+        if key not in people:
+            people[key] = town.person(key)
+        return people[key]
+
+    return find
+
+
+# The page
+
+
+@pytest.fixture(scope="module")
+def page(server: RunningServer) -> str:
+    answer = web().get(server.url + "/docs")
+    assert answer.status_code == 200
+    assert answer.headers["content-type"] == "text/html; charset=utf-8"
+    assert answer.headers["content-security-policy"] == "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
+    return answer.text
+
+
+@over(list(ALL))
+def test_the_page_shows_every_endpoint(page: str, document: Json, endpoint: Endpoint) -> None:
+    operation = document["paths"][endpoint.path][endpoint.method.lower()]
+    (section,) = re.findall(rf'<details id="{operation["operationId"]}">.*?</details>', page, re.DOTALL)
+    assert f">{endpoint.method}</span>" in section
+    assert f"<code>{endpoint.path}</code>" in section
+    for parameter in operation["parameters"]:
+        assert f"<code>{parameter['name']}</code>" in section
+    for status in operation["responses"]:
+        assert f"<code>{status}</code>" in section
+
+
+def test_the_page_needs_no_address_of_others(page: str, server: RunningServer) -> None:
+    assert set(re.findall(r"https?://[^\s<\"'/]+", page)) <= {server.url}
+    assert set(re.findall(r'(?:src|href|action)="([^"#]+)', page)) == {"data:,", "openapi.json"}
+    assert "<script" not in page
+
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="no Chromium is installed (Debian: apt-get install chromium)")
+def test_a_browser_asks_nobody_but_the_server(server: RunningServer, document: Json) -> None:
+    arguments = [
+        "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
+        "--disable-component-update", "--disable-sync",
+    ]  # fmt: skip
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=arguments)
+        try:
+            tab = browser.new_page()
+            asked: list[str] = []
+            complaints: list[str] = []
+            tab.on("request", lambda request: asked.append(request.url))
+            tab.on("console", lambda message: complaints.append(message.text))
+            tab.goto(server.url + "/docs", wait_until="networkidle")
+            assert tab.title() == document["info"]["title"]
+            section = tab.locator("#getCarsCarId")
+            answers = section.get_by_text("Statuses")
+            assert not answers.is_visible()
+            section.locator("summary").click()
+            assert answers.is_visible()
+            assert section.get_by_text("licensePlate").is_visible()
+            assert complaints == []
+            tab.get_by_role("link", name="openapi.json").click()
+            tab.wait_for_url(server.url + "/openapi.json")
+        finally:
+            browser.close()
+    assert {url for url in asked if not url.startswith(("data:", server.url + "/"))} == set()
+    assert server.url + "/docs" in asked
