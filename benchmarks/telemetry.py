@@ -311,14 +311,14 @@ async def fill(dsn: str, first: datetime, millions: int) -> int:
 PARTS = {"ingest": ingest, "events": events, "mqtt": mqtt, "location": location}
 
 
-def main() -> None:
+def main(*parts: str) -> None:
     print(f"{machine()}; load {os.getloadavg()[0]:.1f}\n\n| What | Figure |\n|---|---|", flush=True)
-    if len(sys.argv) > 1 and sys.argv[1] == "location":
-        location(*sys.argv[2:])
+    if parts and parts[0] == "location":
+        location(*parts[1:])
         return
-    for name in sys.argv[1:] or PARTS:
+    for name in parts or PARTS:
         PARTS[name]()
 
 
 if __name__ == "__main__":
-    main()
+    main(*sys.argv[1:])
