@@ -2,9 +2,9 @@
 
 import sys
 
-from benchmarks import foundation, query
+from benchmarks import foundation, outcomes, query
 
-PARTS = {"foundation": foundation.main, "query": query.main}
+PARTS = {"foundation": foundation.main, "query": query.main, "outcomes": outcomes.main}
 
 for name in sys.argv[1:] or PARTS:
     PARTS[name]()

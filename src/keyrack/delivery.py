@@ -30,6 +30,7 @@ SOON = 0.004  # seconds in which freed places are gathered before the next claim
 ASK_FOR_HELP = 0.1  # seconds between two calls for other workers
 LONGEST_REST = 5.0  # seconds that a webhook without success rests, at most, before the next probe
 LONGEST_ASKED_REST = 60.0  # seconds that it rests at its own wish
+FORGOTTEN = 600.0  # seconds after which it does not matter any more how a webhook failed
 GONE = 410
 BUSY = (429, 503)
 DISABLED_BY_GONE = "The endpoint answered 410 Gone."
@@ -218,6 +219,10 @@ class Courier:
             return False
         full = self._settings.webhook_per_endpoint
         now = time.monotonic()
+        for key in [
+            key for key, pace in self._paces.items() if not pace.sending and pace.rests_until < now - FORGOTTEN
+        ]:
+            del self._paces[key]
         shares = {key: pace.share(full, now) for key, pace in self._paces.items()}
         rows = await self._db.fetch(
             CLAIM, [key[0] for key in shares], [key[1] for key in shares], list(shares.values()), full, free,
