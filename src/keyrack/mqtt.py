@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable
 from contextlib import suppress
 from ssl import create_default_context
-from typing import Any
+from typing import Any, cast
 from urllib.parse import unquote, urlsplit
 
 import aiomqtt
@@ -22,7 +22,8 @@ from keyrack.api import INT32_MAX
 from keyrack.batching import Batches
 from keyrack.db import UNREACHABLE, Database
 from keyrack.errors import Unavailable
-from keyrack.lines import NotALine, Report
+from keyrack.lines import Invalid, NotALine
+from keyrack.samples import Reading, readings
 from keyrack.settings import Settings
 from keyrack.telemetry import Telemetry
 
@@ -53,12 +54,13 @@ class Subscriber:
         failures = 0
         while not self._stopping.is_set():
             try:
-                client = self._client()
+                inbox: asyncio.Queue[aiomqtt.Message] = asyncio.Queue()
+                client = self._client(inbox)
                 async with client:
                     await client.subscribe(self._filter, qos=1)
                     ready()
                     failures = 0
-                    await self._listen(client)
+                    await self._listen(client, inbox)
             except (aiomqtt.MqttError, OSError) as error:
                 if self._stopping.is_set():
                     return
@@ -68,7 +70,7 @@ class Subscriber:
                         await self._stopping.wait()
                 failures += 1
 
-    def _client(self) -> aiomqtt.Client:
+    def _client(self, inbox: asyncio.Queue[aiomqtt.Message]) -> aiomqtt.Client:
         url = urlsplit(self._settings.mqtt_url)
         secure = url.scheme == "mqtts"
         client = aiomqtt.Client(
@@ -79,12 +81,14 @@ class Subscriber:
             identifier=self._settings.mqtt_client,
             clean_session=False,
             keepalive=KEEPALIVE,
+            # ours, so that what has come already can be taken without a task for each message
+            queue_type=cast("type[asyncio.Queue[aiomqtt.Message]]", _giving(inbox)),
             tls_context=create_default_context() if secure else None,
         )
         _paho(client).manual_ack_set(True)
         return client
 
-    async def _listen(self, client: aiomqtt.Client) -> None:
+    async def _listen(self, client: aiomqtt.Client, inbox: asyncio.Queue[aiomqtt.Message]) -> None:
         stopped = asyncio.create_task(self._stopping.wait())
         messages = client.messages
         try:
@@ -97,8 +101,8 @@ class Subscriber:
                         await first
                     return
                 batch = [first.result()]
-                while len(messages) and len(batch) < AT_ONCE:
-                    batch.append(await anext(messages))
+                while not inbox.empty() and len(batch) < AT_ONCE:
+                    batch.append(inbox.get_nowait())
                 await self._store_until_done(batch)
                 for message in batch:
                     _paho(client).ack(message.mid, message.qos)
@@ -107,28 +111,55 @@ class Subscriber:
 
     async def _store_until_done(self, batch: list[aiomqtt.Message]) -> None:
         """Store the messages; while the database is away they stay here, unacknowledged, and none is lost."""
-        while True:
+        parts: dict[int, list[Reading]] = {}
+        for number, message in enumerate(batch):
+            self._read(number, message, parts)
+        while parts:
             try:
-                await asyncio.gather(*(self._store(message) for message in batch))
-                return
+                for customer in list(parts):
+                    for number, reason in await self._store(customer, parts[customer]):
+                        _refused(batch[number], reason)
+                    del parts[customer]
             except (*UNREACHABLE, asyncpg.PostgresError, TimeoutError, Unavailable) as error:
                 log.warning("messages not stored yet; trying again", error=str(error))
                 await asyncio.sleep(0.5)
 
-    async def _store(self, message: aiomqtt.Message) -> None:
+    async def _store(self, customer: int, part: list[Reading]) -> list[tuple[int, str]]:
+        """Store samples; what was refused. What the database will never take is found by taking each alone."""
+        try:
+            return (await self._telemetry.store(customer, part)).refused
+        except (asyncpg.DataError, asyncpg.IntegrityConstraintViolationError) as error:
+            if len(part) == 1:
+                return [(part[0].line, str(error))]
+        return [refused for sample in part for refused in await self._store(customer, [sample])]
+
+    def _read(self, number: int, message: aiomqtt.Message, parts: dict[int, list[Reading]]) -> None:
+        """Add the samples of a message to those of its customer; a sample's line is the number of its message."""
         topic = self._topic.fullmatch(message.topic.value)
         if topic is None or int(topic[1]) > INT32_MAX:
-            log.warning("message refused", topic=message.topic.value, reason="The topic has another form.")
+            _refused(message, "The topic has another form.")
             return
-        report = Report()
         try:
-            report = await self._telemetry.ingest(int(topic[1]), message.payload, topic[2])
+            for _, found in readings(message.payload, topic[2]):
+                if isinstance(found, Invalid):
+                    _refused(message, str(found))
+                else:
+                    found.line = number
+                    parts.setdefault(int(topic[1]), []).append(found)
         except NotALine as reason:
-            report.refuse(1, str(reason))
-        except (asyncpg.DataError, asyncpg.IntegrityConstraintViolationError) as error:
-            report.refuse(1, str(error))  # it would be refused again
-        for line, reason in report.refused[:3]:
-            log.warning("sample refused", topic=message.topic.value, line=line, reason=reason)
+            _refused(message, str(reason))
+
+
+def _refused(message: aiomqtt.Message, reason: str) -> None:
+    """Say that a sample was refused; it is acknowledged, for it would be refused again."""
+    log.warning("sample refused", topic=message.topic.value, reason=reason)
+
+
+def _giving(inbox: asyncio.Queue[aiomqtt.Message]) -> Callable[[int], asyncio.Queue[aiomqtt.Message]]:
+    def make(maxsize: int) -> asyncio.Queue[aiomqtt.Message]:
+        return inbox
+
+    return make
 
 
 def _paho(client: aiomqtt.Client) -> Any:

@@ -116,14 +116,18 @@ class Telemetry:
                 continue
             part.append(found)
             if len(part) >= PER_BATCH:
-                report.add(await self._batches.put(self._store, customer, part))
+                report.add(await self.store(customer, part))
                 part = []
             elif len(part) % 200 == 199:
                 await asyncio.sleep(0)  # others want to be served too
         if part:
-            report.add(await self._batches.put(self._store, customer, part))
+            report.add(await self.store(customer, part))
         report.refused.sort()
         return report
+
+    async def store(self, customer: int, part: list[Reading]) -> Report:
+        """Store these samples; the report once they are committed."""
+        return await self._batches.put(self._store, customer, part)
 
     async def _store(self, db: Database, customer: int, parts: Sequence[Sequence[Reading]]) -> list[Report]:
         careful = False
