@@ -228,6 +228,7 @@ RIGHT, WRONG = GenerationMode.POSITIVE, GenerationMode.NEGATIVE
 HAS_INPUT = [row for row in ALL if row.parameters or row.body or row.read or row.customer]
 
 
+@pytest.mark.filterwarnings("ignore::hypothesis.errors.HypothesisDeprecationWarning")  # of schemathesis' own
 @pytest.mark.parametrize(
     ("mode", "endpoint"),
     [(RIGHT, endpoint) for endpoint in ALL] + [(WRONG, endpoint) for endpoint in HAS_INPUT],
