@@ -46,11 +46,17 @@ class BadRequest(Refusal):
     status = 400
 
 
+CHALLENGE = {"WWW-Authenticate": 'Bearer realm="keyrack"'}  # RFC 9110, section 15.5.2: every 401 has one
+
+
 class Unauthorized(Refusal):
     """401 with the spec's JSON body."""
 
     status = 401
     media_type = JSON
+
+    def __init__(self, text: str) -> None:
+        super().__init__(text, CHALLENGE)
 
     def body(self) -> bytes:
         return json.dumps({"statusCode": 401, "message": self.text}).encode()
@@ -80,6 +86,7 @@ class WrongCredentials(GrantRefused):
 
     def __init__(self) -> None:
         super().__init__("invalid_grant", "The user name or the password is wrong.")
+        self.headers |= CHALLENGE
 
     def members(self) -> dict[str, object]:
         return {"statusCode": 401, "message": self.text} | super().members()
