@@ -156,6 +156,7 @@ def test_what_needs_no_token_is_the_token_endpoint_and_what_is_public() -> None:
 def refused_401(answer: httpx.Response, body: dict[str, Any]) -> None:
     assert answer.status_code == 401
     assert answer.headers["content-type"] == "application/json"
+    assert answer.headers["www-authenticate"] == 'Bearer realm="keyrack"'
     assert answer.json() == body
 
 

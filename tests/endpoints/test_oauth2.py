@@ -64,6 +64,7 @@ def test_a_wrong_password_and_an_unknown_user_are_answered_alike(client: httpx.C
         assert answer.status_code == 401
         assert answer.headers["content-type"] == "application/json"
         assert answer.headers["cache-control"] == "no-store"
+        assert answer.headers["www-authenticate"] == 'Bearer realm="keyrack"'
         assert answer.json() == WRONG
     assert wrong.content == unknown.content
 
