@@ -58,9 +58,8 @@ class Worker:
         self._settings = settings
         self._bell = Bell()
         self._stopping = asyncio.Event()
-        self._listener = Listener(
-            dsn, {"keyrack_work": self._on_work, "keyrack_deliver": self._on_deliver}, self._on_deliver
-        )
+        heard = {"keyrack_work": self._on_work, "keyrack_deliver": self._on_deliver}
+        self._listener = Listener(dsn, heard, self._on_work)
         self._courier: Any = None
         self._call = asyncio.Event()
 
