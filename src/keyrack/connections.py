@@ -56,7 +56,8 @@ class GuardedProtocol(HttpToolsProtocol):
         self._head_bytes = 0
         self._tail = b""
         self._stop_clock()
-        if self.parser.get_http_version() not in ("1.0", "1.1"):
+        parser: Any = self.parser
+        if parser.get_http_version() not in ("1.0", "1.1"):
             raise ValueError("another version of HTTP")  # uvicorn answers 400 to whatever the parser's callbacks raise
         super().on_headers_complete()
 

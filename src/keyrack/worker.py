@@ -11,7 +11,7 @@ from typing import Any
 import asyncpg
 import structlog
 
-from keyrack import idempotency, operations, partitions, webhooks
+from keyrack import idempotency, lanes, partitions, webhooks
 from keyrack.db import UNREACHABLE, Database
 from keyrack.listener import Listener
 from keyrack.settings import Settings
@@ -96,7 +96,7 @@ class Worker:
     async def _loop(self, *, polls: bool) -> None:
         while not self._stopping.is_set():
             try:
-                done = await operations.run_lanes(self._db)
+                done = await lanes.run_lanes(self._db)
                 if done is not None:
                     if done.deliveries:
                         self._on_deliver()

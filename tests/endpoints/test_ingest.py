@@ -191,17 +191,23 @@ def test_a_run_inside_one_delivery_is_kept_alike(unit: Unit) -> None:
     assert [row[1] for row in unit.rows("position")] == [1, 1, 2, 2, 1]
 
 
+NO_TIME = "No valid carDataReadTime: the form is yyyy-MM-ddTHH:mm:ssZ, or with an offset."
+
+
 @pytest.mark.parametrize(
     ("values", "reason"),
     [
-        ({"currentLatitude": 95, "currentLongitude": 8}, "No valid currentLatitude: input should be less than or equal to 90."),
+        (
+            {"currentLatitude": 95, "currentLongitude": 8},
+            "No valid currentLatitude: input should be less than or equal to 90.",
+        ),
         ({"currentLatitude": 50}, "currentLatitude and currentLongitude are needed together."),
         ({"fuelLevelPercent": 101}, "No valid fuelLevelPercent: input should be less than or equal to 100."),
         ({"rpm": 1.5}, "No valid rpm: input should be a valid integer."),
         ({"odometer": "7"}, "No valid odometer: input should be a valid number."),
         ({"colour": "red"}, "Unknown field colour."),
-        ({"carDataReadTime": "yesterday"}, "No valid carDataReadTime: the form is yyyy-MM-ddTHH:mm:ssZ, or with an offset."),
-        ({"carDataReadTime": "2026-01-01T10:00:00"}, "No valid carDataReadTime: the form is yyyy-MM-ddTHH:mm:ssZ, or with an offset."),
+        ({"carDataReadTime": "yesterday"}, NO_TIME),
+        ({"carDataReadTime": "2026-01-01T10:00:00"}, NO_TIME),
         ({"carDataReadTime": ago(-60 * 30)}, TOO_LATE),
         ({"carDataReadTime": ago(60 * 24 * 401)}, TOO_EARLY),
         ({"serialNumber": "nobody"}, UNKNOWN_UNIT),

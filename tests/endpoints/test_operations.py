@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from keyrack.endpoints.operations import NO_OPERATION
-from keyrack.operations import GIVEN_UP, GONE, NO_BOX, NO_CAR, NO_SERVICE, NO_USER, TERMINATED
+from keyrack.lanes import GIVEN_UP, GONE, NO_BOX, NO_CAR, NO_SERVICE, NO_USER, TERMINATED
 from tests.conftest import Person, eventually
 
 START = "2026-01-01T08:00:00Z"

@@ -13,7 +13,8 @@ from standardwebhooks import Webhook, WebhookVerificationError
 
 from keyrack.bodies import no_valid
 from keyrack.endpoints.webhooks import DISABLED, NO_DELIVERY, NO_WEBHOOK
-from keyrack.operations import NO_BOX, checksum
+from keyrack.lanes import NO_BOX
+from keyrack.operations import checksum
 from keyrack.outcomes import KINDS, Outcome
 from tests.conftest import Person, done, eventually, refused
 from tests.receiver import Received, Receiver
