@@ -11,7 +11,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.conftest import Process, eventually, free_port
+from tests.conftest import Process, Sql, Town, eventually, free_port
 
 
 def children(pid: int) -> dict[int, str]:
@@ -107,3 +107,36 @@ def test_migrate_by_three_at_once_on_an_empty_database(database_server: str) -> 
         said = [process.popen.communicate(timeout=30) for process in processes]
         assert [process.popen.returncode for process in processes] == [0, 0, 0], said
         assert len({out for out, _ in said}) == 1
+
+
+@pytest.fixture
+def pair(dsn: str) -> Iterator[list[str]]:
+    """The addresses of two servers that share nothing but the database."""
+    processes: list[Process] = []
+    urls: list[str] = []
+    try:
+        for _ in range(2):
+            process = Process("serve", "--port", "0", "--no-worker", "--json", env={"KEYRACK_DATABASE_URL": dsn})
+            processes.append(process)
+            assert process.popen.stdout is not None
+            urls.append(json.loads(process.popen.stdout.readline())["url"])
+        yield urls
+    finally:
+        for process in processes:
+            process.stop()
+
+
+def test_what_is_taken_away_is_taken_away_on_every_process(pair: list[str], town: Town, sql: Sql) -> None:
+    def statuses() -> list[int]:
+        return [httpx.get(f"{url}/cars", headers=person.headers).status_code for url in pair]
+
+    taken = {
+        "delete from manager_customer where customer_id = $1": lambda: person.customer,
+        "update manager set is_disabled = true where username = $1": lambda: person.username,
+        "update api_key set revoked_at = now() where name = $1": lambda: person.username,
+    }
+    for statement, expected in zip(taken, (404, 404, 401), strict=True):
+        person = town.person("carol")
+        assert statuses() == [200, 200]  # both have it in their memory now
+        sql.execute(statement, taken[statement]())
+        eventually(lambda: statuses() == [expected, expected], statement)
