@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 import asyncpg
@@ -25,37 +26,50 @@ Work = Callable[[Database, int, list[Sequence[Item]]], Awaitable[Sequence[Result
 MOST = 2_000  # items of one batch, at most, unless one caller hands in more
 
 
+@dataclass(slots=True)
+class Line:
+    """Who waits for one kind of work of one customer, and how many batches of it are under way."""
+
+    waiting: list[Waiting] = field(default_factory=list[Waiting])
+    running: int = 0
+
+
 class Batches:
-    """The batches of one process: for each kind of work and each customer one at a time, in order of arrival."""
+    """The batches of one process, for each kind of work and each customer in the order of arrival."""
 
     def __init__(self, db: Database) -> None:
         self._db = db
-        self._waiting: dict[tuple[Any, int], list[Waiting]] = {}
+        self._lines: dict[tuple[Any, int], Line] = {}
         self._tasks: set[asyncio.Task[None]] = set()
 
-    async def put(self, work: Work[Item, Result], customer: int, items: Sequence[Item]) -> Result:
-        """Do `work` with `items`, after what waits already; the result once it is committed. Raises `Refusal`."""
+    async def put(self, work: Work[Item, Result], customer: int, items: Sequence[Item], *, at_once: int = 1) -> Result:
+        """Do `work` with `items`, after what waits already; the result once it is committed. Raises `Refusal`.
+
+        `at_once` batches may be under way together: while one waits for the database, Python prepares the other.
+        """
         future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-        waiting = self._waiting.get((work, customer))
-        if waiting is not None:
-            waiting.append((items, future))
-        else:
-            self._waiting[work, customer] = [(items, future)]
-            task = asyncio.create_task(self._run(work, customer))
+        line = self._lines.setdefault((work, customer), Line())
+        line.waiting.append((items, future))
+        if line.running < at_once:
+            line.running += 1
+            task = asyncio.create_task(self._run(work, customer, line))
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
         return await future
 
-    async def _run(self, work: Work[Any, Any], customer: int) -> None:
-        key = (work, customer)
-        while waiting := self._waiting[key]:
-            count, total = 1, len(waiting[0][0])
-            while count < len(waiting) and total + len(waiting[count][0]) <= MOST:
-                total += len(waiting[count][0])
-                count += 1
-            self._waiting[key] = waiting[count:]
-            await self._batch(work, customer, waiting[:count])
-        del self._waiting[key]
+    async def _run(self, work: Work[Any, Any], customer: int, line: Line) -> None:
+        try:
+            while line.waiting:
+                count, total = 1, len(line.waiting[0][0])
+                while count < len(line.waiting) and total + len(line.waiting[count][0]) <= MOST:
+                    total += len(line.waiting[count][0])
+                    count += 1
+                batch, line.waiting = line.waiting[:count], line.waiting[count:]
+                await self._batch(work, customer, batch)
+        finally:
+            line.running -= 1
+            if not line.running:
+                del self._lines[work, customer]
 
     async def _batch(self, work: Work[Any, Any], customer: int, batch: list[Waiting]) -> None:
         try:

@@ -22,6 +22,7 @@ from keyrack.partitions import month
 from keyrack.samples import Changes, Known, Reading, readings, take
 from keyrack.settings import Settings
 
+AT_ONCE = 2  # batches of one customer under way; those that share a car wait for each other
 PER_BATCH = 1_000  # lines that are stored, and held in the event loop, at once
 
 UNKNOWN_UNIT = "There is no IQ product with this number that is installed in a car."
@@ -127,7 +128,7 @@ class Telemetry:
 
     async def store(self, customer: int, part: list[Reading]) -> Report:
         """Store these samples; the report once they are committed."""
-        return await self._batches.put(self._store, customer, part)
+        return await self._batches.put(self._store, customer, part, at_once=AT_ONCE)
 
     async def _store(self, db: Database, customer: int, parts: Sequence[Sequence[Reading]]) -> list[Report]:
         careful = False
