@@ -109,7 +109,7 @@ def test_migrate_by_three_at_once_on_an_empty_database(database_server: str) -> 
         assert len({out for out, _ in said}) == 1
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def pair(dsn: str) -> Iterator[list[str]]:
     """The addresses of two servers that share nothing but the database."""
     processes: list[Process] = []
@@ -126,17 +126,22 @@ def pair(dsn: str) -> Iterator[list[str]]:
             process.stop()
 
 
-def test_what_is_taken_away_is_taken_away_on_every_process(pair: list[str], town: Town, sql: Sql) -> None:
+@pytest.mark.parametrize(
+    ("statement", "named", "status"),
+    [
+        ("delete from manager_customer where customer_id = $1", "customer", 404),
+        ("update manager set is_disabled = true where username = $1", "username", 404),
+        ("update api_key set revoked_at = now() where name = $1", "username", 401),
+    ],
+)
+def test_what_is_taken_away_is_taken_away_on_every_process(
+    pair: list[str], town: Town, sql: Sql, statement: str, named: str, status: int
+) -> None:
+    person = town.person("carol")
+
     def statuses() -> list[int]:
         return [httpx.get(f"{url}/cars", headers=person.headers).status_code for url in pair]
 
-    taken = {
-        "delete from manager_customer where customer_id = $1": lambda: person.customer,
-        "update manager set is_disabled = true where username = $1": lambda: person.username,
-        "update api_key set revoked_at = now() where name = $1": lambda: person.username,
-    }
-    for statement, expected in zip(taken, (404, 404, 401), strict=True):
-        person = town.person("carol")
-        assert statuses() == [200, 200]  # both have it in their memory now
-        sql.execute(statement, taken[statement]())
-        eventually(lambda: statuses() == [expected, expected], statement)
+    assert statuses() == [200, 200]  # both have it in their memory now
+    sql.execute(statement, getattr(person, named))
+    eventually(lambda: statuses() == [status, status], statement)
