@@ -51,10 +51,13 @@ declare
   part text;
 begin
   for part in
-    select c.relname from pg_inherits i join pg_class c on c.oid = i.inhrelid
-    where i.inhparent in ('position'::regclass, 'odometer'::regclass)
-      and to_date(right(c.relname, 6), 'YYYYMM') + interval '1 month' <= before
-    order by c.relname
+    -- first the partitions, then their months: no other relation's name ends with one
+    with history as materialized (
+      select c.relname from pg_inherits i join pg_class c on c.oid = i.inhrelid
+      where i.inhparent in ('position'::regclass, 'odometer'::regclass)
+    )
+    select relname from history where to_date(right(relname, 6), 'YYYYMM') + interval '1 month' <= before
+    order by relname
   loop
     execute format('drop table %I', part);
     return next part;
