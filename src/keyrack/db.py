@@ -9,6 +9,7 @@ import asyncio
 import json
 from collections.abc import AsyncGenerator, Iterable, Sequence
 from contextlib import asynccontextmanager
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, LiteralString, Protocol
 
@@ -222,13 +223,29 @@ def session(settings: Settings, application: str) -> dict[str, str]:
 
 
 async def prepare(raw: asyncpg.Connection) -> None:
-    """JSON that PostgreSQL has built goes out as the bytes that came; JSON for it comes in as Python values."""
+    """JSON that PostgreSQL has built goes out as the bytes that came; JSON for it comes in as Python values.
+
+    A time is the time that it is: asyncpg's own codec takes the first and the last that Python has for infinity.
+    """
     await raw.set_type_codec("json", schema="pg_catalog", encoder=_dump, decoder=bytes, format="binary")
     await raw.set_type_codec("jsonb", schema="pg_catalog", encoder=json.dumps, decoder=json.loads, format="text")
+    await raw.set_type_codec("timestamptz", schema="pg_catalog", encoder=_sent, decoder=_received, format="tuple")
 
 
 def _dump(value: object) -> bytes:
     return json.dumps(value).encode()
+
+
+_EPOCH = datetime(2000, 1, 1, tzinfo=UTC)  # PostgreSQL's
+_MICROSECOND = timedelta(microseconds=1)
+
+
+def _sent(time: datetime) -> tuple[int]:
+    return ((time - _EPOCH) // _MICROSECOND,)
+
+
+def _received(microseconds: tuple[int]) -> datetime:
+    return _EPOCH + microseconds[0] * _MICROSECOND
 
 
 async def _keep(_raw: asyncpg.Connection) -> None:
