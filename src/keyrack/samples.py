@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Annotated, Any, Final, Literal
 
-from pydantic import AwareDatetime, ConfigDict, Field, TypeAdapter, ValidationError, with_config
+from pydantic import AwareDatetime, ConfigDict, FailFast, Field, TypeAdapter, ValidationError, with_config
 from pydantic_core import to_json
 from typing_extensions import TypedDict
 
@@ -99,7 +99,7 @@ class Sample(TypedDict, total=False):
 
 
 ONE: Final = TypeAdapter(Sample)
-ALL: Final = TypeAdapter(list[Sample])
+ALL: Final = TypeAdapter(Annotated[list[Sample], FailFast()])
 TIME_FORM: Final = {"carDataReadTime": "the form is yyyy-MM-ddTHH:mm:ssZ, or with an offset"}
 Kind = Literal["serialNumber", "uniqueId"]
 

@@ -23,6 +23,7 @@ from keyrack.samples import Changes, Known, Reading, readings, take
 from keyrack.settings import Settings
 
 AT_ONCE = 2  # batches of one customer under way; those that share a car wait for each other
+AT_A_TIME = 200  # lines that are read before others are served
 PER_BATCH = 1_000  # lines that are stored, and held in the event loop, at once
 
 UNKNOWN_UNIT = "There is no IQ product with this number that is installed in a car."
@@ -44,7 +45,9 @@ select unit.*, customer_id, position_kept, odometer_kept, position_at, latitude,
 from unit left join state using (car_id)
 """
 FIRST: LiteralString = """
-insert into car_state (customer_id, car_id) select $1, unnest($2::integer[]) on conflict do nothing
+insert into car_state (customer_id, car_id)
+select customer_id, car_id from car where customer_id = $1 and car_id = any($2) order by car_id for key share
+on conflict do nothing
 """
 UPDATE: LiteralString = """
 update car_state s set
@@ -111,7 +114,9 @@ class Telemetry:
         failure is harmless when the delivery is repeated. Raises `NotALine`.
         """
         report, part = Report(), list[Reading]()
-        for line, found in readings(body, unit):
+        for count, (line, found) in enumerate(readings(body, unit), 1):
+            if count % AT_A_TIME == 0:
+                await asyncio.sleep(0)  # others want to be served too
             if isinstance(found, Invalid):
                 report.refuse(line, str(found))
                 continue
@@ -119,8 +124,6 @@ class Telemetry:
             if len(part) >= PER_BATCH:
                 report.add(await self.store(customer, part))
                 part = []
-            elif len(part) % 200 == 199:
-                await asyncio.sleep(0)  # others want to be served too
         if part:
             report.add(await self.store(customer, part))
         report.refused.sort()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal, LiteralString
@@ -22,7 +23,7 @@ endpoints = Endpoints("Events")
 
 NO_EVENT = "Unable to find an event for the given eventId which is assigned to the given customerId."
 CREATE_EVENT = "create event"
-PER_BATCH = 100  # lines of a delivery that are recorded at once
+PER_BATCH = 100  # lines of a delivery that are read, and recorded, at once
 
 endpoints.get("/events/{eventId}", EVENT, "One event", one=True, missing=NO_EVENT)
 
@@ -165,6 +166,9 @@ async def deliver(request: Request) -> Answer:
     report, numbered = Report(), list[Numbered]()
     try:
         for part in _parts(lines(request.body), report):
+            if not part:
+                await asyncio.sleep(0)  # others want to be served too
+                continue
             results = await request.service.batches.put(record, request.customer, [event for _, event in part])
             for (line, _), result in zip(part, results, strict=True):
                 if isinstance(result, Refusal):
@@ -180,9 +184,9 @@ async def deliver(request: Request) -> Answer:
 
 
 def _parts(values: Iterable[tuple[int, Any]], report: Report) -> Iterable[list[tuple[int, NewEvent]]]:
-    """The events among the lines, a few at a time; what is none is refused."""
+    """The events among the lines, a few at a time; what is none is refused. A part may be empty."""
     part: list[tuple[int, NewEvent]] = []
-    for line, value in values:
+    for count, (line, value) in enumerate(values, 1):
         try:
             if isinstance(value, Invalid):
                 raise value
@@ -194,7 +198,7 @@ def _parts(values: Iterable[tuple[int, Any]], report: Report) -> Iterable[list[t
             report.refuse(line, explained(error))
         except Invalid as reason:
             report.refuse(line, str(reason))
-        if len(part) == PER_BATCH:
+        if count % PER_BATCH == 0:
             yield part
             part = []
     if part:
