@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from typing import LiteralString
 from urllib.parse import parse_qsl
 
 from pydantic import BaseModel
 
 from keyrack.api import PUBLIC, Answer, Endpoints, Request, answer
 from keyrack.auth import TOKEN_SECONDS, digest
-from keyrack.errors import GrantRefused, WrongCredentials
+from keyrack.errors import GrantRefused, TooManyRequests, WrongCredentials
 from keyrack.limits import Limit
 
 endpoints = Endpoints("Authentication")
+
+COMPARED: LiteralString = "select lower($1)"  # a name as the database compares it; Python's `lower` differs
 
 
 class AccessToken(BaseModel):
@@ -40,19 +43,25 @@ class PasswordGrant(BaseModel):
     refuses={400: (), 401: (), 429: ()},
 )
 async def token(request: Request, grant: PasswordGrant) -> Answer:
-    """Every try is taken from two buckets, the name's and the address's, and given back when it was right."""
+    """Every try is taken from two buckets, the name's and the address's, and given back when it was right.
+
+    An address that has used up its own takes nothing from a name's: it would lock out whom it can name.
+    """
     settings, db, access = request.service.settings, request.db, request.service.access
-    buckets = (
-        (Limit("login", settings.login_rate, settings.login_burst), digest(grant.username.lower()).hex()),
-        (Limit("address", settings.address_rate, settings.address_burst), request.address),
-    )
-    for limit, who in buckets:
-        await limit.take(db, who)
+    names = Limit("login", settings.login_rate, settings.login_burst)
+    addresses = Limit("address", settings.address_rate, settings.address_burst)
+    name = digest(await db.fetchval(COMPARED, grant.username)).hex()
+    await names.take(db, name)
+    try:
+        await addresses.take(db, request.address)
+    except TooManyRequests:
+        await names.give_back(db, name)
+        raise
     signed = await access.log_in(grant.username, grant.password)
     if signed is None:
         raise WrongCredentials
-    for limit, who in buckets:
-        await limit.give_back(db, who)
+    await names.give_back(db, name)
+    await addresses.give_back(db, request.address)
     return answer(
         {"access_token": signed, "expires_in": str(TOKEN_SECONDS), "token_type": "Bearer"},
         headers={"Cache-Control": "no-store"},
