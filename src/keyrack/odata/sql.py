@@ -54,6 +54,9 @@ _CASTS: dict[Edm, LiteralString] = {
     Edm.GUID: "::uuid",
 }
 _SIGNS: dict[str, LiteralString] = {"eq": " = ", "ne": " <> ", "gt": " > ", "ge": " >= ", "lt": " < ", "le": " <= "}
+# A bare constant is no item of ORDER BY, but a cast one is
+_TRUE: LiteralString = "true::bool"
+_FALSE: LiteralString = "false::bool"
 _JUNCTIONS: dict[str, LiteralString] = {"and": " and ", "or": " or "}
 
 
@@ -123,9 +126,9 @@ class Writer:
             left, right = right, left
         if isinstance(right, Null):
             if operator not in ("eq", "ne"):
-                return "false"
+                return _FALSE
             if isinstance(left, Null):
-                return "true" if operator == "eq" else "false"
+                return _TRUE if operator == "eq" else _FALSE
             return "(" + self.value(left) + (" is null)" if operator == "eq" else " is not null)")
         one, two = self.value(left), self.value(right)
         nullable = left.nullable or right.nullable
@@ -142,7 +145,7 @@ class Writer:
     def membership(self, membership: Membership, loose: bool) -> LiteralString:
         operand, type_, items, null, divisors = membership
         if isinstance(operand, Null):
-            return "true" if null else "false"
+            return _TRUE if null else _FALSE
         one = self.value(operand)
         written: LiteralString = "(" + one + " = any(" + self.parameter(items, _CASTS[type_]) + "[]))"
         if null and operand.nullable:
