@@ -27,6 +27,7 @@ from keyrack.edge import METHODS, Edge
 from keyrack.endpoints import ALL
 from keyrack.endpoints.oauth2 import grant
 from keyrack.errors import (
+    NO_CUSTOMER,
     PLAIN_TEXT,
     BadRequest,
     InternalError,
@@ -45,6 +46,7 @@ log = structlog.get_logger("keyrack.app")
 
 NOTHING_HERE = "There is nothing at this path."
 DEVICE_KEY = "Device-Key"
+OF_CUSTOMER = "_customer_id_fkey"  # how the name of every foreign key to a customer ends
 DEADLOCKS = 4  # in which the database may choose the same request to give way, before the caller is told to
 TOO_SLOW = "The statement took too long in the database. Ask for less at once."
 
@@ -103,6 +105,8 @@ def _refusal_of(error: Exception, http: falcon.asgi.Request) -> Refusal:
         return BadRequest(TOO_SLOW) if http.query_string else Unavailable(TOO_SLOW)
     if isinstance(error, UNREACHABLE):
         return Unavailable()
+    if isinstance(error, asyncpg.ForeignKeyViolationError) and (error.constraint_name or "").endswith(OF_CUSTOMER):
+        return NotFound(NO_CUSTOMER)  # it was removed after the check
     log.exception("internal error", method=http.method, path=http.path)
     return InternalError()
 
