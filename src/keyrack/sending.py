@@ -64,6 +64,8 @@ def may_dial(text: str, allowed: Sequence[Network]) -> bool:
         address = _wrapped(address)
     if any(address in network for network in allowed):
         return True
+    if isinstance(address, ipaddress.IPv6Address) and address.is_site_local:  # private before fc00::/7 was
+        return False
     return address.is_global and not (address.is_multicast or address.is_reserved or address.is_unspecified)
 
 
