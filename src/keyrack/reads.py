@@ -9,6 +9,7 @@ from typing import LiteralString
 from keyrack.fields import Resource
 from keyrack.odata import Query, Shape
 
+LONGEST_KEPT = 8_000  # characters of a statement that is kept: nobody can fill the memory with long ones
 PAGE: LiteralString = "1000"  # rows of a paged read when the client names no $top (odata rules, "Limits")
 
 
@@ -45,6 +46,8 @@ class Select:
 
     def statement(self, query: Query) -> LiteralString:
         """The statement with query options; equal shapes give equal SQL."""
+        if len(query.columns) + len(query.where) > LONGEST_KEPT:
+            return self.build(query)
         return _built(self, query.columns, query.where, query.order, query.limit, query.count, query.top is None)
 
     def pages(self, query: Query) -> bool:

@@ -23,6 +23,7 @@ from keyrack.odata.sql import Writer
 from keyrack.odata.syntax import NOT_SUPPORTED, parse
 
 PLANS = 2_000  # query strings whose result is kept, in each process
+LONGEST_KEPT = 1_000  # bytes of a query string that is kept: nobody can fill the memory with long ones
 
 
 class Shape(Enum):
@@ -76,6 +77,8 @@ def query(resource: Resource, text: bytes, shape: Shape, *, alias: LiteralString
     Raises `BadRequest` for what is malformed, unknown or above a limit, and `NotImplemented` (501) for what is OData
     but not supported. Equal arguments are answered from a cache.
     """
+    if len(text) > LONGEST_KEPT:
+        return _query.__wrapped__(resource, text, shape, alias, first, limits)
     return _query(resource, text, shape, alias, first, limits)
 
 
