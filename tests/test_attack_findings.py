@@ -67,6 +67,13 @@ def test_an_event_at_the_edges_of_time(alice: Person, time: str, year: int) -> N
             assert (answer.status_code, answer.json()) == (200, [{"id": id}])
 
 
+@pytest.mark.parametrize(("day", "year"), [("0001-01-01", 1), ("0001-01-02", 1), ("9999-12-31", 9999)])
+def test_a_day_at_the_edges_of_time(alice: Person, day: str, year: int) -> None:
+    car = alice.car()
+    answer = alice.get("/cars", params={"$filter": f"id eq {car} and year({day}) eq {year}", "$select": "id"})
+    assert (answer.status_code, answer.json()) == (200, [{"id": car}])
+
+
 # One delivery does not keep everybody else waiting
 
 

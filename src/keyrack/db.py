@@ -9,7 +9,7 @@ import asyncio
 import json
 from collections.abc import AsyncGenerator, Iterable, Sequence
 from contextlib import asynccontextmanager
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import Any, LiteralString, Protocol
 
@@ -94,7 +94,7 @@ class Database:
                 max_size=settings.pool_size,
                 init=prepare,
                 reset=_keep,
-                statement_cache_size=500,
+                statement_cache_size=200,  # each costs memory in every connection, here and in the database
                 max_cached_statement_lifetime=0,
                 command_timeout=settings.read_timeout + 5,  # a server that is gone without a word
                 server_settings=session(settings, application),
@@ -225,11 +225,12 @@ def session(settings: Settings, application: str) -> dict[str, str]:
 async def prepare(raw: asyncpg.Connection) -> None:
     """JSON that PostgreSQL has built goes out as the bytes that came; JSON for it comes in as Python values.
 
-    A time is the time that it is: asyncpg's own codec takes the first and the last that Python has for infinity.
+    A time is the time that it is: asyncpg's own codecs take the first and the last that Python has for infinity.
     """
     await raw.set_type_codec("json", schema="pg_catalog", encoder=_dump, decoder=bytes, format="binary")
     await raw.set_type_codec("jsonb", schema="pg_catalog", encoder=json.dumps, decoder=json.loads, format="text")
     await raw.set_type_codec("timestamptz", schema="pg_catalog", encoder=_sent, decoder=_received, format="tuple")
+    await raw.set_type_codec("date", schema="pg_catalog", encoder=_sent_day, decoder=_received_day, format="tuple")
 
 
 def _dump(value: object) -> bytes:
@@ -246,6 +247,14 @@ def _sent(time: datetime) -> tuple[int]:
 
 def _received(microseconds: tuple[int]) -> datetime:
     return _EPOCH + microseconds[0] * _MICROSECOND
+
+
+def _sent_day(day: date) -> tuple[int]:
+    return (day.toordinal() - _EPOCH.toordinal(),)
+
+
+def _received_day(days: tuple[int]) -> date:
+    return date.fromordinal(_EPOCH.toordinal() + days[0])
 
 
 async def _keep(_raw: asyncpg.Connection) -> None:
