@@ -481,25 +481,6 @@ def test_workers_come_back_when_their_connections_die(own: str) -> None:
     asyncio.run(main())
 
 
-def test_an_idle_worker_costs_next_to_nothing(own: str) -> None:
-    worker = Process("work", env={"KEYRACK_DATABASE_URL": own})
-    try:
-        time.sleep(2.0)
-
-        def cpu() -> float:
-            fields = Path(f"/proc/{worker.popen.pid}/stat").read_text().rpartition(")")[2].split()
-            return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
-
-        if not Path(f"/proc/{worker.popen.pid}/stat").exists():
-            pytest.skip("no /proc here")
-        before = cpu()
-        time.sleep(4)
-        assert cpu() - before <= 0.08  # two ticks of ten milliseconds for each of four seconds
-    finally:
-        worker.stop()
-        worker.popen.communicate()
-
-
 def test_the_signature_is_that_of_the_bytes_that_are_sent() -> None:
     with Receiver() as receiver:
         assert send(receiver.url, secret="open sesame").succeeded
@@ -534,5 +515,21 @@ def test_what_is_old_is_forgotten_and_what_waits_is_not(own: str) -> None:
             await office.sql.execute("update webhook set is_enabled = false")
             await webhooks.tidy(database, Settings())
             assert (await office.count("Waiting"), await office.count("Dead")) == (0, 1)
+
+    asyncio.run(main())
+
+
+def test_a_backlog_goes_out_without_a_pause(own: str) -> None:
+    """No poll comes to the help of a worker that misses a place becoming free."""
+
+    async def main() -> None:
+        with Receiver() as receiver:
+            async with Office.open(own) as office:
+                webhook = await office.webhook(receiver.url)
+                for lane in range(1, 401):
+                    await office.deliver(webhook, lane)
+                async with office.worker(worker_poll=30.0, webhook_per_endpoint=5), office.worker(worker_poll=30.0):
+                    await office.drained(25)
+                assert len(receiver.got) == 400
 
     asyncio.run(main())
