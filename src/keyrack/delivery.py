@@ -35,7 +35,8 @@ GONE = 410
 BUSY = (429, 503)
 DISABLED_BY_GONE = "The endpoint answered 410 Gone."
 
-# Walks from webhook to webhook that have lanes, and takes from each what is due, as far as its share goes
+# Walks from webhook to webhook that have lanes, and takes from each what is due, as far as its share goes. Its commit
+# does not wait for the disk, nor does that of `record_attempts`: what a crash of the database takes back is sent again
 CLAIM: LiteralString = """
 with recursive active as (
   (select customer_id, webhook_id from delivery_lane order by customer_id, webhook_id limit 1)
@@ -67,6 +68,7 @@ select c.customer_id, c.webhook_id, c.lane, c.lease, c.attempts, w.url, w.secret
   case when w.old_signing_secret_until > now() then w.old_signing_secret end as old_signing_secret,
   d.delivery_id, d.message_id::text, d.payload, extract(epoch from now() - d.since)::float8 as age
 from claimed c
+cross join (select set_config('synchronous_commit', 'off', true)) hasty
 join webhook w on w.customer_id = c.customer_id and w.webhook_id = c.webhook_id
 left join lateral (
   select d.delivery_id, d.message_id, d.payload, d.since, d.created_at from delivery d
@@ -214,7 +216,7 @@ class Courier:
 
     async def _claim(self) -> bool:
         free = self._settings.webhook_concurrency - len(self._sending)
-        self._full = free <= 0
+        self._full = True  # what ends while the claim is under way has to wake us: its place was not counted
         if free <= 0:
             return False
         full = self._settings.webhook_per_endpoint

@@ -87,6 +87,7 @@ create function record_attempts(
   customers integer[], webhooks integer[], lanes bigint[], leases timestamptz[], waits double precision[]
 ) returns void language plpgsql as $$
 begin
+  perform set_config('synchronous_commit', 'off', true);  -- what a crash takes back is sent again
   perform from delivery_lane l
     join unnest(customers, webhooks, lanes) u (customer_id, webhook_id, lane) using (customer_id, webhook_id, lane)
     order by l.customer_id, l.webhook_id, l.lane for update of l;
