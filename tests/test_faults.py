@@ -161,9 +161,10 @@ class Faults:
         while True:
             await asyncio.sleep(KILL_EVERY)
             place = random.randrange(WORKERS)
-            self.workers[place].kill()
+            if self.workers[place].returncode is None:  # one that found no database at its start has ended by itself
+                self.workers[place].kill()
+                self.kills += 1
             await self.workers[place].wait()
-            self.kills += 1
             self.workers[place] = await self.start("work")
 
     def restart_database(self) -> None:

@@ -21,6 +21,7 @@ from keyrack.batching import Batches
 from keyrack.db import Database, Row
 from keyrack.errors import JSON, NotFound
 from keyrack.fields import Resource
+from keyrack.limits import Shares
 from keyrack.odata import Limits, Query
 from keyrack.reads import PAGE, Parent, Select
 from keyrack.settings import Settings
@@ -47,6 +48,7 @@ class Service:
     access: Access
     announce: Callable[[], None]  # there is new work for the workers
     limits: Limits  # of query options
+    shares: Shares  # of the connections
     batches: Batches
     telemetry: Telemetry
     document: Callable[[str], bytes]  # `openapi` or `page`, made from the table of endpoints
@@ -108,7 +110,8 @@ class Read:
         args = (self.tenant(request), *request.ids) if select.resource.scope or select.of else request.ids
         limits = request.service.limits
         query = odata.query(select.resource, request.query, select.shape, alias="t", first=len(args) + 1, limits=limits)
-        row = await request.db.fetchrow(select.statement(query), *args, *query.args)
+        async with request.service.shares.of(args[0] if select.resource.scope else 0):
+            row = await request.db.fetchrow(select.statement(query), *args, *query.args)
         return Answer(200, self._body(row, query), self._headers(row, query, request))
 
     def _body(self, row: Row | None, query: Query) -> bytes:

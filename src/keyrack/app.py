@@ -36,6 +36,7 @@ from keyrack.errors import (
     Refusal,
     Unavailable,
 )
+from keyrack.limits import Shares
 from keyrack.listener import Listener
 from keyrack.odata import Limits
 from keyrack.operations import Announcer
@@ -135,6 +136,7 @@ class Server:
             access,
             announcer,
             _limits(self.settings),
+            Shares(max(1, self.settings.pool_size // 2)),
             batches,
             Telemetry(batches, self.settings),
             self._document,
