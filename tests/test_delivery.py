@@ -75,7 +75,7 @@ def test_a_refused_address_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(socket, "getaddrinfo", rebound)
     assert send("http://public.example/", Settings()).error == (
-        "The address 10.1.2.3 is not public and not in KEYRACK_WEBHOOK_NETWORKS."
+        "The host's address is not public and not in KEYRACK_WEBHOOK_NETWORKS."
     )
 
 

@@ -158,7 +158,7 @@ class Sender:
     def _socket(self, info: Any) -> socket.socket:
         family, kind, proto, _, where = info
         if not may_dial(where[0], self._allowed):
-            raise Forbidden(f"The address {where[0]} is not public and not in KEYRACK_WEBHOOK_NETWORKS.")
+            raise Forbidden("The host's address is not public and not in KEYRACK_WEBHOOK_NETWORKS.")
         return socket.socket(family, kind, proto)
 
 

@@ -89,6 +89,9 @@ class Settings(BaseSettings):
     worker_poll: float = Field(
         default=2.0, gt=0, description="Seconds after which an idle worker looks for work that nobody announced."
     )
+    webhook_limit: int = Field(
+        default=50, ge=1, description="Webhooks of one customer: each outcome is written once for each of them."
+    )
     webhook_networks: str = Field(
         default="",
         description="Networks, comma-separated, that webhooks may reach although they are not public, "

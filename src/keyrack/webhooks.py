@@ -20,7 +20,7 @@ REPLAYED_AT_ONCE = 10_000  # outcomes of a time range that one call sends again
 
 INSERT: LiteralString = """
 insert into webhook (customer_id, url, secret, kinds, is_enabled, signing_secret)
-values ($1, $2, $3, $4, $5, $6) returning webhook_id
+select $1, $2, $3, $4, $5, $6 where (select count(*) from webhook where customer_id = $1) < $7 returning webhook_id
 """
 # What the patch does not name stays as it is
 UPDATE: LiteralString = """

@@ -16,7 +16,7 @@ from keyrack.endpoints.webhooks import DISABLED, NO_DELIVERY, NO_WEBHOOK
 from keyrack.lanes import NO_BOX
 from keyrack.operations import checksum
 from keyrack.outcomes import KINDS, Outcome
-from tests.conftest import Person, done, eventually, refused
+from tests.conftest import Person, Town, done, eventually, refused
 from tests.receiver import Received, Receiver
 
 START = "2026-01-01T08:00:00Z"
@@ -379,3 +379,14 @@ def test_openapi_tells_what_is_sent(alice: Person) -> None:
     assert {p["name"] for p in sent["parameters"]} == {
         "webhook-id", "webhook-timestamp", "webhook-signature", "secret",
     }  # fmt: skip
+
+
+def test_a_customer_has_so_many_webhooks_and_no_more(town: Town, settings: Settings) -> None:
+    carol = town.person("carol")
+    body = {"url": "https://example.org/keyrack", "enabled": False}
+    ids = [carol.put("/webhooks", body).json()["id"] for _ in range(settings.webhook_limit)]
+    one_more = carol.put("/webhooks", body)
+    assert one_more.status_code == 409
+    assert one_more.text == "The customer has as many webhooks as it may have. Remove one first."
+    assert carol.delete(f"/webhooks/{ids[0]}").status_code == 204
+    assert carol.put("/webhooks", body).status_code == 201

@@ -87,8 +87,11 @@ async def add(
     signing = webhooks.new_signing_secret()
     with on_constraint({"webhook_customer_id_fkey": (NotFound, str(no_customer(customer)))}):
         id = await session.sql.fetchval(
-            webhooks.INSERT, customer, url, secret or None, kinds or [*KINDS], True, signing
-        )
+            webhooks.INSERT, customer, url, secret or None, kinds or [*KINDS], True, signing,
+            session.settings.webhook_limit,
+        )  # fmt: skip
+    if id is None:
+        raise Failed(f"Customer {customer} has as many webhooks as it may have (KEYRACK_WEBHOOK_LIMIT).")
     return Said({"id": id, "signingSecret": signing}, f"Webhook {id} added: {signing}\n{SHOWN_ONCE}")
 
 

@@ -57,6 +57,8 @@ def checked_url(url: str) -> str:
 
 
 Url = Annotated[str, Field(max_length=2_000), AfterValidator(checked_url)]
+TOO_MANY = "The customer has as many webhooks as it may have. Remove one first."
+
 Secret = Annotated[str, Field(max_length=250, pattern=r"^[!-~]([ -~]*[!-~])?$")]
 Kinds = Annotated[list[Kind], Field(min_length=1, max_length=len(KINDS))]
 
@@ -116,15 +118,20 @@ CHANGED = TypeAdapter(Changed)
     what=CREATE,
     status=201,
     answers=WebhookCreated,
-    refuses={400: (no_valid(CREATE, "url"), no_valid(CREATE, "secret"), no_valid(CREATE, "kinds"))},
+    refuses={
+        400: (no_valid(CREATE, "url"), no_valid(CREATE, "secret"), no_valid(CREATE, "kinds")),
+        409: (TOO_MANY,),
+    },
     ours=True,
 )
 async def create(request: Request, webhook: NewWebhook) -> Answer:
     signing_secret = webhooks.new_signing_secret()
     id = await request.db.fetchval(
         webhooks.INSERT, request.customer, webhook.url, webhook.secret, sorted(set(webhook.kinds or KINDS)),
-        webhook.enabled, signing_secret,
+        webhook.enabled, signing_secret, request.service.settings.webhook_limit,
     )  # fmt: skip
+    if id is None:
+        raise Conflict(TOO_MANY)
     return answer({"id": id, "signingSecret": signing_secret}, 201, {"Cache-Control": "no-store"})
 
 
