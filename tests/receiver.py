@@ -65,8 +65,11 @@ class Receiver:
 
             def log_message(self, format: str, *args: object) -> None: ...
 
-        self.server = ThreadingHTTPServer((address, 0), Handler)
-        self.server.daemon_threads = True
+        class Server(ThreadingHTTPServer):
+            daemon_threads = True
+            request_queue_size = 256  # many connect at once
+
+        self.server = Server((address, 0), Handler)
         self.port = self.server.server_address[1]
         self.url = f"http://{address}:{self.port}"
         threading.Thread(target=self.server.serve_forever, daemon=True).start()

@@ -306,14 +306,22 @@ class Courier:
                 lanes, self._finished = self._finished, []
                 try:
                     await self._db.execute(RECORD, *_columns(lanes))
-                    if any(lane.wait is None for lane in lanes):
-                        self._wake.set()  # some of these lanes may have more
+                    self._look_again(lanes)
                 except (*UNREACHABLE, asyncpg.PostgresError, TimeoutError) as error:
                     self._finished = [*lanes, *self._finished]
                     log.warning("results not recorded yet", count=len(self._finished), error=str(error))
                     await asyncio.sleep(0.5)
             if self._stopping and not self._sending:
                 return
+
+    def _look_again(self, lanes: Sequence[Lane]) -> None:
+        """What is delivered may have more behind it, now; what failed is due after its pause."""
+        waits = [lane.wait for lane in lanes if lane.wait is not None]
+        if len(waits) < len(lanes):
+            self._wake.set()
+        for wait in waits:
+            if wait < self._settings.worker_poll:  # the poll finds the others
+                asyncio.get_running_loop().call_later(wait + SOON, self._wake.set)
 
     async def _give_up(self) -> None:
         """Cancel what is still under way: its lanes are free at once, and what was sent may be sent again."""
