@@ -265,7 +265,7 @@ class Office:
             await connection.close()
 
     async def webhook(self, url: str) -> int:
-        return await self.sql.fetchval(webhooks.INSERT, 1, url, None, ["assignment.created"], True, SECRET)
+        return await self.sql.fetchval(webhooks.INSERT, 1, url, None, ["assignment.created"], True, SECRET, 1_000)
 
     async def deliver(self, webhook: int, lane: int, count: int = 1) -> None:
         """Write deliveries as outcomes do."""

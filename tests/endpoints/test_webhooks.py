@@ -16,6 +16,7 @@ from keyrack.endpoints.webhooks import DISABLED, NO_DELIVERY, NO_WEBHOOK
 from keyrack.lanes import NO_BOX
 from keyrack.operations import checksum
 from keyrack.outcomes import KINDS, Outcome
+from keyrack.settings import Settings
 from tests.conftest import Person, Town, done, eventually, refused
 from tests.receiver import Received, Receiver
 
