@@ -356,7 +356,6 @@ def test_410_disables_and_what_waits_goes_on_when_enabled(alice: Person, receive
 
 def test_a_removed_webhook_leaves_nothing_behind(alice: Person, receiver: Receiver) -> None:
     from keyrack import db, webhooks
-    from keyrack.settings import Settings
 
     with Hook(alice, receiver, "removed") as hook:
         alice.post(f"{hook.at}/test")
