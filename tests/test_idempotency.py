@@ -19,6 +19,9 @@ from keyrack.settings import Settings
 from tests.conftest import Person, RunningServer, eventually, refused
 
 
+AT_THE_LOCK = "select pid from pg_stat_activity where wait_event_type = 'Lock' and query like '%from car%'"
+
+
 def keyed(key: str | None = None) -> dict[str, Any]:
     return {"headers": {"Idempotency-Key": key or str(uuid.uuid4())}}
 
@@ -171,9 +174,8 @@ def test_one_in_flight_is_409_and_its_answer_comes_later(alice: Person, dsn: str
     with ThreadPoolExecutor(1) as threads:
         with locked(dsn, "select from car where customer_id = $1 and car_id = $2 for update", alice.customer, car):
             slow = threads.submit(alice.delete, f"/cars/{car}", **options)
-            answer = eventually(
-                lambda: (a := alice.delete(f"/cars/{car}", **options)).status_code == 409 and a, "a second in flight"
-            )
+            eventually(lambda: alice.sql.value(AT_THE_LOCK), "the request at the lock")
+            answer = alice.delete(f"/cars/{car}", **options)
             refused(answer, 409, IN_FLIGHT)
             assert answer.headers["retry-after"] == "1"
             assert not slow.done()
@@ -188,8 +190,7 @@ def test_a_request_that_was_cut_off_left_nothing(alice: Person, dsn: str) -> Non
     with ThreadPoolExecutor(1) as threads:
         with locked(dsn, "select from car where customer_id = $1 and car_id = $2 for update", alice.customer, car):
             slow = threads.submit(alice.delete, f"/cars/{car}", **options)
-            waiting = "select pid from pg_stat_activity where wait_event_type = 'Lock' and query like '%from car%'"
-            pid = eventually(lambda: alice.sql.value(waiting), "the request at the lock")
+            pid = eventually(lambda: alice.sql.value(AT_THE_LOCK), "the request at the lock")
             alice.sql.value("select pg_terminate_backend($1)", pid)
             assert slow.result().status_code == 503
         assert alice.get(f"/cars/{car}").status_code == 200
