@@ -18,7 +18,6 @@ from keyrack.idempotency import IN_FLIGHT, INVALID, OTHER_REQUEST
 from keyrack.settings import Settings
 from tests.conftest import Person, RunningServer, eventually, refused
 
-
 AT_THE_LOCK = "select pid from pg_stat_activity where wait_event_type = 'Lock' and query like '%from car%'"
 
 
