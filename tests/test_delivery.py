@@ -24,7 +24,7 @@ import pytest
 from standardwebhooks import Webhook
 
 from keyrack import db, webhooks
-from keyrack.lanes import Pace, backoff
+from keyrack.claims import Pace, backoff
 from keyrack.sending import Attempt, Sender, may_dial, networks, signed
 from keyrack.settings import Settings
 from keyrack.worker import Worker

@@ -19,7 +19,7 @@ LAYERS = [
     "postgres postgres_binaries postgres_layout postgres_probe db listener migrations bodies resources telematics",
     "outcomes samples odata",
     "auth limits batching reads sending partitions webhooks",
-    "operations lanes delivery telemetry privacy",
+    "operations lanes claims delivery telemetry privacy",
     "api",
     "idempotency intake",
     "endpoints",

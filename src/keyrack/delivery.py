@@ -16,8 +16,8 @@ from typing import LiteralString
 import asyncpg
 import structlog
 
+from keyrack.claims import CLAIM, RECORD, Key, Lane, Pace, backoff, columns_of, lanes_of
 from keyrack.db import UNREACHABLE, Database
-from keyrack.lanes import CLAIM, RECORD, Key, Lane, Pace, backoff, columns_of, lanes_of
 from keyrack.sending import Sender
 from keyrack.settings import Settings
 
