@@ -2,9 +2,9 @@
 
 import sys
 
-from benchmarks import foundation, outcomes, query
+from benchmarks import foundation, outcomes, query, telemetry
 
-PARTS = {"foundation": foundation.main, "query": query.main, "outcomes": outcomes.main}
+PARTS = {"foundation": foundation.main, "query": query.main, "outcomes": outcomes.main, "telemetry": telemetry.main}
 
 for name in sys.argv[1:] or PARTS:
     PARTS[name]()
