@@ -426,7 +426,7 @@ def test_a_lease_that_has_run_out_is_taken_over(own: str) -> None:
                 begin = time.monotonic()
                 async with office.worker():
                     await office.drained()
-                assert 0.9 < time.monotonic() - begin < 3
+                assert 0.9 < time.monotonic() - begin < 10
                 assert len(receiver.got) == 1
 
     asyncio.run(main())
