@@ -221,3 +221,15 @@ def test_a_customer_is_removed_while_something_is_added(
 @pytest.mark.parametrize("address", ["fec0::1", "feff:ffff::1"])
 def test_the_site_is_no_public_address(address: str) -> None:
     assert not may_dial(address, ())
+
+
+def test_connections_that_the_database_ended_are_noticed_before_they_are_used(dsn: str, settings: Settings) -> None:
+    """A kept connection that had gone cost each its first user a 503."""
+    rows = Sql(dsn)
+    ours = "from pg_stat_activity where datname = current_database() and application_name = 'keyrack'"
+    with RunningServer(settings, dsn, worker=False) as running:
+        assert web().get(f"{running.url}/health").status_code == 200
+        rows.execute(f"select pg_terminate_backend(pid) {ours}")
+        eventually(lambda: rows.value(f"select count(*) = 0 {ours}"), "the end of the connections")
+        assert [web().get(f"{running.url}/health").status_code for _ in range(3)] == [200] * 3
+    rows.close()

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncGenerator, Iterable, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import Any, LiteralString, Protocol
@@ -155,8 +155,9 @@ class Database:
     async def _take(self) -> asyncpg.Connection:
         while self._kept:
             raw = self._kept.pop()
-            if not raw.is_closed():
-                return raw
+            with suppress(asyncpg.InterfaceError):  # its server side has ended, and the pool has taken it back already
+                if not raw.is_closed():
+                    return raw
             await self._pool.release(raw)
         self._waiting += 1
         try:
