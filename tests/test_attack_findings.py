@@ -20,7 +20,7 @@ from keyrack.lines import Report, lines
 from keyrack.sending import may_dial
 from keyrack.settings import Settings
 from keyrack.telemetry import UNKNOWN_UNIT, Telemetry
-from tests.conftest import PASSWORD, Person, RunningServer, Sql, Town, eventually, fresh_database, refused, web
+from tests.conftest import PASSWORD, Person, RunningServer, Sql, Town, eventually, refused, web
 from tests.endpoints.test_ingest import unit_of
 
 
@@ -221,19 +221,3 @@ def test_a_customer_is_removed_while_something_is_added(
 @pytest.mark.parametrize("address", ["fec0::1", "feff:ffff::1"])
 def test_the_site_is_no_public_address(address: str) -> None:
     assert not may_dial(address, ())
-
-
-def test_connections_that_the_database_ended_are_noticed_before_they_are_used(
-    database_server: str, settings: Settings
-) -> None:
-    """A kept connection that had gone cost each its first user a 503."""
-    ours = "from pg_stat_activity where datname = current_database() and application_name = 'keyrack'"
-    with fresh_database(database_server) as own:
-        asyncio.run(db.migrate(own))
-        rows = Sql(own)
-        with RunningServer(settings, own, worker=False) as running:
-            assert web().get(f"{running.url}/health").status_code == 200
-            rows.execute(f"select pg_terminate_backend(pid) {ours}")
-            eventually(lambda: rows.value(f"select count(*) = 0 {ours}"), "the end of the connections")
-            assert [web().get(f"{running.url}/health").status_code for _ in range(3)] == [200] * 3
-        rows.close()
