@@ -60,7 +60,7 @@ class _Client(asyncio.Protocol):
         self.sent = 0.0
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self.transport: asyncio.Transport = transport  # type: ignore[assignment]
+        self.transport: asyncio.Transport = transport  # TCP: always one
         self._next()
 
     def _next(self) -> None:
