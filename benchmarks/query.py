@@ -35,7 +35,7 @@ from benchmarks.foundation import Running, database, free_port, running, token
 from benchmarks.load import Result, http, machine, measure
 from keyrack import odata
 from keyrack.endpoints import ALL
-from keyrack.resources import CAR
+from keyrack.model.resources import CAR
 from keyrack.settings import Settings
 
 CARS = 100_000

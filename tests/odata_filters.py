@@ -11,8 +11,8 @@ from uuid import UUID
 
 from hypothesis import strategies as st
 
-from keyrack.fields import Relation, Resource, boolean, date_time, double, guid, int32, int64, string
-from keyrack.resources import RESOURCES
+from keyrack.model.fields import Relation, Resource, boolean, date_time, double, guid, int32, int64, string
+from keyrack.model.resources import RESOURCES
 from tests import odata_evaluator as means
 from tests.odata_evaluator import Evaluate
 

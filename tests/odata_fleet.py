@@ -6,7 +6,7 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
-from keyrack.fields import Resource
+from keyrack.model.fields import Resource
 from keyrack.odata import Limits, Query, Shape, query
 
 LIMITS = Limits()

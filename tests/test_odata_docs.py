@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from keyrack.errors import BadRequest, NotImplemented
+from keyrack.model.resources import ASSIGNMENT, BRAND, CAR, EVENT, GROUP, KEY, PRODUCT, SERVICE, USER
 from keyrack.odata import OPTIONS, Limits, Shape, parse
 from keyrack.odata.paths import FUNCTIONS
 from keyrack.odata.syntax import NOT_SUPPORTED
-from keyrack.resources import ASSIGNMENT, BRAND, CAR, EVENT, GROUP, KEY, PRODUCT, SERVICE, USER
 from tests.odata_fleet import Fleet, make_fleet
 
 TEXT = (Path(__file__).parents[1] / "docs/odata.md").read_text()

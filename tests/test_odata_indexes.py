@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from keyrack.fields import Resource
+from keyrack.model.fields import Resource
+from keyrack.model.resources import ASSIGNMENT, CAR, EVENT, SERVICE
 from keyrack.odata import Limits, Shape, query
-from keyrack.resources import ASSIGNMENT, CAR, EVENT, SERVICE
 
 CARS = 20_000
 DEFINITIONS = "select indexdef from pg_indexes where indexname = any($1::text[])"

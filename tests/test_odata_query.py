@@ -10,10 +10,10 @@ from urllib.parse import quote
 import pytest
 
 from keyrack import errors
-from keyrack.fields import Resource
+from keyrack.model.fields import Resource
+from keyrack.model.resources import BRAND, CAR, CONTRACT, EVENT, GROUP, KEY, PRODUCT, SERVICE, USER
+from keyrack.model.telematics import TELEMETRY
 from keyrack.odata import OPTIONS, Limits, Shape, query
-from keyrack.resources import BRAND, CAR, CONTRACT, EVENT, GROUP, KEY, PRODUCT, SERVICE, USER
-from keyrack.telematics import TELEMETRY
 from tests.odata_fleet import Fleet, make_fleet
 
 

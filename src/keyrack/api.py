@@ -20,8 +20,8 @@ from keyrack.auth import Access, Manager
 from keyrack.batching import Batches
 from keyrack.db import Database, Row
 from keyrack.errors import JSON, NotFound
-from keyrack.fields import Resource
 from keyrack.limits import Shares
+from keyrack.model.fields import Resource
 from keyrack.odata import Limits, Query
 from keyrack.reads import PAGE, Parent, Select
 from keyrack.settings import Settings

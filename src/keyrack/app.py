@@ -21,7 +21,6 @@ from keyrack import idempotency, intake, openapi, reference
 from keyrack.api import Answer, Endpoint, Request, Service
 from keyrack.auth import Access, Manager, ensure_signing_key
 from keyrack.batching import Batches
-from keyrack.bodies import checked
 from keyrack.db import UNREACHABLE, Database
 from keyrack.edge import METHODS, Edge
 from keyrack.endpoints import ALL
@@ -38,6 +37,7 @@ from keyrack.errors import (
 )
 from keyrack.limits import Shares
 from keyrack.listener import Listener
+from keyrack.model.bodies import checked
 from keyrack.odata import Limits
 from keyrack.operations import Announcer
 from keyrack.settings import Settings

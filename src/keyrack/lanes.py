@@ -15,8 +15,8 @@ import asyncpg
 import structlog
 
 from keyrack import webhooks
-from keyrack.bodies import moment
 from keyrack.db import UNREACHABLE, Connection, Database, Row
+from keyrack.model.bodies import moment
 from keyrack.operations import lifetimes, stamp
 
 log = structlog.get_logger("keyrack.lanes")

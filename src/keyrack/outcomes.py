@@ -8,8 +8,8 @@ from uuid import UUID
 from pydantic import BaseModel, ConfigDict
 from pydantic.alias_generators import to_camel
 
-from keyrack.bodies import Int32
-from keyrack.fields import Resource, boolean, date_time, guid, int32, int64, opaque, string
+from keyrack.model.bodies import Int32
+from keyrack.model.fields import Resource, boolean, date_time, guid, int32, int64, opaque, string
 
 Kind = Literal["assignment.created", "assignment.updated", "assignment.deleted"]
 KINDS: tuple[Kind, ...] = get_args(Kind)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import LiteralString
 
-from keyrack.fields import Resource
+from keyrack.model.fields import Resource
 from keyrack.odata import Query, Shape
 
 LONGEST_KEPT = 8_000  # characters of a statement that is kept: nobody can fill the memory with long ones

@@ -14,8 +14,8 @@ from pydantic import AwareDatetime, ConfigDict, FailFast, Field, TypeAdapter, Va
 from pydantic_core import to_json
 from typing_extensions import TypedDict
 
-from keyrack.bodies import Int32, Latitude, Longitude, Text
 from keyrack.lines import Invalid, explained, lines
+from keyrack.model.bodies import Int32, Latitude, Longitude, Text
 
 Json = dict[str, Any]
 

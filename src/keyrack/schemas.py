@@ -7,8 +7,8 @@ from typing import Any
 from pydantic import TypeAdapter
 
 from keyrack.api import Read
-from keyrack.fields import Complex, Field, Resource, Type
-from keyrack.resources import PRODUCT_LISTED, RESOURCES
+from keyrack.model.fields import Complex, Field, Resource, Type
+from keyrack.model.resources import PRODUCT_LISTED, RESOURCES
 
 Json = dict[str, Any]
 

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 from standardwebhooks import Webhook, WebhookVerificationError
 
-from keyrack.bodies import no_valid
 from keyrack.endpoints.webhooks import DISABLED, NO_DELIVERY, NO_WEBHOOK
 from keyrack.lanes import NO_BOX
+from keyrack.model.bodies import no_valid
 from keyrack.operations import checksum
 from keyrack.outcomes import KINDS, Outcome
 from keyrack.settings import Settings

@@ -11,13 +11,13 @@ from pydantic import WithJsonSchema
 
 from keyrack import operations
 from keyrack.api import Answer, Endpoints, Request
-from keyrack.bodies import INVALID_MOMENT, Body, Int32, Moment, moment, no_valid, patched
 from keyrack.endpoints.cars import NO_CAR
 from keyrack.endpoints.users import NO_USER
 from keyrack.errors import BadRequest, NotFound
 from keyrack.limits import Limit
+from keyrack.model.bodies import INVALID_MOMENT, Body, Int32, Moment, moment, no_valid, patched
+from keyrack.model.resources import ASSIGNMENT
 from keyrack.operations import LIFETIME, LIFETIME_BOUND, checksum, lifetimes, stamp
-from keyrack.resources import ASSIGNMENT
 
 endpoints = Endpoints("Assignments")
 

@@ -6,7 +6,7 @@ from typing import LiteralString
 
 from keyrack.api import PUBLIC, Answer, Endpoints, Request
 from keyrack.errors import BadRequest, NotFound
-from keyrack.resources import BRAND, KEY
+from keyrack.model.resources import BRAND, KEY
 
 endpoints = Endpoints("Keyfob")
 

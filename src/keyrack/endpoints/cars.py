@@ -6,12 +6,12 @@ from datetime import datetime
 from typing import Literal, LiteralString
 
 from keyrack.api import NO_CONTENT, Answer, Endpoints, Request, created
-from keyrack.bodies import AnyText, Body, LongText, Name, Text, moment, no_valid, patched
 from keyrack.errors import BadRequest, NotFound
+from keyrack.model.bodies import AnyText, Body, LongText, Name, Text, moment, no_valid, patched
+from keyrack.model.resources import ASSIGNMENT_OF_CAR, CAR, EVENT, PRODUCT
+from keyrack.model.telematics import LOCATION, LOCATION_AT, TELEMETRY
 from keyrack.operations import checksum, end_assignments_of_car, hold_lane
 from keyrack.reads import Parent
-from keyrack.resources import ASSIGNMENT_OF_CAR, CAR, EVENT, PRODUCT
-from keyrack.telematics import LOCATION, LOCATION_AT, TELEMETRY
 
 endpoints = Endpoints("Cars")
 

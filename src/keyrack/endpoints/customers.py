@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from keyrack.api import Endpoints, Request
-from keyrack.resources import CUSTOMER
+from keyrack.model.resources import CUSTOMER
 
 endpoints = Endpoints("Customers")
 

@@ -10,14 +10,14 @@ from typing import Annotated, Any, Literal, LiteralString
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from keyrack.api import FROM_DEVICES, Answer, Endpoints, Request, answer, created
-from keyrack.bodies import Body, EventTime, Int32, Latitude, Longitude, LongText, instant, no_valid
 from keyrack.db import Database, InTransaction
 from keyrack.endpoints.cars import NO_CAR
 from keyrack.endpoints.ingest import Delivered, shown
 from keyrack.endpoints.users import NO_USER
 from keyrack.errors import BadRequest, NotFound, Refusal
 from keyrack.lines import Invalid, NotALine, Report, explained, lines
-from keyrack.resources import EVENT
+from keyrack.model.bodies import Body, EventTime, Int32, Latitude, Longitude, LongText, instant, no_valid
+from keyrack.model.resources import EVENT
 
 endpoints = Endpoints("Events")
 

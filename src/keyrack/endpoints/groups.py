@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import Literal, LiteralString
 
 from keyrack.api import NO_CONTENT, Answer, Endpoints, Request, created
-from keyrack.bodies import AnyText, Body, Int32, Name, no_valid, patched
 from keyrack.endpoints.cars import NO_CAR
 from keyrack.endpoints.products import NO_PRODUCT
 from keyrack.endpoints.services import NO_SERVICE
 from keyrack.endpoints.users import NO_USER
 from keyrack.errors import BadRequest, Conflict, NotFound, Refusal, on_constraint
+from keyrack.model.bodies import AnyText, Body, Int32, Name, no_valid, patched
+from keyrack.model.resources import CAR, GROUP, PRODUCT, SERVICE_OF_PRODUCT, USER
 from keyrack.reads import Parent
-from keyrack.resources import CAR, GROUP, PRODUCT, SERVICE_OF_PRODUCT, USER
 
 endpoints = Endpoints("Groups")
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from keyrack.api import Endpoints
+from keyrack.model.resources import CAR, PRODUCT, PRODUCT_LISTED, SERVICE_OF_PRODUCT
 from keyrack.reads import Parent
-from keyrack.resources import CAR, PRODUCT, PRODUCT_LISTED, SERVICE_OF_PRODUCT
 
 endpoints = Endpoints("Products")
 

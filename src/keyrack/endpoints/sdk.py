@@ -8,8 +8,8 @@ from pydantic import BaseModel
 
 from keyrack.api import Answer, Endpoints, Request, answer
 from keyrack.auth import SDK_AUDIENCE, digest
-from keyrack.bodies import Body, Int32, Name
 from keyrack.errors import BadRequest
+from keyrack.model.bodies import Body, Int32, Name
 
 endpoints = Endpoints("App SDK")
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from keyrack.api import Endpoints
+from keyrack.model.resources import CONTRACT, PRODUCT, SERVICE
 from keyrack.reads import Parent
-from keyrack.resources import CONTRACT, PRODUCT, SERVICE
 
 endpoints = Endpoints("Services")
 

@@ -10,8 +10,8 @@ from pydantic import AfterValidator, Field, TypeAdapter
 
 from keyrack import webhooks
 from keyrack.api import NO_CONTENT, Answer, Endpoints, Parent, Request, answer, created
-from keyrack.bodies import Body, Int32, Moment, checked, no_valid, patched
 from keyrack.errors import BadRequest, Conflict, NotFound
+from keyrack.model.bodies import Body, Int32, Moment, checked, no_valid, patched
 from keyrack.operations import stamp
 from keyrack.outcomes import DELIVERY, KINDS, WEBHOOK, Kind
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from keyrack.fields import Complex, Field, Relation, Resource
+from keyrack.model.fields import Complex, Field, Relation, Resource
 from keyrack.odata import conditions, functions, names, tree
 from keyrack.odata.constants import parameter, refuse
 from keyrack.odata.plan import (

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from functools import cache
 
-from keyrack.fields import Complex, Field, Relation, Resource, Type
+from keyrack.model.fields import Complex, Field, Relation, Resource, Type
+from keyrack.model.resources import RESOURCES
 from keyrack.odata.constants import refuse
 from keyrack.odata.plan import Edm
-from keyrack.resources import RESOURCES
 
 Member = Field | Complex | Relation
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from enum import Enum
 from typing import LiteralString, NamedTuple
 
-from keyrack.fields import Complex, Field, Relation, Resource
+from keyrack.model.fields import Complex, Field, Relation, Resource
 
 
 class Edm(Enum):

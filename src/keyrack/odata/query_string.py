@@ -13,7 +13,7 @@ from typing import Any, LiteralString, NoReturn, cast
 from urllib.parse import unquote_to_bytes
 
 from keyrack.errors import NotImplemented
-from keyrack.fields import Resource
+from keyrack.model.fields import Resource
 from keyrack.odata import tree
 from keyrack.odata.binding import Limits
 from keyrack.odata.constants import refuse

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import LiteralString, NamedTuple
 
-from keyrack.fields import Complex, Field, Relation, Resource
+from keyrack.model.fields import Complex, Field, Relation, Resource
 from keyrack.odata import names, tree
 from keyrack.odata.binding import Binder, Limits, Row
 from keyrack.odata.constants import refuse

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import Any, LiteralString
 
-from keyrack.fields import Resource, quoted
+from keyrack.model.fields import Resource, quoted
 from keyrack.odata.constants import refuse
 from keyrack.odata.plan import (
     Column,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import LiteralString
 
-from keyrack.fields import (
+from keyrack.model.fields import (
     Complex,
     Relation,
     Resource,

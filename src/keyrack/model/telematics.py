@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import LiteralString
 
-from keyrack.fields import Field, Resource, Type, date_time, double, double_as_text, opaque, string
+from keyrack.model.fields import Field, Resource, Type, date_time, double, double_as_text, opaque, string
 
 _STATE: LiteralString = "product {t} left join car_state {t}_state using (customer_id, car_id)"
 _IQ: LiteralString = "{t}.customer_id = $1 and {t}.kind = 'IQ'"

@@ -1,0 +1,1 @@
+"""In charge of every resource and every field, once; and of the forms of bodies."""
