@@ -9,7 +9,7 @@ from typing import Any
 import asyncpg
 import uvicorn
 
-from keyrack.db import prepare, session
+from keyrack.database.connection import prepare, session
 from keyrack.endpoints import ALL, cars
 from keyrack.odata import Limits, query
 from keyrack.operations import ASK_CREATE

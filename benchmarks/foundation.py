@@ -23,7 +23,8 @@ from pathlib import Path
 import asyncpg
 
 from benchmarks.load import Result, http, machine, measure, resident
-from keyrack import auth, db
+from keyrack import auth
+from keyrack.database import connection as db
 from keyrack.postgres import EmbeddedServer
 
 CUSTOMERS, CARS = 100, 100_000

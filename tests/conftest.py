@@ -27,7 +27,8 @@ import pytest
 import uvicorn
 import uvloop
 
-from keyrack import auth, db, processes
+from keyrack import auth, processes
+from keyrack.database import connection as db
 from keyrack.postgres import EmbeddedServer
 from keyrack.settings import Settings
 from keyrack.worker import Worker

@@ -12,8 +12,8 @@ import asyncpg
 import httpx
 import pytest
 
-from keyrack import db
-from keyrack.batching import Batches
+from keyrack.database import connection as db
+from keyrack.database.batching import Batches
 from keyrack.endpoints import events
 from keyrack.errors import NO_CUSTOMER
 from keyrack.lines import Report, lines

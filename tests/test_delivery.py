@@ -23,8 +23,9 @@ import asyncpg
 import pytest
 from standardwebhooks import Webhook
 
-from keyrack import db, webhooks
+from keyrack import webhooks
 from keyrack.claims import Pace, backoff
+from keyrack.database import connection as db
 from keyrack.sending import Attempt, Sender, may_dial, networks, signed
 from keyrack.settings import Settings
 from keyrack.worker import Worker

@@ -25,7 +25,8 @@ import asyncpg
 import pytest
 from aiohttp import web
 
-from keyrack import auth, db
+from keyrack import auth
+from keyrack.database import connection as db
 from keyrack.postgres import EmbeddedServer
 from tests.conftest import PASSWORD, free_port, reachable_directory
 

@@ -16,7 +16,7 @@ from typing import Any
 import aiomqtt
 import pytest
 
-from keyrack import db
+from keyrack.database import connection as db
 from keyrack.mqtt import Subscriber
 from keyrack.samples import Reading, readings
 from keyrack.settings import Settings

@@ -10,8 +10,9 @@ from typing import Any
 
 import pytest
 
-from keyrack import db, partitions
-from keyrack.batching import Batches
+from keyrack.database import connection as db
+from keyrack.database import partitions
+from keyrack.database.batching import Batches
 from keyrack.endpoints.cars import endpoints as car_endpoints
 from keyrack.errors import NotFound
 from keyrack.odata import Limits, query

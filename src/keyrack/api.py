@@ -17,8 +17,8 @@ from pydantic import TypeAdapter
 
 from keyrack import odata
 from keyrack.auth import Access, Manager
-from keyrack.batching import Batches
-from keyrack.db import Database, Row
+from keyrack.database.batching import Batches
+from keyrack.database.connection import Database, Row
 from keyrack.errors import JSON, NotFound
 from keyrack.limits import Shares
 from keyrack.model.fields import Resource

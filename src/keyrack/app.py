@@ -20,8 +20,9 @@ import structlog
 from keyrack import idempotency, intake, openapi, reference
 from keyrack.api import Answer, Endpoint, Request, Service
 from keyrack.auth import Access, Manager, ensure_signing_key
-from keyrack.batching import Batches
-from keyrack.db import UNREACHABLE, Database
+from keyrack.database.batching import Batches
+from keyrack.database.connection import UNREACHABLE, Database
+from keyrack.database.listener import Listener
 from keyrack.edge import METHODS, Edge
 from keyrack.endpoints import ALL
 from keyrack.endpoints.oauth2 import grant
@@ -36,7 +37,6 @@ from keyrack.errors import (
     Unavailable,
 )
 from keyrack.limits import Shares
-from keyrack.listener import Listener
 from keyrack.model.bodies import checked
 from keyrack.odata import Limits
 from keyrack.operations import Announcer

@@ -22,9 +22,9 @@ from joserfc import jwt
 from joserfc.errors import JoseError
 from joserfc.jwk import KeySet, RSAKey
 
-from keyrack.db import Database, Statements
+from keyrack.database.connection import Database, Statements
+from keyrack.database.listener import Listener
 from keyrack.errors import INVALID_DEVICE_KEY, INVALID_KEY, INVALID_TOKEN, NO_MANAGER, NotFound, Unauthorized
-from keyrack.listener import Listener
 from keyrack.settings import Settings
 
 K = TypeVar("K")

@@ -17,7 +17,7 @@ import asyncpg
 import structlog
 
 from keyrack.claims import CLAIM, RECORD, Key, Lane, Pace, backoff, columns_of, lanes_of
-from keyrack.db import UNREACHABLE, Database
+from keyrack.database.connection import UNREACHABLE, Database
 from keyrack.sending import Sender
 from keyrack.settings import Settings
 

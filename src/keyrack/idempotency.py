@@ -21,8 +21,8 @@ from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from keyrack.api import Answer, Request
-from keyrack.batching import Batches
-from keyrack.db import Connection, Database, InTransaction, repeat
+from keyrack.database.batching import Batches
+from keyrack.database.connection import Connection, Database, InTransaction, repeat
 from keyrack.errors import BadRequest, Conflict, Refusal, TooManyRequests, Unprocessable
 from keyrack.settings import Settings
 

@@ -15,7 +15,7 @@ import asyncpg
 import structlog
 
 from keyrack import webhooks
-from keyrack.db import UNREACHABLE, Connection, Database, Row
+from keyrack.database.connection import UNREACHABLE, Connection, Database, Row
 from keyrack.model.bodies import moment
 from keyrack.operations import lifetimes, stamp
 

@@ -7,7 +7,7 @@ import math
 from collections import defaultdict
 from dataclasses import dataclass
 
-from keyrack.db import Statements
+from keyrack.database.connection import Statements
 from keyrack.errors import TooManyRequests
 
 

@@ -19,8 +19,8 @@ import asyncpg
 import structlog
 
 from keyrack.api import INT32_MAX
-from keyrack.batching import Batches
-from keyrack.db import UNREACHABLE, Database
+from keyrack.database.batching import Batches
+from keyrack.database.connection import UNREACHABLE, Database
 from keyrack.errors import Unavailable
 from keyrack.lines import Invalid, NotALine
 from keyrack.samples import Reading, readings

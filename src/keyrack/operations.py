@@ -14,7 +14,7 @@ from typing import LiteralString
 import asyncpg
 import structlog
 
-from keyrack.db import UNREACHABLE, Database, Statements
+from keyrack.database.connection import UNREACHABLE, Database, Statements
 
 log = structlog.get_logger("keyrack.operations")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any, LiteralString
 
-from keyrack.db import Statements
+from keyrack.database.connection import Statements
 from keyrack.operations import checksum, end_assignments_of_user, hold_lanes_of_user
 
 ERASED = 0  # in the place of a user's id: an event stays countable, and nobody has this id

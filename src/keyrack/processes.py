@@ -18,7 +18,7 @@ import uvloop
 
 from keyrack.app import create_app
 from keyrack.connections import GuardedProtocol
-from keyrack.db import UNREACHABLE, Database
+from keyrack.database.connection import UNREACHABLE, Database
 from keyrack.settings import Settings
 from keyrack.worker import Worker
 

@@ -14,11 +14,11 @@ from typing import Any, LiteralString
 import asyncpg
 from pydantic_core import from_json, to_json
 
-from keyrack import partitions
-from keyrack.batching import Batches
-from keyrack.db import Connection, Database, Row
+from keyrack.database import partitions
+from keyrack.database.batching import Batches
+from keyrack.database.connection import Connection, Database, Row
+from keyrack.database.partitions import month
 from keyrack.lines import Invalid, Report
-from keyrack.partitions import month
 from keyrack.samples import Changes, Known, Reading, readings, take
 from keyrack.settings import Settings
 

@@ -12,7 +12,7 @@ from datetime import datetime
 from typing import Any, LiteralString
 from urllib.parse import urlsplit
 
-from keyrack.db import Database, Row, Statements, repeat
+from keyrack.database.connection import Database, Row, Statements, repeat
 from keyrack.outcomes import LANE, PAYLOAD, TEST, TYPE
 from keyrack.settings import Settings
 

@@ -11,9 +11,10 @@ from typing import Any
 import asyncpg
 import structlog
 
-from keyrack import idempotency, lanes, partitions, webhooks
-from keyrack.db import UNREACHABLE, Database
-from keyrack.listener import Listener
+from keyrack import idempotency, lanes, webhooks
+from keyrack.database import partitions
+from keyrack.database.connection import UNREACHABLE, Database
+from keyrack.database.listener import Listener
 from keyrack.settings import Settings
 
 log = structlog.get_logger("keyrack.worker")

@@ -355,7 +355,8 @@ def test_410_disables_and_what_waits_goes_on_when_enabled(alice: Person, receive
 
 
 def test_a_removed_webhook_leaves_nothing_behind(alice: Person, receiver: Receiver) -> None:
-    from keyrack import db, webhooks
+    from keyrack import webhooks
+    from keyrack.database import connection as db
 
     with Hook(alice, receiver, "removed") as hook:
         alice.post(f"{hook.at}/test")

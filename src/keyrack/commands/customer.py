@@ -8,7 +8,7 @@ import typer
 
 from keyrack.commands.options import Id, words
 from keyrack.commands.session import Failed, Listed, Said, Session, command
-from keyrack.db import Connection
+from keyrack.database.connection import Connection
 
 app = typer.Typer()
 

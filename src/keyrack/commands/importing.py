@@ -16,7 +16,7 @@ from keyrack.commands.options import INT32_MAX
 from keyrack.commands.product import kind_of
 from keyrack.commands.service import contract_of
 from keyrack.commands.session import Failed, Said, Session, command
-from keyrack.db import Connection
+from keyrack.database.connection import Connection
 from keyrack.errors import Conflict, on_constraint
 
 app = typer.Typer()

@@ -11,7 +11,7 @@ import typer
 from keyrack import logs
 from keyrack.commands.run import running_database
 from keyrack.commands.session import Json, State, explained, read_settings
-from keyrack.db import Database
+from keyrack.database.connection import Database
 from keyrack.settings import Settings
 
 app = typer.Typer()

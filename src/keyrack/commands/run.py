@@ -13,8 +13,9 @@ from typing import Annotated
 
 import typer
 
-from keyrack import db, logs
+from keyrack import logs
 from keyrack.commands.session import Failed, Json, State, explained, read_settings
+from keyrack.database import connection as db
 from keyrack.postgres import EmbeddedServer
 from keyrack.settings import Settings
 

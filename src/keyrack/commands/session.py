@@ -23,7 +23,7 @@ import asyncpg
 import typer
 from pydantic import ValidationError
 
-from keyrack import db
+from keyrack.database import connection as db
 from keyrack.errors import Refusal
 from keyrack.postgres import EmbeddedServer, EmbeddedServerError
 from keyrack.settings import Settings

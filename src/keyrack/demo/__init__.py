@@ -13,7 +13,7 @@ from random import Random
 from typing import LiteralString
 
 from keyrack import auth
-from keyrack.db import Connection, Database
+from keyrack.database.connection import Connection, Database
 from keyrack.demo.catalogue import write_catalogue
 from keyrack.demo.fleet import write_fleet
 from keyrack.demo.history import midnight, write_events, write_telemetry

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import LiteralString
 
-from keyrack.db import Connection
+from keyrack.database.connection import Connection
 from keyrack.demo.drawings import Key, Outline, Shape, draw
 
 STEEL, RED, BLUE, AMBER, GREEN = "#c3c9d2", "#d7263d", "#2f80ed", "#f0b429", "#2fa37a"

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from random import Random
 from typing import LiteralString
 
-from keyrack.db import Connection
+from keyrack.database.connection import Connection
 from keyrack.demo.people import Car, Fleet, address
 
 VIN_CHARACTERS = "ABCDEFGHJKLMNPRSTUVWXYZ0123456789"

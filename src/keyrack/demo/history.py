@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from random import Random
 from typing import Any, LiteralString
 
-from keyrack.db import Connection
+from keyrack.database.connection import Connection
 from keyrack.demo.fleet import Written
 
 AGENTS = ("Keyrack app 4.2 (Android 16)", "Keyrack app 4.2 (iOS 26)", "Keyrack app 4.1 (Android 14)", "Front desk 2.0")

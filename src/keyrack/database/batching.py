@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 import asyncpg
 
-from keyrack.db import UNREACHABLE, Database
+from keyrack.database.connection import UNREACHABLE, Database
 from keyrack.errors import Refusal
 
 Item = TypeVar("Item")

@@ -6,7 +6,7 @@ customer cannot point to a row of another, and a statement that names a foreign 
 
 from alembic import op
 
-from keyrack.migrations import statements
+from keyrack.database.migrations import statements
 
 revision = "0001"
 down_revision = None

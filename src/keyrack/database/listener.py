@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 
 import asyncpg
 
-from keyrack.db import UNREACHABLE
+from keyrack.database.connection import UNREACHABLE
 
 
 class Listener:

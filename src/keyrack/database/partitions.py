@@ -12,7 +12,7 @@ from typing import LiteralString
 import asyncpg
 import structlog
 
-from keyrack.db import Database, Statements
+from keyrack.database.connection import Database, Statements
 from keyrack.settings import Settings
 
 log = structlog.get_logger("keyrack.partitions")

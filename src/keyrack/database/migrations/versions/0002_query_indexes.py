@@ -2,7 +2,7 @@
 
 from alembic import op
 
-from keyrack.migrations import statements
+from keyrack.database.migrations import statements
 
 revision = "0002"
 down_revision = "0001"
