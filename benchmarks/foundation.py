@@ -25,7 +25,7 @@ import asyncpg
 from benchmarks.load import Result, http, machine, measure, resident
 from keyrack import auth
 from keyrack.database import connection as db
-from keyrack.postgres import EmbeddedServer
+from keyrack.embedded.server import EmbeddedServer
 
 CUSTOMERS, CARS = 100, 100_000
 SMALL, LARGE = 1, 2  # the customers with 100 and with 1,000 cars

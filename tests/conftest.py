@@ -29,7 +29,7 @@ import uvloop
 
 from keyrack import auth, processes
 from keyrack.database import connection as db
-from keyrack.postgres import EmbeddedServer
+from keyrack.embedded.server import EmbeddedServer
 from keyrack.settings import Settings
 from keyrack.worker import Worker
 

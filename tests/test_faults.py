@@ -27,7 +27,7 @@ from aiohttp import web
 
 from keyrack import auth
 from keyrack.database import connection as db
-from keyrack.postgres import EmbeddedServer
+from keyrack.embedded.server import EmbeddedServer
 from tests.conftest import PASSWORD, free_port, reachable_directory
 
 OPERATIONS = int(os.environ.get("KEYRACK_FAULTS", "400"))

@@ -19,8 +19,8 @@ from types import SimpleNamespace
 import asyncpg
 import pytest
 
-from keyrack import postgres_binaries
-from keyrack.postgres import EmbeddedServer, EmbeddedServerError
+from keyrack.embedded import binaries as postgres_binaries
+from keyrack.embedded.server import EmbeddedServer, EmbeddedServerError
 
 DEBIAN_15 = Path("/usr/lib/postgresql/15/bin")
 QUICK = {"fsync": "off"}  # for tests that lose no power
@@ -31,7 +31,7 @@ NEEDS_TMP = pytest.mark.skipif(not os.access("/tmp", os.W_OK), reason="/tmp is n
 SERVE = """
 import sys
 from pathlib import Path
-from keyrack.postgres import EmbeddedServer
+from keyrack.embedded.server import EmbeddedServer
 server = EmbeddedServer(Path(sys.argv[1]))
 server.start()
 print("ready", flush=True)
@@ -190,7 +190,7 @@ def nobody() -> Nobody:
         pytest.skip("only root can become another user")
     for python in (sys.executable, "/usr/bin/python3", "/usr/local/bin/python3"):
         with contextlib.suppress(OSError):
-            if (user := Nobody(python)).run("import keyrack.postgres; print('fine')") == "fine\n":
+            if (user := Nobody(python)).run("import keyrack.embedded.server; print('fine')") == "fine\n":
                 return user
     pytest.skip("`nobody` cannot run any Python 3.11 here, or not read Keyrack's source")
 

@@ -16,7 +16,7 @@ import typer
 from keyrack import logs
 from keyrack.commands.session import Failed, Json, State, explained, read_settings
 from keyrack.database import connection as db
-from keyrack.postgres import EmbeddedServer
+from keyrack.embedded.server import EmbeddedServer
 from keyrack.settings import Settings
 
 app = typer.Typer()

@@ -24,8 +24,8 @@ import typer
 from pydantic import ValidationError
 
 from keyrack.database import connection as db
+from keyrack.embedded.server import EmbeddedServer, EmbeddedServerError
 from keyrack.errors import Refusal
-from keyrack.postgres import EmbeddedServer, EmbeddedServerError
 from keyrack.settings import Settings
 
 P = ParamSpec("P")

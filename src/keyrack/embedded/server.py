@@ -22,7 +22,7 @@ from pathlib import Path
 from types import TracebackType
 from urllib.parse import quote
 
-from keyrack.postgres_binaries import (
+from keyrack.embedded.binaries import (
     PRELOAD_LIBRARY,
     Account,
     Binaries,
@@ -31,7 +31,7 @@ from keyrack.postgres_binaries import (
     environment,
     find_binaries,
 )
-from keyrack.postgres_layout import (
+from keyrack.embedded.layout import (
     NAME,
     Layout,
     check_reachable,
@@ -41,7 +41,7 @@ from keyrack.postgres_layout import (
     make_state,
     write_access_files,
 )
-from keyrack.postgres_probe import Answer, announced_ready, drop_foreign_pids, left_behind, probe
+from keyrack.embedded.probe import Answer, announced_ready, drop_foreign_pids, left_behind, probe
 
 __all__ = ["EmbeddedServer", "EmbeddedServerError"]
 

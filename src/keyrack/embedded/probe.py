@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from enum import Enum
 from pathlib import Path
 
-from keyrack.postgres_binaries import Account, EmbeddedServerError
-from keyrack.postgres_layout import NAME, Layout
+from keyrack.embedded.binaries import Account, EmbeddedServerError
+from keyrack.embedded.layout import NAME, Layout
 
 
 class Answer(Enum):

@@ -12,7 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from keyrack.postgres_binaries import Account, Binaries, EmbeddedServerError
+from keyrack.embedded.binaries import Account, Binaries, EmbeddedServerError
 
 NAME = "keyrack"  # of the cluster's superuser and of the database
 LONGEST_SOCKET_PATH = 107 if sys.platform == "linux" else 103  # bytes: sun_path without its final zero
