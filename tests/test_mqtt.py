@@ -17,9 +17,9 @@ import aiomqtt
 import pytest
 
 from keyrack.database import connection as db
-from keyrack.mqtt import Subscriber
-from keyrack.samples import Reading, readings
 from keyrack.settings import Settings
+from keyrack.telemetry.mqtt import Subscriber
+from keyrack.telemetry.samples import Reading, readings
 from tests.conftest import Person, Process, eventually, free_port, reachable_directory
 from tests.endpoints.test_ingest import Unit, ago, unit_of
 

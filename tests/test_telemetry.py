@@ -17,7 +17,7 @@ from keyrack.endpoints.cars import endpoints as car_endpoints
 from keyrack.errors import NotFound
 from keyrack.odata import Limits, query
 from keyrack.settings import Settings
-from keyrack.telemetry import Telemetry
+from keyrack.telemetry.ingest import Telemetry
 from tests.conftest import Person, fresh_database
 from tests.endpoints.test_ingest import unit_of as an_iq_unit
 

@@ -25,7 +25,7 @@ from keyrack.model.fields import Resource
 from keyrack.odata import Limits, Query
 from keyrack.reads import PAGE, Parent, Select
 from keyrack.settings import Settings
-from keyrack.telemetry import Telemetry
+from keyrack.telemetry.ingest import Telemetry
 
 INT32_MAX = 2**31 - 1
 NO_ROW = 0  # an id that no row has: what is no id finds nothing, like any id that does not exist

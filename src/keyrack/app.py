@@ -41,7 +41,7 @@ from keyrack.model.bodies import checked
 from keyrack.odata import Limits
 from keyrack.operations import Announcer
 from keyrack.settings import Settings
-from keyrack.telemetry import Telemetry
+from keyrack.telemetry.ingest import Telemetry
 
 log = structlog.get_logger("keyrack.app")
 

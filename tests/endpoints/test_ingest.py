@@ -14,7 +14,7 @@ import pytest
 
 from keyrack import auth
 from keyrack.errors import INVALID_DEVICE_KEY
-from keyrack.telemetry import TOO_EARLY, TOO_LATE, UNKNOWN_UNIT
+from keyrack.telemetry.ingest import TOO_EARLY, TOO_LATE, UNKNOWN_UNIT
 from tests.conftest import Person
 
 _numbers = itertools.count(1)

@@ -31,7 +31,7 @@ def ingest_mqtt(state: State = None, as_json: Json = False) -> None:
 
 
 async def _run(settings: Settings, dsn: str, as_json: bool) -> None:
-    from keyrack.mqtt import Subscriber
+    from keyrack.telemetry.mqtt import Subscriber
 
     def ready() -> None:
         where = {"broker": settings.mqtt_url.rpartition("@")[2].removeprefix("mqtt://"), "topic": settings.mqtt_topic}

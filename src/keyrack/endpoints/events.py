@@ -15,9 +15,9 @@ from keyrack.endpoints.cars import NO_CAR
 from keyrack.endpoints.ingest import Delivered, shown
 from keyrack.endpoints.users import NO_USER
 from keyrack.errors import BadRequest, NotFound, Refusal
-from keyrack.lines import Invalid, NotALine, Report, explained, lines
 from keyrack.model.bodies import Body, EventTime, Int32, Latitude, Longitude, LongText, instant, no_valid
 from keyrack.model.resources import EVENT
+from keyrack.telemetry.lines import Invalid, NotALine, Report, explained, lines
 
 endpoints = Endpoints("Events")
 

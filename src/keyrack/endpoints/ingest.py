@@ -8,8 +8,8 @@ from pydantic import BaseModel
 
 from keyrack.api import FROM_DEVICES, Answer, Endpoints, Request, answer
 from keyrack.errors import BadRequest
-from keyrack.lines import NotALine, Report
-from keyrack.samples import ONE
+from keyrack.telemetry.lines import NotALine, Report
+from keyrack.telemetry.samples import ONE
 
 endpoints = Endpoints("Ingest")
 

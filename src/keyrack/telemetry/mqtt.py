@@ -22,10 +22,10 @@ from keyrack.api import INT32_MAX
 from keyrack.database.batching import Batches
 from keyrack.database.connection import UNREACHABLE, Database
 from keyrack.errors import Unavailable
-from keyrack.lines import Invalid, NotALine
-from keyrack.samples import Reading, readings
 from keyrack.settings import Settings
-from keyrack.telemetry import Telemetry
+from keyrack.telemetry.ingest import Telemetry
+from keyrack.telemetry.lines import Invalid, NotALine
+from keyrack.telemetry.samples import Reading, readings
 
 log = structlog.get_logger("keyrack.mqtt")
 

@@ -18,9 +18,9 @@ from keyrack.database import partitions
 from keyrack.database.batching import Batches
 from keyrack.database.connection import Connection, Database, Row
 from keyrack.database.partitions import month
-from keyrack.lines import Invalid, Report
-from keyrack.samples import Changes, Known, Reading, readings, take
 from keyrack.settings import Settings
+from keyrack.telemetry.lines import Invalid, Report
+from keyrack.telemetry.samples import Changes, Known, Reading, readings, take
 
 AT_ONCE = 2  # batches of one customer under way; those that share a car wait for each other
 AT_A_TIME = 200  # lines that are read before others are served

@@ -14,8 +14,8 @@ from pydantic import AwareDatetime, ConfigDict, FailFast, Field, TypeAdapter, Va
 from pydantic_core import to_json
 from typing_extensions import TypedDict
 
-from keyrack.lines import Invalid, explained, lines
 from keyrack.model.bodies import Int32, Latitude, Longitude, Text
+from keyrack.telemetry.lines import Invalid, explained, lines
 
 Json = dict[str, Any]
 
