@@ -21,8 +21,8 @@ import asyncpg
 
 from benchmarks.foundation import UNLIMITED, database, free_port, load, running, token
 from benchmarks.load import cpu_seconds, http, machine, resident
-from keyrack import webhooks
-from keyrack.outcomes import KINDS
+from keyrack.webhooks import registry as webhooks
+from keyrack.webhooks.outcomes import KINDS
 
 WORKERS = 2
 OPERATIONS = 20_000  # over 1,000 cars

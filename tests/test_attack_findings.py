@@ -16,10 +16,10 @@ from keyrack.database import connection as db
 from keyrack.database.batching import Batches
 from keyrack.endpoints import events
 from keyrack.errors import NO_CUSTOMER
-from keyrack.sending import may_dial
 from keyrack.settings import Settings
 from keyrack.telemetry.ingest import UNKNOWN_UNIT, Telemetry
 from keyrack.telemetry.lines import Report, lines
+from keyrack.webhooks.sending import may_dial
 from tests.conftest import PASSWORD, Person, RunningServer, Sql, Town, eventually, refused, web
 from tests.endpoints.test_ingest import unit_of
 

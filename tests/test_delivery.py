@@ -23,11 +23,11 @@ import asyncpg
 import pytest
 from standardwebhooks import Webhook
 
-from keyrack import webhooks
-from keyrack.claims import Pace, backoff
 from keyrack.database import connection as db
-from keyrack.sending import Attempt, Sender, may_dial, networks, signed
 from keyrack.settings import Settings
+from keyrack.webhooks import registry as webhooks
+from keyrack.webhooks.claims import Pace, backoff
+from keyrack.webhooks.sending import Attempt, Sender, may_dial, networks, signed
 from keyrack.worker import Worker
 from tests.conftest import Process, eventually, fresh_database
 from tests.receiver import Received, Receiver

@@ -17,8 +17,8 @@ import pytest
 from typer.testing import CliRunner
 
 from keyrack.cli import application
-from keyrack.sending import signed
-from keyrack.verification import examine
+from keyrack.webhooks.sending import signed
+from keyrack.webhooks.verification import examine
 from tests.conftest import Person, Process, eventually
 from tests.receiver import Receiver
 

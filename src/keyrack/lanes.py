@@ -14,10 +14,10 @@ from typing import Any, LiteralString
 import asyncpg
 import structlog
 
-from keyrack import webhooks
 from keyrack.database.connection import UNREACHABLE, Connection, Database, Row
 from keyrack.model.bodies import moment
 from keyrack.operations import lifetimes, stamp
+from keyrack.webhooks import registry as webhooks
 
 log = structlog.get_logger("keyrack.lanes")
 

@@ -11,9 +11,9 @@ from keyrack.api import Endpoint, Read
 from keyrack.errors import INVALID_DEVICE_KEY, INVALID_KEY, INVALID_TOKEN, JSON, NO_CUSTOMER, NO_MANAGER, PLAIN_TEXT
 from keyrack.idempotency import IN_FLIGHT, LONGEST, OTHER_REQUEST
 from keyrack.odata import OPTIONS
-from keyrack.outcomes import SENT, Outcome
 from keyrack.schemas import ERROR_SCHEMAS, Json, model, rows
 from keyrack.settings import Settings
+from keyrack.webhooks.outcomes import SENT, Outcome
 
 REASONS = {
     200: "The answer",

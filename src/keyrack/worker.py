@@ -11,11 +11,12 @@ from typing import Any
 import asyncpg
 import structlog
 
-from keyrack import idempotency, lanes, webhooks
+from keyrack import idempotency, lanes
 from keyrack.database import partitions
 from keyrack.database.connection import UNREACHABLE, Database
 from keyrack.database.listener import Listener
 from keyrack.settings import Settings
+from keyrack.webhooks import registry as webhooks
 
 log = structlog.get_logger("keyrack.worker")
 
@@ -66,7 +67,7 @@ class Worker:
 
     async def run(self) -> None:
         """Work until `stop`; what is held then is finished first, or given back."""
-        from keyrack.delivery import Courier  # with it comes an HTTP client that only workers need
+        from keyrack.webhooks.delivery import Courier  # with it comes an HTTP client that only workers need
 
         self._courier = courier = Courier(self._db, self._settings, self._call.set)
         helpers = [self._start(self._listener.run()), self._start(self._tidy()), self._start(self._call_others())]

@@ -15,8 +15,8 @@ from keyrack.endpoints.webhooks import DISABLED, NO_DELIVERY, NO_WEBHOOK
 from keyrack.lanes import NO_BOX
 from keyrack.model.bodies import no_valid
 from keyrack.operations import checksum
-from keyrack.outcomes import KINDS, Outcome
 from keyrack.settings import Settings
+from keyrack.webhooks.outcomes import KINDS, Outcome
 from tests.conftest import Person, Town, done, eventually, refused
 from tests.receiver import Received, Receiver
 
@@ -355,8 +355,8 @@ def test_410_disables_and_what_waits_goes_on_when_enabled(alice: Person, receive
 
 
 def test_a_removed_webhook_leaves_nothing_behind(alice: Person, receiver: Receiver) -> None:
-    from keyrack import webhooks
     from keyrack.database import connection as db
+    from keyrack.webhooks import registry as webhooks
 
     with Hook(alice, receiver, "removed") as hook:
         alice.post(f"{hook.at}/test")

@@ -11,13 +11,13 @@ from typing import Annotated, Any, LiteralString
 
 import typer
 
-from keyrack import webhooks
 from keyrack.commands.customer import no_customer
 from keyrack.commands.options import INT32_MAX, Customer, Id, OfCustomer, moment
 from keyrack.commands.session import SHOWN_ONCE, Failed, Json, Listed, Said, Session, command, explained, show
 from keyrack.errors import NotFound, on_constraint
-from keyrack.outcomes import KINDS
-from keyrack.verification import examine
+from keyrack.webhooks import registry as webhooks
+from keyrack.webhooks.outcomes import KINDS
+from keyrack.webhooks.verification import examine
 
 app = typer.Typer()
 

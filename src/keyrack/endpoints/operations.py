@@ -5,7 +5,7 @@ from __future__ import annotations
 from uuid import UUID
 
 from keyrack.api import Endpoints
-from keyrack.outcomes import OPERATION
+from keyrack.webhooks.outcomes import OPERATION
 
 endpoints = Endpoints("Operations")
 

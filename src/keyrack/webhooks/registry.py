@@ -13,8 +13,8 @@ from typing import Any, LiteralString
 from urllib.parse import urlsplit
 
 from keyrack.database.connection import Database, Row, Statements, repeat
-from keyrack.outcomes import LANE, PAYLOAD, TEST, TYPE
 from keyrack.settings import Settings
+from keyrack.webhooks.outcomes import LANE, PAYLOAD, TEST, TYPE
 
 REPLAYED_AT_ONCE = 10_000  # outcomes of a time range that one call sends again
 

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, LiteralString
 
-from keyrack.sending import Attempt
 from keyrack.settings import Settings
+from keyrack.webhooks.sending import Attempt
 
 LONGEST_REST = 5.0  # seconds that a webhook without success rests, at most, before the next probe
 LONGEST_ASKED_REST = 60.0  # seconds that it rests at its own wish

@@ -16,10 +16,10 @@ from typing import LiteralString
 import asyncpg
 import structlog
 
-from keyrack.claims import CLAIM, RECORD, Key, Lane, Pace, backoff, columns_of, lanes_of
 from keyrack.database.connection import UNREACHABLE, Database
-from keyrack.sending import Sender
 from keyrack.settings import Settings
+from keyrack.webhooks.claims import CLAIM, RECORD, Key, Lane, Pace, backoff, columns_of, lanes_of
+from keyrack.webhooks.sending import Sender
 
 log = structlog.get_logger("keyrack.delivery")
 
