@@ -9,10 +9,10 @@ from typing import Any
 import asyncpg
 import uvicorn
 
+from keyrack.assignments.operations import ASK_CREATE
 from keyrack.database.connection import prepare, session
 from keyrack.endpoints import ALL, cars
 from keyrack.odata import Limits, query
-from keyrack.operations import ASK_CREATE
 from keyrack.settings import Settings
 
 

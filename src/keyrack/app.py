@@ -19,6 +19,7 @@ import structlog
 
 from keyrack import idempotency, intake, openapi, reference
 from keyrack.api import Answer, Endpoint, Request, Service
+from keyrack.assignments.operations import Announcer
 from keyrack.auth import Access, Manager, ensure_signing_key
 from keyrack.database.batching import Batches
 from keyrack.database.connection import UNREACHABLE, Database
@@ -39,7 +40,6 @@ from keyrack.errors import (
 from keyrack.limits import Shares
 from keyrack.model.bodies import checked
 from keyrack.odata import Limits
-from keyrack.operations import Announcer
 from keyrack.settings import Settings
 from keyrack.telemetry.ingest import Telemetry
 

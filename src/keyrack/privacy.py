@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any, LiteralString
 
+from keyrack.assignments.operations import checksum, end_assignments_of_user, hold_lanes_of_user
 from keyrack.database.connection import Statements
-from keyrack.operations import checksum, end_assignments_of_user, hold_lanes_of_user
 
 ERASED = 0  # in the place of a user's id: an event stays countable, and nobody has this id
 ERASED_AGENT = "erased"

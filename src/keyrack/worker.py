@@ -11,7 +11,8 @@ from typing import Any
 import asyncpg
 import structlog
 
-from keyrack import idempotency, lanes
+from keyrack import idempotency
+from keyrack.assignments import lanes
 from keyrack.database import partitions
 from keyrack.database.connection import UNREACHABLE, Database
 from keyrack.database.listener import Listener

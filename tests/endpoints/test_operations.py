@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from keyrack.assignments.lanes import GIVEN_UP, GONE, NO_BOX, NO_CAR, NO_SERVICE, NO_USER, TERMINATED
 from keyrack.endpoints.operations import NO_OPERATION
-from keyrack.lanes import GIVEN_UP, GONE, NO_BOX, NO_CAR, NO_SERVICE, NO_USER, TERMINATED
 from tests.conftest import Person, eventually
 
 START = "2026-01-01T08:00:00Z"

@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 from standardwebhooks import Webhook, WebhookVerificationError
 
+from keyrack.assignments.lanes import NO_BOX
+from keyrack.assignments.operations import checksum
 from keyrack.endpoints.webhooks import DISABLED, NO_DELIVERY, NO_WEBHOOK
-from keyrack.lanes import NO_BOX
 from keyrack.model.bodies import no_valid
-from keyrack.operations import checksum
 from keyrack.settings import Settings
 from keyrack.webhooks.outcomes import KINDS, Outcome
 from tests.conftest import Person, Town, done, eventually, refused

@@ -6,11 +6,11 @@ from datetime import datetime
 from typing import Literal, LiteralString
 
 from keyrack.api import NO_CONTENT, Answer, Endpoints, Request, created
+from keyrack.assignments.operations import checksum, end_assignments_of_car, hold_lane
 from keyrack.errors import BadRequest, NotFound
 from keyrack.model.bodies import AnyText, Body, LongText, Name, Text, moment, no_valid, patched
 from keyrack.model.resources import ASSIGNMENT_OF_CAR, CAR, EVENT, PRODUCT
 from keyrack.model.telematics import LOCATION, LOCATION_AT, TELEMETRY
-from keyrack.operations import checksum, end_assignments_of_car, hold_lane
 from keyrack.reads import Parent
 
 endpoints = Endpoints("Cars")

@@ -14,9 +14,9 @@ from typing import Any, LiteralString
 import asyncpg
 import structlog
 
+from keyrack.assignments.operations import lifetimes, stamp
 from keyrack.database.connection import UNREACHABLE, Connection, Database, Row
 from keyrack.model.bodies import moment
-from keyrack.operations import lifetimes, stamp
 from keyrack.webhooks import registry as webhooks
 
 log = structlog.get_logger("keyrack.lanes")
