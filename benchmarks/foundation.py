@@ -23,7 +23,7 @@ from pathlib import Path
 import asyncpg
 
 from benchmarks.load import Result, http, machine, measure, resident
-from keyrack import auth
+from keyrack.access import auth
 from keyrack.database import connection as db
 from keyrack.embedded.server import EmbeddedServer
 

@@ -25,7 +25,7 @@ import asyncpg
 
 from benchmarks.foundation import database, free_port, running, token
 from benchmarks.load import http, machine, measure
-from keyrack import auth
+from keyrack.access import auth
 from keyrack.database import connection as db
 
 CARS = 1_000

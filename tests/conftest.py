@@ -27,7 +27,8 @@ import pytest
 import uvicorn
 import uvloop
 
-from keyrack import auth, processes
+from keyrack import processes
+from keyrack.access import auth
 from keyrack.database import connection as db
 from keyrack.embedded.server import EmbeddedServer
 from keyrack.settings import Settings

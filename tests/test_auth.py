@@ -20,7 +20,7 @@ import pytest
 from joserfc import jwt
 from joserfc.jwk import KeySet, RSAKey
 
-from keyrack import auth
+from keyrack.access import auth
 from keyrack.database import connection as db
 from keyrack.settings import Settings
 from tests.conftest import PASSWORD, Person, RunningServer, Sql, Town, eventually, refused, web

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from keyrack import auth
+from keyrack.access import auth
 from keyrack.cli import COMMANDS, application
 from tests.conftest import Process, Sql, Town, reachable_directory
 

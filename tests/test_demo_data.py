@@ -13,7 +13,8 @@ from xml.etree import ElementTree
 import httpx
 import pytest
 
-from keyrack import auth, demo
+from keyrack import demo
+from keyrack.access import auth
 from keyrack.database import connection as db
 from keyrack.demo.catalogue import CATALOGUE, entries
 from keyrack.demo.drawings import BUTTONS, Key, draw, shade

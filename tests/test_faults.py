@@ -25,7 +25,7 @@ import asyncpg
 import pytest
 from aiohttp import web
 
-from keyrack import auth
+from keyrack.access import auth
 from keyrack.database import connection as db
 from keyrack.embedded.server import EmbeddedServer
 from tests.conftest import PASSWORD, free_port, reachable_directory

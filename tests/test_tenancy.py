@@ -13,7 +13,7 @@ from typing import Any
 import httpx
 import pytest
 
-from keyrack import auth
+from keyrack.access import auth
 from keyrack.api import Endpoint
 from keyrack.endpoints import ALL
 from tests.conftest import Person, eventually

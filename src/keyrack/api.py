@@ -16,11 +16,11 @@ from urllib.parse import unquote
 from pydantic import TypeAdapter
 
 from keyrack import odata
-from keyrack.auth import Access, Manager
+from keyrack.access.auth import Access, Manager
+from keyrack.access.limits import Shares
 from keyrack.database.batching import Batches
 from keyrack.database.connection import Database, Row
 from keyrack.errors import JSON, NotFound
-from keyrack.limits import Shares
 from keyrack.model.fields import Resource
 from keyrack.odata import Limits, Query
 from keyrack.reads import PAGE, Parent, Select

@@ -18,9 +18,10 @@ import falcon.asgi
 import structlog
 
 from keyrack import idempotency, intake, openapi, reference
+from keyrack.access.auth import Access, Manager, ensure_signing_key
+from keyrack.access.limits import Shares
 from keyrack.api import Answer, Endpoint, Request, Service
 from keyrack.assignments.operations import Announcer
-from keyrack.auth import Access, Manager, ensure_signing_key
 from keyrack.database.batching import Batches
 from keyrack.database.connection import UNREACHABLE, Database
 from keyrack.database.listener import Listener
@@ -37,7 +38,6 @@ from keyrack.errors import (
     Refusal,
     Unavailable,
 )
-from keyrack.limits import Shares
 from keyrack.model.bodies import checked
 from keyrack.odata import Limits
 from keyrack.settings import Settings

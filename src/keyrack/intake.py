@@ -7,8 +7,8 @@ import zlib
 from collections.abc import AsyncIterable, Mapping
 from typing import Any, Protocol
 
+from keyrack.access.auth import Manager
 from keyrack.api import Endpoint
-from keyrack.auth import Manager
 from keyrack.errors import (
     NO_CUSTOMER,
     BadRequest,

@@ -11,7 +11,7 @@ from typing import Any
 import httpx
 import pytest
 
-from keyrack import auth
+from keyrack.access import auth
 from keyrack.database import connection as db
 from keyrack.endpoints.cars import NO_CAR
 from keyrack.endpoints.events import NO_EVENT, NewEvent, OfflineEvent, Recorded, record

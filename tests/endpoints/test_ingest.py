@@ -12,7 +12,7 @@ from typing import Any
 import httpx
 import pytest
 
-from keyrack import auth
+from keyrack.access import auth
 from keyrack.errors import INVALID_DEVICE_KEY
 from keyrack.telemetry.ingest import TOO_EARLY, TOO_LATE, UNKNOWN_UNIT
 from tests.conftest import Person

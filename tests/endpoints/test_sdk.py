@@ -10,7 +10,7 @@ import pytest
 from joserfc import jwt
 from joserfc.jwk import KeySet
 
-from keyrack import auth
+from keyrack.access import auth
 from tests.conftest import Person, RunningServer, Sql, refused, web
 
 INVALID = "Invalid combination of customerId, sdkKey and userId."

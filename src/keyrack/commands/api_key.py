@@ -7,7 +7,7 @@ from typing import Annotated, LiteralString
 
 import typer
 
-from keyrack import auth
+from keyrack.access import auth
 from keyrack.commands.options import Id, words
 from keyrack.commands.session import SHOWN_ONCE, Failed, Listed, Said, Session, command
 

@@ -6,7 +6,7 @@ from typing import Annotated, LiteralString
 
 import typer
 
-from keyrack import auth
+from keyrack.access import auth
 from keyrack.commands.customer import no_customer
 from keyrack.commands.options import Customer, Id, OfCustomer, words
 from keyrack.commands.session import SHOWN_ONCE, Failed, Listed, Said, Session, command

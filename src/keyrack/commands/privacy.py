@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from keyrack import privacy
+from keyrack.access import privacy
 from keyrack.commands.customer import no_customer
 from keyrack.commands.options import Customer
 from keyrack.commands.session import Said, Session, command

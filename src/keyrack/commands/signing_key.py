@@ -6,7 +6,7 @@ from typing import LiteralString
 
 import typer
 
-from keyrack import auth
+from keyrack.access import auth
 from keyrack.commands.session import Listed, Said, Session, command
 
 app = typer.Typer()

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from keyrack import privacy
+from keyrack.access import privacy
 from keyrack.commands.session import Failed, Said, Session, command
 
 app = typer.Typer()

@@ -12,7 +12,7 @@ from pathlib import Path
 from random import Random
 from typing import LiteralString
 
-from keyrack import auth
+from keyrack.access import auth
 from keyrack.database.connection import Connection, Database
 from keyrack.demo.catalogue import write_catalogue
 from keyrack.demo.fleet import write_fleet

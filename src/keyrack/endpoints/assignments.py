@@ -9,13 +9,13 @@ from typing import Annotated, Any, Literal
 
 from pydantic import WithJsonSchema
 
+from keyrack.access.limits import Limit
 from keyrack.api import Answer, Endpoints, Request
 from keyrack.assignments import operations
 from keyrack.assignments.operations import LIFETIME, LIFETIME_BOUND, checksum, lifetimes, stamp
 from keyrack.endpoints.cars import NO_CAR
 from keyrack.endpoints.users import NO_USER
 from keyrack.errors import BadRequest, NotFound
-from keyrack.limits import Limit
 from keyrack.model.bodies import INVALID_MOMENT, Body, Int32, Moment, moment, no_valid, patched
 from keyrack.model.resources import ASSIGNMENT
 

@@ -7,10 +7,10 @@ from urllib.parse import parse_qsl
 
 from pydantic import BaseModel
 
+from keyrack.access.auth import TOKEN_SECONDS, digest
+from keyrack.access.limits import Limit
 from keyrack.api import PUBLIC, Answer, Endpoints, Request, answer
-from keyrack.auth import TOKEN_SECONDS, digest
 from keyrack.errors import GrantRefused, TooManyRequests, WrongCredentials
-from keyrack.limits import Limit
 
 endpoints = Endpoints("Authentication")
 

@@ -6,8 +6,8 @@ from typing import LiteralString
 
 from pydantic import BaseModel
 
+from keyrack.access.auth import SDK_AUDIENCE, digest
 from keyrack.api import Answer, Endpoints, Request, answer
-from keyrack.auth import SDK_AUDIENCE, digest
 from keyrack.errors import BadRequest
 from keyrack.model.bodies import Body, Int32, Name
 

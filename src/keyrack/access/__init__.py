@@ -1,0 +1,1 @@
+"""In charge of who calls, how often, and of what is stored about people."""
