@@ -9,7 +9,7 @@ from typing import Any
 import httpx
 import pytest
 
-from keyrack.api import Endpoint
+from keyrack.api.endpoint import Endpoint
 from keyrack.endpoints import ALL
 from tests.conftest import Person, RunningServer, Sql, Town
 

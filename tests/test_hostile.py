@@ -13,7 +13,7 @@ from typing import Any
 import httpx
 import pytest
 
-from keyrack.api import Endpoint
+from keyrack.api.endpoint import Endpoint
 from keyrack.endpoints import ALL
 from keyrack.settings import Settings
 from tests.conftest import Person, RunningServer, eventually, refused

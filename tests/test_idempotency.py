@@ -13,8 +13,8 @@ import asyncpg
 import httpx
 import pytest
 
+from keyrack.api.idempotency import IN_FLIGHT, INVALID, OTHER_REQUEST
 from keyrack.endpoints import ALL
-from keyrack.idempotency import IN_FLIGHT, INVALID, OTHER_REQUEST
 from keyrack.settings import Settings
 from tests.conftest import Person, RunningServer, eventually, refused
 

@@ -16,7 +16,7 @@ from playwright.sync_api import sync_playwright
 from schemathesis import GenerationMode
 from schemathesis.checks import CHECKS, load_all_checks
 
-from keyrack.api import Endpoint
+from keyrack.api.endpoint import Endpoint
 from keyrack.endpoints import ALL
 from tests.conftest import Person, RunningServer, Town, web
 from tests.test_contract import name, over

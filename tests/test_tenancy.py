@@ -14,7 +14,7 @@ import httpx
 import pytest
 
 from keyrack.access import auth
-from keyrack.api import Endpoint
+from keyrack.api.endpoint import Endpoint
 from keyrack.endpoints import ALL
 from tests.conftest import Person, eventually
 from tests.test_contract import name

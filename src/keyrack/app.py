@@ -17,10 +17,11 @@ import falcon
 import falcon.asgi
 import structlog
 
-from keyrack import idempotency, intake, openapi, reference
+from keyrack import intake, openapi, reference
 from keyrack.access.auth import Access, Manager, ensure_signing_key
 from keyrack.access.limits import Shares
-from keyrack.api import Answer, Endpoint, Request, Service
+from keyrack.api import idempotency
+from keyrack.api.endpoint import Answer, Endpoint, Request, Service
 from keyrack.assignments.operations import Announcer
 from keyrack.database.batching import Batches
 from keyrack.database.connection import UNREACHABLE, Database

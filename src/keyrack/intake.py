@@ -8,7 +8,7 @@ from collections.abc import AsyncIterable, Mapping
 from typing import Any, Protocol
 
 from keyrack.access.auth import Manager
-from keyrack.api import Endpoint
+from keyrack.api.endpoint import Endpoint
 from keyrack.errors import (
     NO_CUSTOMER,
     BadRequest,

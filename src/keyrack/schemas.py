@@ -6,7 +6,7 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
-from keyrack.api import Read
+from keyrack.api.endpoint import Read
 from keyrack.model.fields import Complex, Field, Resource, Type
 from keyrack.model.resources import PRODUCT_LISTED, RESOURCES
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from keyrack.api import Endpoint
+from keyrack.api.endpoint import Endpoint
 from keyrack.openapi import statuses
 from keyrack.settings import Settings
 

@@ -11,7 +11,7 @@ from typing import Any
 import asyncpg
 import structlog
 
-from keyrack import idempotency
+from keyrack.api import idempotency
 from keyrack.assignments import lanes
 from keyrack.database import partitions
 from keyrack.database.connection import UNREACHABLE, Database

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from keyrack.api import Endpoint
+from keyrack.api.endpoint import Endpoint
 from keyrack.endpoints import (
     assignments,
     brands,

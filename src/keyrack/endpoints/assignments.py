@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 from pydantic import WithJsonSchema
 
 from keyrack.access.limits import Limit
-from keyrack.api import Answer, Endpoints, Request
+from keyrack.api.endpoint import Answer, Endpoints, Request
 from keyrack.assignments import operations
 from keyrack.assignments.operations import LIFETIME, LIFETIME_BOUND, checksum, lifetimes, stamp
 from keyrack.endpoints.cars import NO_CAR

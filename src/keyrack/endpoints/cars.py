@@ -5,13 +5,13 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Literal, LiteralString
 
-from keyrack.api import NO_CONTENT, Answer, Endpoints, Request, created
+from keyrack.api.endpoint import NO_CONTENT, Answer, Endpoints, Request, created
+from keyrack.api.reads import Parent
 from keyrack.assignments.operations import checksum, end_assignments_of_car, hold_lane
 from keyrack.errors import BadRequest, NotFound
 from keyrack.model.bodies import AnyText, Body, LongText, Name, Text, moment, no_valid, patched
 from keyrack.model.resources import ASSIGNMENT_OF_CAR, CAR, EVENT, PRODUCT
 from keyrack.model.telematics import LOCATION, LOCATION_AT, TELEMETRY
-from keyrack.reads import Parent
 
 endpoints = Endpoints("Cars")
 

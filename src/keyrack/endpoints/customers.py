@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from keyrack.api import Endpoints, Request
+from keyrack.api.endpoint import Endpoints, Request
 from keyrack.model.resources import CUSTOMER
 
 endpoints = Endpoints("Customers")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import LiteralString
 
 from keyrack import __version__
-from keyrack.api import PUBLIC, Answer, Endpoints, Request, answer
+from keyrack.api.endpoint import PUBLIC, Answer, Endpoints, Request, answer
 
 endpoints = Endpoints("Documents")
 

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal, LiteralString
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
-from keyrack.api import FROM_DEVICES, Answer, Endpoints, Request, answer, created
+from keyrack.api.endpoint import FROM_DEVICES, Answer, Endpoints, Request, answer, created
 from keyrack.database.connection import Database, InTransaction
 from keyrack.endpoints.cars import NO_CAR
 from keyrack.endpoints.ingest import Delivered, shown

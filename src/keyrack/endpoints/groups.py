@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Literal, LiteralString
 
-from keyrack.api import NO_CONTENT, Answer, Endpoints, Request, created
+from keyrack.api.endpoint import NO_CONTENT, Answer, Endpoints, Request, created
+from keyrack.api.reads import Parent
 from keyrack.endpoints.cars import NO_CAR
 from keyrack.endpoints.products import NO_PRODUCT
 from keyrack.endpoints.services import NO_SERVICE
@@ -12,7 +13,6 @@ from keyrack.endpoints.users import NO_USER
 from keyrack.errors import BadRequest, Conflict, NotFound, Refusal, on_constraint
 from keyrack.model.bodies import AnyText, Body, Int32, Name, no_valid, patched
 from keyrack.model.resources import CAR, GROUP, PRODUCT, SERVICE_OF_PRODUCT, USER
-from keyrack.reads import Parent
 
 endpoints = Endpoints("Groups")
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from keyrack.api import FROM_DEVICES, Answer, Endpoints, Request, answer
+from keyrack.api.endpoint import FROM_DEVICES, Answer, Endpoints, Request, answer
 from keyrack.errors import BadRequest
 from keyrack.telemetry.lines import NotALine, Report
 from keyrack.telemetry.samples import ONE

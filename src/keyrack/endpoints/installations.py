@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import LiteralString
 
-from keyrack.api import NO_CONTENT, Answer, Endpoints, Request
+from keyrack.api.endpoint import NO_CONTENT, Answer, Endpoints, Request
 from keyrack.assignments.operations import checksum, end_assignments_of_car, hold_lane
 from keyrack.endpoints.cars import NO_CAR
 from keyrack.errors import BadRequest, Conflict, NotFound, on_constraint

@@ -9,7 +9,7 @@ from pydantic import BaseModel
 
 from keyrack.access.auth import TOKEN_SECONDS, digest
 from keyrack.access.limits import Limit
-from keyrack.api import PUBLIC, Answer, Endpoints, Request, answer
+from keyrack.api.endpoint import PUBLIC, Answer, Endpoints, Request, answer
 from keyrack.errors import GrantRefused, TooManyRequests, WrongCredentials
 
 endpoints = Endpoints("Authentication")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from uuid import UUID
 
-from keyrack.api import Endpoints
+from keyrack.api.endpoint import Endpoints
 from keyrack.webhooks.outcomes import OPERATION
 
 endpoints = Endpoints("Operations")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import LiteralString
 
-from keyrack.api import NO_CONTENT, Answer, Endpoints, Request
+from keyrack.api.endpoint import NO_CONTENT, Answer, Endpoints, Request
 from keyrack.database.connection import Connection, Row
 from keyrack.endpoints.installations import NO_PRODUCT, PRODUCT, ProductRef, no_product, product_given
 from keyrack.endpoints.services import NO_SERVICE

@@ -7,7 +7,7 @@ from typing import LiteralString
 from pydantic import BaseModel
 
 from keyrack.access.auth import SDK_AUDIENCE, digest
-from keyrack.api import Answer, Endpoints, Request, answer
+from keyrack.api.endpoint import Answer, Endpoints, Request, answer
 from keyrack.errors import BadRequest
 from keyrack.model.bodies import Body, Int32, Name
 

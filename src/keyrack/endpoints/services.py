@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from keyrack.api import Endpoints
+from keyrack.api.endpoint import Endpoints
+from keyrack.api.reads import Parent
 from keyrack.model.resources import CONTRACT, PRODUCT, SERVICE
-from keyrack.reads import Parent
 
 endpoints = Endpoints("Services")
 

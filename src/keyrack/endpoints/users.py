@@ -7,12 +7,12 @@ from typing import Any, Literal, LiteralString
 
 from pydantic import Field
 
-from keyrack.api import NO_CONTENT, Answer, Endpoints, Request, answer
+from keyrack.api.endpoint import NO_CONTENT, Answer, Endpoints, Request, answer
+from keyrack.api.reads import Parent
 from keyrack.assignments.operations import checksum, end_assignments_of_user, hold_lanes_of_user
 from keyrack.errors import BadRequest, Conflict, NotFound, on_constraint
 from keyrack.model.bodies import Body, EmailAddress, Int32, Name, Text, no_valid
 from keyrack.model.resources import ASSIGNMENT_OF_USER, USER
-from keyrack.reads import Parent
 
 endpoints = Endpoints("Users")
 

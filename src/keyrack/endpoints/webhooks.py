@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal, LiteralString
 
 from pydantic import AfterValidator, Field, TypeAdapter
 
-from keyrack.api import NO_CONTENT, Answer, Endpoints, Parent, Request, answer, created
+from keyrack.api.endpoint import NO_CONTENT, Answer, Endpoints, Parent, Request, answer, created
 from keyrack.assignments.operations import stamp
 from keyrack.errors import BadRequest, Conflict, NotFound
 from keyrack.model.bodies import Body, Int32, Moment, checked, no_valid, patched

@@ -18,7 +18,7 @@ import aiomqtt
 import asyncpg
 import structlog
 
-from keyrack.api import INT32_MAX
+from keyrack.api.endpoint import INT32_MAX
 from keyrack.database.batching import Batches
 from keyrack.database.connection import UNREACHABLE, Database
 from keyrack.errors import Unavailable

@@ -18,12 +18,12 @@ from pydantic import TypeAdapter
 from keyrack import odata
 from keyrack.access.auth import Access, Manager
 from keyrack.access.limits import Shares
+from keyrack.api.reads import PAGE, Parent, Select
 from keyrack.database.batching import Batches
 from keyrack.database.connection import Database, Row
 from keyrack.errors import JSON, NotFound
 from keyrack.model.fields import Resource
 from keyrack.odata import Limits, Query
-from keyrack.reads import PAGE, Parent, Select
 from keyrack.settings import Settings
 from keyrack.telemetry.ingest import Telemetry
 

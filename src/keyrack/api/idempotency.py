@@ -20,7 +20,7 @@ from typing import LiteralString
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
-from keyrack.api import Answer, Request
+from keyrack.api.endpoint import Answer, Request
 from keyrack.database.batching import Batches
 from keyrack.database.connection import Connection, Database, InTransaction, repeat
 from keyrack.errors import BadRequest, Conflict, Refusal, TooManyRequests, Unprocessable

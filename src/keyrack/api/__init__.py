@@ -1,0 +1,1 @@
+"""In charge of how a row of the table becomes an endpoint."""
