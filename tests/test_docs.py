@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from keyrack.documents.tables import endpoints_markdown, settings_markdown
 from keyrack.endpoints import ALL
 from keyrack.settings import Settings
-from keyrack.tables import endpoints_markdown, settings_markdown
 
 ROOT = Path(__file__).parents[1]
 DOCUMENTS = [*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")]

@@ -17,7 +17,7 @@ import falcon
 import falcon.asgi
 import structlog
 
-from keyrack import intake, openapi, reference
+from keyrack import intake
 from keyrack.access.auth import Access, Manager, ensure_signing_key
 from keyrack.access.limits import Shares
 from keyrack.api import idempotency
@@ -26,6 +26,7 @@ from keyrack.assignments.operations import Announcer
 from keyrack.database.batching import Batches
 from keyrack.database.connection import UNREACHABLE, Database
 from keyrack.database.listener import Listener
+from keyrack.documents import openapi, reference
 from keyrack.edge import METHODS, Edge
 from keyrack.endpoints import ALL
 from keyrack.endpoints.oauth2 import grant

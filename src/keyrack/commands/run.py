@@ -132,8 +132,8 @@ def migrate(state: State = None, as_json: Json = False) -> None:
 @app.command("endpoints")
 def endpoints(as_json: Json = False, markdown: Markdown = False) -> None:
     """Show the table of endpoints."""
+    from keyrack.documents.tables import endpoints_json, endpoints_markdown
     from keyrack.endpoints import ALL
-    from keyrack.tables import endpoints_json, endpoints_markdown
 
     if markdown:
         print(endpoints_markdown(ALL), end="")
@@ -147,7 +147,7 @@ def endpoints(as_json: Json = False, markdown: Markdown = False) -> None:
 @app.command("settings")
 def settings(as_json: Json = False, markdown: Markdown = False) -> None:
     """Show the table of settings."""
-    from keyrack.tables import settings_json, settings_markdown, settings_text
+    from keyrack.documents.tables import settings_json, settings_markdown, settings_text
 
     if markdown:
         print(settings_markdown(), end="")
@@ -160,8 +160,8 @@ def settings(as_json: Json = False, markdown: Markdown = False) -> None:
 @app.command("openapi")
 def openapi(as_json: Json = False) -> None:
     """Print the OpenAPI 3.1 document; it is JSON in any case."""
+    from keyrack.documents.openapi import document
     from keyrack.endpoints import ALL
-    from keyrack.openapi import document
 
     def run() -> None:
         print(json.dumps(document(ALL, read_settings()), indent=None if as_json else 2))

@@ -9,9 +9,9 @@ from pydantic import TypeAdapter
 from keyrack import __version__
 from keyrack.api.endpoint import Endpoint, Read
 from keyrack.api.idempotency import IN_FLIGHT, LONGEST, OTHER_REQUEST
+from keyrack.documents.schemas import ERROR_SCHEMAS, Json, model, rows
 from keyrack.errors import INVALID_DEVICE_KEY, INVALID_KEY, INVALID_TOKEN, JSON, NO_CUSTOMER, NO_MANAGER, PLAIN_TEXT
 from keyrack.odata import OPTIONS
-from keyrack.schemas import ERROR_SCHEMAS, Json, model, rows
 from keyrack.settings import Settings
 from keyrack.webhooks.outcomes import SENT, Outcome
 
