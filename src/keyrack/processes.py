@@ -16,9 +16,9 @@ import structlog
 import uvicorn
 import uvloop
 
-from keyrack.app import create_app
-from keyrack.connections import GuardedProtocol
 from keyrack.database.connection import UNREACHABLE, Database
+from keyrack.http.app import create_app
+from keyrack.http.connections import GuardedProtocol
 from keyrack.settings import Settings
 from keyrack.worker import Worker
 

@@ -17,7 +17,6 @@ import falcon
 import falcon.asgi
 import structlog
 
-from keyrack import intake
 from keyrack.access.auth import Access, Manager, ensure_signing_key
 from keyrack.access.limits import Shares
 from keyrack.api import idempotency
@@ -27,7 +26,6 @@ from keyrack.database.batching import Batches
 from keyrack.database.connection import UNREACHABLE, Database
 from keyrack.database.listener import Listener
 from keyrack.documents import openapi, reference
-from keyrack.edge import METHODS, Edge
 from keyrack.endpoints import ALL
 from keyrack.endpoints.oauth2 import grant
 from keyrack.errors import (
@@ -40,6 +38,8 @@ from keyrack.errors import (
     Refusal,
     Unavailable,
 )
+from keyrack.http import intake
+from keyrack.http.edge import METHODS, Edge
 from keyrack.model.bodies import checked
 from keyrack.odata import Limits
 from keyrack.settings import Settings

@@ -1,0 +1,1 @@
+"""In charge of the HTTP edge: the only package that knows Falcon."""
