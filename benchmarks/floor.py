@@ -10,7 +10,7 @@ import asyncpg
 import uvicorn
 
 from keyrack.assignments.operations import ASK_CREATE
-from keyrack.database.connection import prepare, session
+from keyrack.database.session import prepare, session
 from keyrack.endpoints import ALL, cars
 from keyrack.odata import Limits, query
 from keyrack.settings import Settings

@@ -24,7 +24,7 @@ import asyncpg
 
 from benchmarks.load import Result, http, machine, measure, resident
 from keyrack.access import auth
-from keyrack.database import connection as db
+from keyrack.database import schema
 from keyrack.embedded.server import EmbeddedServer
 
 CUSTOMERS, CARS = 100, 100_000
@@ -55,7 +55,7 @@ class Running:
 
 async def load(dsn: str, customers: int, cars: int) -> dict[str, str]:
     """Fill a database; the headers of a manager of all its customers."""
-    await db.migrate(dsn)
+    await schema.migrate(dsn)
     raw = await asyncpg.connect(dsn)
     for statement in LOAD.split(";\n"):
         if statement.strip():

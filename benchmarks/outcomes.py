@@ -21,7 +21,7 @@ import asyncpg
 
 from benchmarks.foundation import UNLIMITED, database, free_port, load, running, token
 from benchmarks.load import cpu_seconds, http, machine, resident
-from keyrack.webhooks import registry as webhooks
+from keyrack.webhooks import registry
 from keyrack.webhooks.outcomes import KINDS
 
 WORKERS = 2
@@ -143,7 +143,7 @@ async def fresh(dsn: str, *urls: str) -> AsyncGenerator[tuple[Any, list[int]]]:
         await raw.execute("truncate delivery, delivery_lane, webhook, operation_lane, assignment")
         await raw.execute("delete from operation where state = 'Pending' or finished_at > requested_at")
         ids = [
-            await raw.fetchval(webhooks.INSERT, 1, url, None, list(KINDS), True, webhooks.new_signing_secret(), 1_000)
+            await raw.fetchval(registry.INSERT, 1, url, None, list(KINDS), True, registry.new_signing_secret(), 1_000)
             for url in urls
         ]
         yield raw, ids

@@ -27,7 +27,7 @@ from urllib.parse import quote
 import asyncpg
 import uvicorn
 from tests import odata_evaluator as means
-from tests.odata_evaluator import Evaluate
+from tests.odata.evaluator import Evaluate
 
 from benchmarks import foundation
 from benchmarks.floor import Floor

@@ -26,7 +26,7 @@ import asyncpg
 from benchmarks.foundation import database, free_port, running, token
 from benchmarks.load import http, machine, measure
 from keyrack.access import auth
-from keyrack.database import connection as db
+from keyrack.database import schema
 
 CARS = 1_000
 CLIENTS = 8
@@ -47,7 +47,7 @@ insert into manager_customer (manager_id, customer_id) values (1, 1);
 
 async def set_up(dsn: str) -> dict[str, str]:
     """A customer with cars that have units; the headers of its device and its manager."""
-    await db.migrate(dsn)
+    await schema.migrate(dsn)
     raw = await asyncpg.connect(dsn)
     key, hashed = auth.new_secret(), await auth.Passwords().hash("bench")
     await raw.execute("insert into manager (username, password_hash) values ('bench', $1)", hashed)

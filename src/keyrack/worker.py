@@ -17,7 +17,7 @@ from keyrack.database import partitions
 from keyrack.database.connection import UNREACHABLE, Database
 from keyrack.database.listener import Listener
 from keyrack.settings import Settings
-from keyrack.webhooks import registry as webhooks
+from keyrack.webhooks import housekeeping
 
 log = structlog.get_logger("keyrack.worker")
 
@@ -134,7 +134,7 @@ class Worker:
             try:
                 await partitions.tend(self._db, self._settings)
                 await self._db.execute(FORGET_LIMITS)
-                await webhooks.tidy(self._db, self._settings)
+                await housekeeping.tidy(self._db, self._settings)
                 await idempotency.tidy(self._db, self._settings)
             except (*UNREACHABLE, asyncpg.PostgresError, TimeoutError) as error:
                 log.warning("old rows not removed yet", error=str(error))

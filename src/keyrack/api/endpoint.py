@@ -22,12 +22,12 @@ from keyrack.api.reads import PAGE, Parent, Select
 from keyrack.database.batching import Batches
 from keyrack.database.connection import Database, Row
 from keyrack.errors import JSON, NotFound
+from keyrack.model.bodies import INT32_MAX
 from keyrack.model.fields import Resource
 from keyrack.odata import Limits, Query
 from keyrack.settings import Settings
 from keyrack.telemetry.ingest import Telemetry
 
-INT32_MAX = 2**31 - 1
 NO_ROW = 0  # an id that no row has: what is no id finds nothing, like any id that does not exist
 
 

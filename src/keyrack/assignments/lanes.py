@@ -17,7 +17,7 @@ import structlog
 from keyrack.assignments.operations import lifetimes, stamp
 from keyrack.database.connection import UNREACHABLE, Connection, Database, Row
 from keyrack.model.bodies import moment
-from keyrack.webhooks import registry as webhooks
+from keyrack.webhooks import publishing
 
 log = structlog.get_logger("keyrack.lanes")
 
@@ -154,7 +154,7 @@ async def _apply(connection: Connection, lanes: Sequence[Row], *, guarded: bool 
     deliveries = 0
     if outcomes:
         deliveries = await connection.fetchval(
-            webhooks.FINISH, *(list(column) for column in zip(*outcomes, strict=True))
+            publishing.FINISH, *(list(column) for column in zip(*outcomes, strict=True))
         )
     left = [lane for lane in lanes if (lane["customer_id"], lane["car_id"]) not in waiting]
     await connection.execute(LEAVE_LANES, *_columns(left, "customer_id", "car_id"))

@@ -9,8 +9,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TextIO, cast
 
-from keyrack.commands.options import INT32_MAX, read_moment, wrong_words
+from keyrack.commands.options import read_moment, wrong_words
 from keyrack.commands.session import Failed
+from keyrack.model.bodies import INT32_MAX
 
 DELIMITERS = ",;\t"
 JSON_NAMES = (".json", ".jsonl", ".ndjson")

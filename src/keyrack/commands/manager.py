@@ -8,9 +8,10 @@ from typing import Annotated, Any, LiteralString
 import typer
 
 from keyrack.access import auth
-from keyrack.commands.options import INT32_MAX, Id, words
+from keyrack.commands.options import Id, words
 from keyrack.commands.session import SHOWN_ONCE, Failed, Listed, Said, Session, command
 from keyrack.errors import Conflict, NotFound, on_constraint
+from keyrack.model.bodies import INT32_MAX
 
 app = typer.Typer()
 

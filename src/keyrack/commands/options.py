@@ -7,7 +7,8 @@ from typing import Annotated
 
 import typer
 
-INT32_MAX = 2**31 - 1
+from keyrack.model.bodies import INT32_MAX
+
 LONGEST = 250  # characters of a name
 
 

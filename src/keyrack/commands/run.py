@@ -15,7 +15,8 @@ import typer
 
 from keyrack import logs
 from keyrack.commands.session import Failed, Json, State, explained, read_settings
-from keyrack.database import connection as db
+from keyrack.database import schema
+from keyrack.database.connection import Database
 from keyrack.embedded.server import EmbeddedServer
 from keyrack.settings import Settings
 
@@ -30,11 +31,11 @@ Markdown = Annotated[bool, typer.Option("--markdown", help="Print the page of do
 def running_database(settings: Settings) -> Generator[str]:
     """The address of the database with the current schema; the embedded server runs as long as the block."""
     if settings.database_url is not None:
-        asyncio.run(db.migrate(settings.database_url))
+        asyncio.run(schema.migrate(settings.database_url))
         yield settings.database_url
         return
     with EmbeddedServer(settings.state, bin_dir=settings.postgres_bin) as server:
-        asyncio.run(db.migrate(server.dsn))
+        asyncio.run(schema.migrate(server.dsn))
         yield server.dsn
 
 
@@ -123,7 +124,7 @@ def migrate(state: State = None, as_json: Json = False) -> None:
 
     def run() -> None:
         with running_database(read_settings(state)):
-            revision = db.head()
+            revision = schema.head()
             print(json.dumps({"revision": revision}) if as_json else f"The schema is at revision {revision}.")
 
     explained(run)
@@ -197,7 +198,7 @@ async def _load(dsn: str, settings: Settings) -> dict[str, str]:
     """The demo fleet's environment, as demo.env holds it."""
     from keyrack.demo import prepare
 
-    database = await db.Database.connect(dsn, settings)
+    database = await Database.connect(dsn, settings)
     try:
         return await prepare(database, settings)
     finally:

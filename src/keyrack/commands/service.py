@@ -8,9 +8,10 @@ from typing import Annotated, Any, LiteralString
 import typer
 
 from keyrack.commands.customer import no_customer
-from keyrack.commands.options import INT32_MAX, Customer, Id, OfCustomer, moment, words
+from keyrack.commands.options import Customer, Id, OfCustomer, moment, words
 from keyrack.commands.session import Failed, Listed, Said, Session, command
 from keyrack.errors import NotFound, on_constraint
+from keyrack.model.bodies import INT32_MAX
 
 app = typer.Typer()
 

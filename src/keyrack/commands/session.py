@@ -23,7 +23,8 @@ import asyncpg
 import typer
 from pydantic import ValidationError
 
-from keyrack.database import connection as db
+from keyrack.database import schema
+from keyrack.database.connection import UNREACHABLE, Connection, Database
 from keyrack.embedded.server import EmbeddedServer, EmbeddedServerError
 from keyrack.errors import Refusal
 from keyrack.settings import Settings
@@ -47,7 +48,7 @@ Json = Annotated[bool, typer.Option("--json", help="Print JSON, for machines.")]
 class Session:
     """What a command works with."""
 
-    sql: db.Connection  # in the command's transaction
+    sql: Connection  # in the command's transaction
     settings: Settings
 
 
@@ -89,23 +90,23 @@ def read_settings(state: Path | None = None) -> Settings:
 async def open_address(settings: Settings) -> AsyncGenerator[str]:
     """The address of the database, running and with the current schema; one that we started ends with the block."""
     if settings.database_url is not None:
-        await db.migrate(settings.database_url)
+        await schema.migrate(settings.database_url)
         yield settings.database_url
         return
     server = EmbeddedServer(settings.state, bin_dir=settings.postgres_bin)
     try:
         await asyncio.to_thread(server.start)
-        await db.migrate(server.dsn)
+        await schema.migrate(server.dsn)
         yield server.dsn
     finally:
         await asyncio.to_thread(server.stop)
 
 
 @asynccontextmanager
-async def open_database(settings: Settings, application: str = "keyrack command") -> AsyncGenerator[db.Database]:
+async def open_database(settings: Settings, application: str = "keyrack command") -> AsyncGenerator[Database]:
     """The database itself."""
     async with open_address(settings) as dsn:
-        database = await db.Database.connect(dsn, settings, application=application)
+        database = await Database.connect(dsn, settings, application=application)
         try:
             yield database
         finally:
@@ -184,7 +185,7 @@ def explain(error: Exception) -> str:
         return text
     if isinstance(error, asyncpg.InterfaceError) and isinstance(error, ValueError):  # before anything was sent
         return f"A value is not valid: {text}"
-    if isinstance(error, db.UNREACHABLE):
+    if isinstance(error, UNREACHABLE):
         return f"The database cannot be reached: {text}"
     if isinstance(error, asyncpg.PostgresError):
         return f"The database refuses: {text}"

@@ -12,10 +12,11 @@ from typing import Annotated, Any, LiteralString
 import typer
 
 from keyrack.commands.customer import no_customer
-from keyrack.commands.options import INT32_MAX, Customer, Id, OfCustomer, moment
+from keyrack.commands.options import Customer, Id, OfCustomer, moment
 from keyrack.commands.session import SHOWN_ONCE, Failed, Json, Listed, Said, Session, command, explained, show
 from keyrack.errors import NotFound, on_constraint
-from keyrack.webhooks import registry as webhooks
+from keyrack.model.bodies import INT32_MAX
+from keyrack.webhooks import publishing, registry
 from keyrack.webhooks.outcomes import KINDS
 from keyrack.webhooks.verification import examine
 
@@ -43,7 +44,7 @@ NOTICE: LiteralString = "notify keyrack_deliver"
 def _url(value: str | None) -> str | None:
     if value is not None:
         try:
-            webhooks.check_url(value)
+            registry.check_url(value)
         except ValueError as error:
             raise typer.BadParameter(str(error)) from None
     return value
@@ -84,10 +85,10 @@ async def add(
     kinds: Kinds = None,
 ) -> Said:
     """Register a webhook."""
-    signing = webhooks.new_signing_secret()
+    signing = registry.new_signing_secret()
     with on_constraint({"webhook_customer_id_fkey": (NotFound, str(no_customer(customer)))}):
         id = await session.sql.fetchval(
-            webhooks.INSERT, customer, url, secret or None, kinds or [*KINDS], True, signing,
+            registry.INSERT, customer, url, secret or None, kinds or [*KINDS], True, signing,
             session.settings.webhook_limit,
         )  # fmt: skip
     if id is None:
@@ -121,7 +122,7 @@ async def change(
     changes = {name: value for name, value in given.items() if value is not None}
     if secret is not None:
         changes["secret"] = secret or None
-    await session.sql.execute(webhooks.UPDATE, await _customer(session, id), id, changes)
+    await session.sql.execute(registry.UPDATE, await _customer(session, id), id, changes)
     await session.sql.execute(NOTICE)
     return Said({"id": id}, f"Webhook {id} changed.")
 
@@ -129,14 +130,14 @@ async def change(
 @command(app, "remove")
 async def remove(session: Session, id: Id) -> Said:
     """Remove a webhook and the log of its deliveries."""
-    await session.sql.execute(webhooks.DELETE, await _customer(session, id), id)
+    await session.sql.execute(registry.DELETE, await _customer(session, id), id)
     return Said({"id": id}, f"Webhook {id} removed.")
 
 
 @command(app, "rotate-secret")
 async def rotate_secret(session: Session, id: Id) -> Said:
     """Make a new signing secret; the old one signs too for a while."""
-    rotated = await webhooks.rotate(session.sql, await _customer(session, id), id, session.settings.webhook_overlap)
+    rotated = await registry.rotate(session.sql, await _customer(session, id), id, session.settings.webhook_overlap)
     if rotated is None:
         raise Failed(f"There is no webhook {id}.")
     secret, until = rotated
@@ -180,10 +181,10 @@ async def replay(
     customer = await _customer(session, id, enabled=True)
     count, following = 1, None
     if delivery is not None:
-        if not await webhooks.replay(session.sql, customer, id, delivery):
+        if not await publishing.replay(session.sql, customer, id, delivery):
             raise Failed(f"There is no delivery {delivery} of webhook {id}.")
     elif begin is not None:
-        count, following = await webhooks.replay_range(session.sql, customer, id, begin, end, undelivered=undelivered)
+        count, following = await publishing.replay_range(session.sql, customer, id, begin, end, undelivered=undelivered)
     await session.sql.execute(NOTICE)
     more = f" There are more: go on with --from {following.isoformat()}" if following else ""
     return Said({"count": count, "next": following}, f"{count} to be sent again.{more}")
@@ -192,7 +193,7 @@ async def replay(
 @command(app, "test")
 async def test(session: Session, id: Id) -> Said:
     """Send a test to a webhook."""
-    delivery = await session.sql.fetchval(webhooks.SEND_TEST, await _customer(session, id, enabled=True), id)
+    delivery = await session.sql.fetchval(publishing.SEND_TEST, await _customer(session, id, enabled=True), id)
     await session.sql.execute(NOTICE)
     return Said({"id": delivery}, f"Delivery {delivery} is on its way; see it with: keyrack webhook deliveries {id}")
 

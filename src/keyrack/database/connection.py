@@ -1,4 +1,4 @@
-"""In charge of the database: the pool, transactions, typed statements, and bringing the schema up to date.
+"""In charge of the connections to the database: the pool, transactions, typed statements.
 
 SQL is a `LiteralString` everywhere, so text of a client can only become a parameter: an injection is a type error.
 """
@@ -6,15 +6,13 @@ SQL is a `LiteralString` everywhere, so text of a client can only become a param
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import AsyncGenerator, Iterable, Sequence
 from contextlib import asynccontextmanager, suppress
-from datetime import UTC, date, datetime, timedelta
-from pathlib import Path
 from typing import Any, LiteralString, Protocol
 
 import asyncpg
 
+from keyrack.database.session import prepare, session
 from keyrack.errors import Unavailable
 from keyrack.settings import Settings
 
@@ -210,102 +208,5 @@ async def repeat(db: Database, sql: LiteralString, *args: object) -> None:
         removed = await db.fetchval(sql, *args, PIECE)
 
 
-def session(settings: Settings, application: str) -> dict[str, str]:
-    """What every connection is told at its start; SQL reads the `keyrack.` ones with `current_setting`."""
-    return {
-        "application_name": application,
-        "timezone": "UTC",
-        "jit": "off",
-        "statement_timeout": str(int(settings.read_timeout * 1000)),
-        "idle_in_transaction_session_timeout": "15000",  # a client that is gone silently must not hold its locks
-        "keyrack.brand": settings.brand,
-        "keyrack.public_url": settings.public_url,
-    }
-
-
-async def prepare(raw: asyncpg.Connection) -> None:
-    """JSON that PostgreSQL has built goes out as the bytes that came; JSON for it comes in as Python values.
-
-    A time is the time that it is: asyncpg's own codecs take the first and the last that Python has for infinity.
-    """
-    await raw.set_type_codec("json", schema="pg_catalog", encoder=_dump, decoder=bytes, format="binary")
-    await raw.set_type_codec("jsonb", schema="pg_catalog", encoder=json.dumps, decoder=json.loads, format="text")
-    await raw.set_type_codec("timestamptz", schema="pg_catalog", encoder=_sent, decoder=_received, format="tuple")
-    await raw.set_type_codec("date", schema="pg_catalog", encoder=_sent_day, decoder=_received_day, format="tuple")
-
-
-def _dump(value: object) -> bytes:
-    return json.dumps(value).encode()
-
-
-_EPOCH = datetime(2000, 1, 1, tzinfo=UTC)  # PostgreSQL's
-_MICROSECOND = timedelta(microseconds=1)
-
-
-def _sent(time: datetime) -> tuple[int]:
-    return ((time - _EPOCH) // _MICROSECOND,)
-
-
-def _received(microseconds: tuple[int]) -> datetime:
-    return _EPOCH + microseconds[0] * _MICROSECOND
-
-
-def _sent_day(day: date) -> tuple[int]:
-    return (day.toordinal() - _EPOCH.toordinal(),)
-
-
-def _received_day(days: tuple[int]) -> date:
-    return date.fromordinal(_EPOCH.toordinal() + days[0])
-
-
 async def _keep(_raw: asyncpg.Connection) -> None:
     """Nothing to reset: no statement of ours leaves a trace in the session. The default costs a round trip."""
-
-
-MIGRATION_LOCK = 7_260_915  # any constant: one migration at a time, whoever starts first
-
-
-async def migrate(dsn: str) -> str:
-    """Bring the schema up to date under an advisory lock and return its revision; a current one takes no time."""
-    raw = await asyncpg.connect(dsn)
-    try:
-        await raw.execute("select pg_advisory_lock($1)", MIGRATION_LOCK)
-        revision = await _revision(raw)
-        if revision != head():
-            await _upgrade(dsn)
-        return head()
-    finally:
-        await raw.close()
-
-
-def head() -> str:
-    """The newest revision: the name of a file in migrations/versions starts with it."""
-    files = (Path(__file__).parent / "migrations/versions").glob("[0-9]*_*.py")
-    return max(file.name.split("_")[0] for file in files)
-
-
-async def _revision(raw: asyncpg.Connection) -> str | None:
-    if await raw.fetchval("select to_regclass('alembic_version')") is None:
-        return None
-    return await raw.fetchval("select version_num from alembic_version")
-
-
-async def _upgrade(dsn: str) -> None:
-    # Alembic and SQLAlchemy are heavy and needed only here, once in a release
-    from alembic import command
-    from alembic.config import Config
-    from sqlalchemy.ext.asyncio import create_async_engine
-    from sqlalchemy.pool import NullPool
-
-    config = Config()
-    config.set_main_option("script_location", str(Path(__file__).parent / "migrations"))
-
-    def upgrade(connection: object) -> None:
-        config.attributes["connection"] = connection
-        command.upgrade(config, "head")
-
-    engine = create_async_engine(
-        "postgresql+asyncpg://", async_creator=lambda: asyncpg.connect(dsn), poolclass=NullPool
-    )
-    async with engine.begin() as connection:
-        await connection.run_sync(upgrade)

@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from html import escape
 from typing import Literal
 
+from keyrack.demo.svg import circle, line, path, rect, shade, steel, thin
+
 Shape = Literal["flip", "smart", "slot", "fob", "blade", "card", "nfc"]
 Outline = Literal["square", "round", "pebble", "taper", "waist"]
 
@@ -83,12 +85,6 @@ def _gradient(name: str, colours: Sequence[str]) -> str:
     return f'<linearGradient id="{name}" x2="0" y2="1">{stops}</linearGradient>'
 
 
-def shade(colour: str, by: float) -> str:
-    """A colour made lighter (`by` up to 1) or darker (down to -1)."""
-    channels = (int(colour[i : i + 2], 16) for i in (1, 3, 5))
-    return "#" + "".join(f"{round(c + (255 - c) * by if by > 0 else c * (1 + by)):02x}" for c in channels)
-
-
 # Kinds of keys
 
 
@@ -97,9 +93,9 @@ def _flip(key: Key) -> list[str]:
     return [
         *_blade(238, 222, 27, key.milled),
         *_body(body),
-        _circle(236, MIDDLE, 22, fill="url(#accent)"),
-        _circle(236, MIDDLE, 13, fill=shade(key.colour, -0.2)),
-        _circle(236, MIDDLE, 5, fill="url(#accent)"),
+        circle(236, MIDDLE, 22, fill="url(#accent)"),
+        circle(236, MIDDLE, 13, fill=shade(key.colour, -0.2)),
+        circle(236, MIDDLE, 5, fill="url(#accent)"),
         *_ring(78, MIDDLE, 11),
         *_row(key, 100, 208, 32),
     ]
@@ -110,8 +106,8 @@ def _smart(key: Key) -> list[str]:
     return [
         *_key_ring(92, MIDDLE),
         *_body(body),
-        _path(_outline(key.outline, 105, 61, 270, 118), fill="none", stroke="url(#accent)", stroke_width="2.5"),
-        _line(346, 98, 346, 142, stroke="url(#accent)", stroke_width="7", stroke_linecap="round", opacity=".85"),
+        path(_outline(key.outline, 105, 61, 270, 118), fill="none", stroke="url(#accent)", stroke_width="2.5"),
+        line(346, 98, 346, 142, stroke="url(#accent)", stroke_width="7", stroke_linecap="round", opacity=".85"),
         *_row(key, 124, 334, 40),
     ]
 
@@ -119,12 +115,12 @@ def _smart(key: Key) -> list[str]:
 def _slot(key: Key) -> list[str]:
     body = _outline(key.outline, 58, 62, 264, 116)
     return [
-        _rect(304, 84, 118, 72, 14, fill="url(#steel)"),
-        _rect(318, 94, 92, 52, 9, fill=shade(key.colour, 0.08)),
-        _circle(388, MIDDLE, 9, fill=shade(key.colour, -0.5)),
-        _circle(388, MIDDLE, 5, fill="#8e2a35"),
+        rect(304, 84, 118, 72, 14, fill="url(#steel)"),
+        rect(318, 94, 92, 52, 9, fill=shade(key.colour, 0.08)),
+        circle(388, MIDDLE, 9, fill=shade(key.colour, -0.5)),
+        circle(388, MIDDLE, 5, fill="#8e2a35"),
         *_body(body),
-        _rect(286, 78, 9, 84, 4.5, fill="url(#accent)"),
+        rect(286, 78, 9, 84, 4.5, fill="url(#accent)"),
         *_ring(86, MIDDLE, 12),
         *_row(key, 112, 276, 38),
     ]
@@ -144,7 +140,7 @@ def _fob(key: Key) -> list[str]:
 def _blade_key(key: Key) -> list[str]:
     body = _outline(key.outline, 56, 60, 150, 120)
     grip = [
-        _line(x, 94, x, 146, stroke=shade(key.colour, 0.3), stroke_width="4", stroke_linecap="round")
+        line(x, 94, x, 146, stroke=shade(key.colour, 0.3), stroke_width="4", stroke_linecap="round")
         for x in (146, 162, 178)
     ]
     return [*_blade(196, 246, 30, key.milled), *_collar(key, 196), *_body(body), *_ring(96, MIDDLE, 18), *grip]
@@ -154,24 +150,24 @@ def _card(key: Key) -> list[str]:
     light = _is_light(key)
     return [
         *_body(_outline("square", 84, 32, 312, 176)),
-        _rect(84, 62, 312, 12, 0, fill="url(#accent)", opacity=".9"),
-        _line(104, 184, 214, 184, stroke="#5b6470" if light else "#aab2bd", stroke_width="3", opacity=".6"),
+        rect(84, 62, 312, 12, 0, fill="url(#accent)", opacity=".9"),
+        line(104, 184, 214, 184, stroke="#5b6470" if light else "#aab2bd", stroke_width="3", opacity=".6"),
         *_row(key, 112, 368, 46, y=132),
     ]
 
 
 def _nfc(key: Key) -> list[str]:
-    line = {"fill": "none", "stroke": "url(#accent)", "stroke_width": "7", "stroke_linecap": "round"}
+    arc = {"fill": "none", "stroke": "url(#accent)", "stroke_width": "7", "stroke_linecap": "round"}
     waves = [
-        _path(f"M{300 + 18 * i} {MIDDLE - 20 - 14 * i}a{34 + 16 * i} {34 + 16 * i} 0 0 1 0 {40 + 28 * i}", **line)
+        path(f"M{300 + 18 * i} {MIDDLE - 20 - 14 * i}a{34 + 16 * i} {34 + 16 * i} 0 0 1 0 {40 + 28 * i}", **arc)
         for i in range(3)
     ]
     return [
         *_body(_outline("square", 84, 32, 312, 176)),
-        _rect(118, 92, 56, 44, 8, fill="url(#accent)"),
-        _path("M118 107h18v14h-18M174 107h-18v14h18M136 92v15M156 92v15M136 121v15M156 121v15", **_thin(key.colour)),
+        rect(118, 92, 56, 44, 8, fill="url(#accent)"),
+        path("M118 107h18v14h-18M174 107h-18v14h18M136 92v15M156 92v15M136 121v15M156 121v15", **thin(key.colour)),
         *waves,
-        _line(118, 176, 236, 176, stroke=shade(key.colour, 0.35), stroke_width="4", stroke_linecap="round"),
+        line(118, 176, 236, 176, stroke=shade(key.colour, 0.35), stroke_width="4", stroke_linecap="round"),
     ]
 
 
@@ -212,11 +208,11 @@ def _outline(style: Outline, x: float, y: float, w: float, h: float) -> str:
     )
 
 
-def _body(path: str) -> list[str]:
+def _body(edge: str) -> list[str]:
     return [
-        _path(path, fill="#2b3440", opacity=".16", transform="translate(3 8)"),
-        _path(path, fill="url(#body)"),
-        _path(path, fill="none", stroke="#fff", stroke_opacity=".28", stroke_width="1.5"),
+        path(edge, fill="#2b3440", opacity=".16", transform="translate(3 8)"),
+        path(edge, fill="url(#body)"),
+        path(edge, fill="none", stroke="#fff", stroke_opacity=".28", stroke_width="1.5"),
     ]
 
 
@@ -227,13 +223,13 @@ def _blade(x: float, length: float, width: float, milled: bool) -> list[str]:
         step = length * 0.12
         wave = "".join(f"q{step / 2:g} {-8 if i % 2 else 8} {step:g} 0" for i in range(5))
         return [
-            _path(f"M{x:g} {top:g}{tip}H{x:g}Z", **_steel()),
-            _path(f"M{x + length * 0.28:g} {MIDDLE:g}{wave}H{end - 12:g}", **_thin("#767e88", 5)),
+            path(f"M{x:g} {top:g}{tip}H{x:g}Z", **steel()),
+            path(f"M{x + length * 0.28:g} {MIDDLE:g}{wave}H{end - 12:g}", **thin("#767e88", 5)),
         ]
     teeth = "".join(f"l{dx} {dy}" for dx, dy in TEETH)
     shape = f"M{x:g} {top:g}H{end - 20:g}L{end:g} {MIDDLE:g}L{end - 14:g} {bottom:g}{teeth}L{x:g} {bottom:g}Z"
-    groove = _rect(x, MIDDLE - 5, length - 34, 5, 2.5, fill="#9aa2ab")
-    return [_path(shape, **_steel()), groove]
+    groove = rect(x, MIDDLE - 5, length - 34, 5, 2.5, fill="#9aa2ab")
+    return [path(shape, **steel()), groove]
 
 
 # From the tip back towards the head
@@ -242,18 +238,18 @@ TEETH = ((-7, -7), (-10, 0), (-8, 7), (-9, -4), (-9, 4), (-8, -9), (-12, 0), (-9
 
 def _collar(key: Key, x: float) -> list[str]:
     return [
-        _rect(x, MIDDLE - 24, 30, 48, 6, fill=shade(key.colour, -0.25)),
-        _rect(x + 24, MIDDLE - 24, 6, 48, 3, fill="url(#accent)"),
+        rect(x, MIDDLE - 24, 30, 48, 6, fill=shade(key.colour, -0.25)),
+        rect(x + 24, MIDDLE - 24, 6, 48, 3, fill="url(#accent)"),
     ]
 
 
 def _ring(x: float, y: float, r: float) -> list[str]:
     """The hole for a key ring."""
-    return [_circle(x, y, r + 4, fill="url(#accent)"), _circle(x, y, r, fill="#e9ecf0")]
+    return [circle(x, y, r + 4, fill="url(#accent)"), circle(x, y, r, fill="#e9ecf0")]
 
 
 def _key_ring(x: float, y: float) -> list[str]:
-    return [_circle(x - 20, y, 27, fill="none", stroke="url(#steel)", stroke_width="8")]
+    return [circle(x - 20, y, 27, fill="none", stroke="url(#steel)", stroke_width="8")]
 
 
 def _row(key: Key, left: float, right: float, size: float, y: float = MIDDLE) -> list[str]:
@@ -268,51 +264,13 @@ def _row(key: Key, left: float, right: float, size: float, y: float = MIDDLE) ->
     for name in names:
         corner = size * (0.28 if key.outline in ("square", "taper") else 0.5)
         edge = {"stroke": shade(key.colour, -0.5 if not light else -0.2), "stroke_width": "1.5"}
-        parts.append(_rect(x, y - size * 0.62, size, size * 1.24, corner, fill=face, **edge))
+        parts.append(rect(x, y - size * 0.62, size, size * 1.24, corner, fill=face, **edge))
         scale = size * 0.66 / 24
         where = f"translate({x + size * 0.17:g} {y - size * 0.33:g}) scale({scale:.3g})"
-        parts.append(_path(ICONS[name], transform=where, **_thin(line if name != "panic" else "#ff6b5e", 2.2)))
+        parts.append(path(ICONS[name], transform=where, **thin(line if name != "panic" else "#ff6b5e", 2.2)))
         x += size + gap
     return parts
 
 
 def _is_light(key: Key) -> bool:
     return int(key.colour[1:3], 16) > 0x90
-
-
-def _thin(colour: str, width: float = 2) -> dict[str, str]:
-    return {
-        "fill": "none",
-        "stroke": colour,
-        "stroke_width": f"{width:g}",
-        "stroke_linecap": "round",
-        "stroke_linejoin": "round",
-    }
-
-
-def _steel() -> dict[str, str]:
-    return {"fill": "url(#steel)", "stroke": "#7d8590", "stroke_width": "1.5", "stroke_linejoin": "round"}
-
-
-# Elements
-
-
-def _path(d: str, **attributes: str) -> str:
-    return f'<path d="{d}"{_written(attributes)}/>'
-
-
-def _rect(x: float, y: float, w: float, h: float, r: float, **attributes: str) -> str:
-    return f'<rect x="{x:g}" y="{y:g}" width="{w:g}" height="{h:g}" rx="{r:g}"{_written(attributes)}/>'
-
-
-def _circle(x: float, y: float, r: float, **attributes: str) -> str:
-    return f'<circle cx="{x:g}" cy="{y:g}" r="{r:g}"{_written(attributes)}/>'
-
-
-def _line(x1: float, y1: float, x2: float, y2: float, **attributes: str) -> str:
-    # As a path of a hair's height: a gradient has no box to fill on a straight line
-    return _path(f"M{x1:g} {y1:g}L{x2 + 0.01:g} {y2 + 0.01:g}", **attributes)
-
-
-def _written(attributes: dict[str, str]) -> str:
-    return "".join(f' {name.replace("_", "-")}="{value}"' for name, value in attributes.items())

@@ -8,33 +8,13 @@ from pydantic import TypeAdapter
 
 from keyrack import __version__
 from keyrack.api.endpoint import Endpoint, Read
-from keyrack.api.idempotency import IN_FLIGHT, LONGEST, OTHER_REQUEST
-from keyrack.documents.schemas import ERROR_SCHEMAS, Json, model, rows
-from keyrack.errors import INVALID_DEVICE_KEY, INVALID_KEY, INVALID_TOKEN, JSON, NO_CUSTOMER, NO_MANAGER, PLAIN_TEXT
+from keyrack.api.idempotency import LONGEST
+from keyrack.documents.responses import responses
+from keyrack.documents.schemas import ERROR_SCHEMAS, Json, model
+from keyrack.errors import JSON
 from keyrack.odata import OPTIONS
 from keyrack.settings import Settings
 from keyrack.webhooks.outcomes import SENT, Outcome
-
-REASONS = {
-    200: "The answer",
-    201: "Made",
-    204: "Done; nothing to say",
-    400: "The request is not valid",
-    401: "The API key or the access token is missing or invalid",
-    404: "Not found",
-    405: "The path does not know the method",
-    408: "The request took too long to arrive",
-    409: "In conflict with what is there",
-    413: "The body is too large",
-    414: "The query string is too long",
-    415: "The body is of another media type",
-    422: "The Idempotency-Key was used for another request",
-    429: "Too many requests",
-    431: "The head of the request is too large",
-    500: "An error of the server",
-    501: "A query option that is not supported",
-    503: "The database cannot be reached at the moment",
-}
 
 
 def document(endpoints: Iterable[Endpoint], settings: Settings) -> Json:
@@ -127,7 +107,7 @@ def _operation(endpoint: Endpoint, schemas: dict[str, Json]) -> Json:
         "summary": endpoint.summary,
         "security": _security(endpoint),
         "parameters": [*_path_parameters(endpoint), *_header_parameters(endpoint), *_query_parameters(endpoint)],
-        "responses": _responses(endpoint, schemas),
+        "responses": responses(endpoint, schemas),
     }
     if endpoint.ours:
         operation["x-keyrack-extension"] = True
@@ -233,75 +213,3 @@ def _query_parameters(endpoint: Endpoint) -> list[Json]:
 def _relations(read: Read, option: str) -> str:
     names = read.select.resource.relations if option == "expand" else ()
     return f" Relations: {', '.join(names)}." if names else ""
-
-
-def _responses(endpoint: Endpoint, schemas: dict[str, Json]) -> dict[str, Json]:
-    responses: dict[str, Json] = {str(endpoint.status): _success(endpoint, schemas)}
-    for status, texts in sorted(statuses(endpoint).items()):
-        responses[str(status)] = _error(endpoint, status, texts)
-    return responses
-
-
-def statuses(endpoint: Endpoint) -> dict[int, list[str]]:
-    """Every error status that the endpoint can answer, with the messages that are known beforehand."""
-    found: dict[int, list[str]] = {400: [], 408: [], 414: [], 431: [], 500: ["Internal server error."], 503: []}
-    if endpoint.key:
-        found[401] = [INVALID_KEY] + ([INVALID_TOKEN] if endpoint.token else [])
-    if endpoint.token:
-        found[404] = [NO_MANAGER]
-    if endpoint.customer:
-        found[404] = [*found.get(404, []), NO_CUSTOMER]
-    if endpoint.read is not None:
-        found[501] = []
-    if endpoint.repeatable:
-        found |= {409: [IN_FLIGHT], 422: [OTHER_REQUEST]}
-    if endpoint.device:
-        found[401] = [INVALID_DEVICE_KEY]
-    if endpoint.body is not None or endpoint.raw:
-        found |= {413: [], 415: []}
-    for status, texts in endpoint.refuses.items():
-        found[status] = [*found.get(status, []), *texts]
-    return found
-
-
-def _success(endpoint: Endpoint, schemas: dict[str, Json]) -> Json:
-    response: Json = {"description": REASONS[endpoint.status]}
-    headers = dict(endpoint.headers)
-    if endpoint.read is not None and not endpoint.read.select.one:
-        headers["X-Total-Count"] = "With `$count=true`: how many rows there are without `$top` and `$skip`."
-    if endpoint.read is not None and endpoint.read.select.paged:
-        headers["Link"] = 'Where rows follow: the address of the next page, with rel="next".'
-    if headers:
-        response["headers"] = {
-            name: {"description": meaning, "schema": {"type": "string"}} for name, meaning in headers.items()
-        }
-    schema: Json | None = None
-    if endpoint.read is not None:
-        schema = rows(endpoint.read, schemas)
-    elif endpoint.answers is not None:
-        schema = model(TypeAdapter(endpoint.answers), schemas)
-    elif endpoint.status == 201:
-        schema = {"$ref": "#/components/schemas/Created"}
-    elif endpoint.status == 200:
-        schema = {"type": "object"} if endpoint.media_type == JSON else {"type": "string"}
-    if schema is not None:
-        response["content"] = {endpoint.media_type.split(";")[0]: {"schema": schema}}
-    return response
-
-
-def _error(endpoint: Endpoint, status: int, texts: Iterable[str]) -> Json:
-    listed = list(dict.fromkeys(texts))
-    description = REASONS[status] + (": " + " / ".join(listed) if listed else "")
-    schema: Json = {"type": "string"}
-    media_type = PLAIN_TEXT.split(";")[0]
-    named = {401: "Unauthorized", 415: "UnsupportedMediaType", 429: "TooManyRequests"}.get(status)
-    if endpoint.form and status == 400:
-        named = "GrantRefused"
-    if named is not None:
-        schema, media_type = {"$ref": f"#/components/schemas/{named}"}, JSON
-    response: Json = {"description": description, "content": {media_type: {"schema": schema}}}
-    if endpoint.form and status == 400:  # the edge's own refusals, such as a header that is not valid, are plain text
-        response["content"][PLAIN_TEXT.split(";")[0]] = {"schema": {"type": "string"}}
-    if status == 429:
-        response["headers"] = {"Retry-After": {"description": "Seconds to wait", "schema": {"type": "integer"}}}
-    return response

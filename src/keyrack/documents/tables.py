@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from keyrack.api.endpoint import Endpoint
-from keyrack.documents.openapi import statuses
+from keyrack.documents.responses import statuses
 from keyrack.settings import Settings
 
 ENDPOINTS_HEAD = """# Endpoints

@@ -12,7 +12,6 @@ import logging
 import os
 import re
 import signal
-import subprocess
 import sys
 import threading
 import time
@@ -22,15 +21,7 @@ from pathlib import Path
 from types import TracebackType
 from urllib.parse import quote
 
-from keyrack.embedded.binaries import (
-    PRELOAD_LIBRARY,
-    Account,
-    Binaries,
-    EmbeddedServerError,
-    end_with_parent,
-    environment,
-    find_binaries,
-)
+from keyrack.embedded.binaries import Account, Binaries, EmbeddedServerError, find_binaries
 from keyrack.embedded.layout import (
     NAME,
     Layout,
@@ -41,6 +32,7 @@ from keyrack.embedded.layout import (
     make_state,
     write_access_files,
 )
+from keyrack.embedded.postmaster import Postmaster
 from keyrack.embedded.probe import Answer, announced_ready, drop_foreign_pids, left_behind, probe
 
 __all__ = ["EmbeddedServer", "EmbeddedServerError"]
@@ -55,9 +47,6 @@ REMIND = 10.0  # between two messages about one long wait
 ORPHAN_BACKENDS = 0.5  # that they get to notice their postmaster's death by themselves
 ORPHAN_SERVER = 2.0  # in which a server whose supervisor died has begun to end, or never will
 OLD_MEMORY = 10.0  # that shared memory of an earlier server may take to go
-STOP_STEPS = ((signal.SIGINT, 3.0), (signal.SIGQUIT, 1.0), (signal.SIGKILL, 0.5))
-
-LARGEST_LOG = 16_000_000  # bytes
 
 
 class _Stopping(Exception):
@@ -75,7 +64,7 @@ class EmbeddedServer:
         self._layout = Layout(state.resolve())
         self._bin_dir = bin_dir
         self._options = dict(options or {})
-        self._child: subprocess.Popen[bytes] | None = None
+        self._child: Postmaster | None = None
         self._lock: int | None = None
         self._thread: threading.Thread | None = None
         self._settled = threading.Event()  # the first start has succeeded or failed
@@ -157,9 +146,9 @@ class EmbeddedServer:
 
     def _works(self) -> bool:
         if self._child is not None:
-            if self._child.poll() is None:
+            if self._child.status is None:
                 return True
-            log.warning("PostgreSQL ended with status %s; starting it again", self._child.returncode)
+            log.warning("PostgreSQL ended with status %s; starting it again", self._child.status)
             self._child = None
         if self._lock is None:
             self._lock = self._try_lock()
@@ -233,61 +222,16 @@ class EmbeddedServer:
 
     def _start_child(self, binaries: Binaries, account: Account, *, last: bool) -> bool:
         """Start PostgreSQL and wait until a connection works; False: to be tried again, unless it is the last try."""
-        command: list[str | Path] = [binaries.directory / "postgres", "-D", self._layout.data]
-        for name, value in self._parameters(binaries).items():
-            command += ["-c", f"{name}={value}"]
-        output = self._open_log(account)
-        before = os.lseek(output, 0, os.SEEK_END)
-        try:
-            self._child = child = subprocess.Popen(
-                command,
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=output,
-                cwd="/",
-                env=environment(),
-                start_new_session=True,  # Ctrl-C in a terminal is ours to handle
-                preexec_fn=end_with_parent(signal.SIGINT),  # a fast shutdown
-                **account.credentials(),
-            )
-        finally:
-            os.close(output)
-        while child.poll() is None:
+        self._child = child = Postmaster(self._layout, binaries, account, self._options)
+        while child.status is None:
             if announced_ready(self._layout) == child.pid and probe(self._layout) is Answer.READY:
                 return True
             self._pause(POLL)
         self._child = None
-        said = self._layout.log.read_bytes()[before:].decode(errors="replace").strip()[-2000:]
+        said = child.said()
         if not last and re.search(r"shared memory block .* still in use|lock file .* already exists", said):
             return False
-        raise EmbeddedServerError(f"PostgreSQL does not start (status {child.returncode}): {said}")
-
-    def _parameters(self, binaries: Binaries) -> dict[str, str]:
-        quoted = str(self._layout.sockets).replace('"', '""')
-        parameters = {
-            "listen_addresses": "",
-            "port": "5432",
-            "unix_socket_directories": f'"{quoted}"',
-            "hba_file": str(self._layout.hba_file),
-            "ident_file": str(self._layout.ident_file),
-            "logging_collector": "off",
-            "log_destination": "stderr",
-            "max_connections": "200",
-            "wal_compression": "on",
-            "timezone": "UTC",
-            "log_timezone": "UTC",
-        }
-        if binaries.can_preload:
-            parameters["shared_preload_libraries"] = PRELOAD_LIBRARY
-        return parameters | self._options
-
-    def _open_log(self, account: Account) -> int:
-        path = self._layout.log
-        if path.exists() and path.stat().st_size > LARGEST_LOG:
-            path.replace(path.with_name("postgres.log.1"))
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW, 0o640)
-        account.own(descriptor)
-        return descriptor
+        raise EmbeddedServerError(f"PostgreSQL does not start (status {child.status}): {said}")
 
     def _pause(self, seconds: float) -> None:
         if self._stopping.wait(seconds):
@@ -295,12 +239,8 @@ class EmbeddedServer:
 
     def _shut_down(self) -> None:
         child, self._child = self._child, None
-        if child is not None and child.poll() is None:
-            for step, patience in STOP_STEPS:
-                child.send_signal(step)
-                with suppress(subprocess.TimeoutExpired):
-                    child.wait(patience)
-                    break
+        if child is not None:
+            child.stop()
         if self._lock is not None:
             os.close(self._lock)
             self._lock = None

@@ -12,7 +12,7 @@ from keyrack.api.endpoint import NO_CONTENT, Answer, Endpoints, Parent, Request,
 from keyrack.assignments.operations import stamp
 from keyrack.errors import BadRequest, Conflict, NotFound
 from keyrack.model.bodies import Body, Int32, Moment, checked, no_valid, patched
-from keyrack.webhooks import registry as webhooks
+from keyrack.webhooks import publishing, registry
 from keyrack.webhooks.outcomes import DELIVERY, KINDS, WEBHOOK, Kind
 
 endpoints = Endpoints("Webhooks")
@@ -50,7 +50,7 @@ endpoints.get(
 def checked_url(url: str) -> str:
     """The address of a webhook. Raises `ValueError`."""
     try:
-        webhooks.check_url(url)
+        registry.check_url(url)
     except ValueError as error:
         raise ValueError(f"No valid url: {error}") from None
     return url
@@ -125,9 +125,9 @@ CHANGED = TypeAdapter(Changed)
     ours=True,
 )
 async def create(request: Request, webhook: NewWebhook) -> Answer:
-    signing_secret = webhooks.new_signing_secret()
+    signing_secret = registry.new_signing_secret()
     id = await request.db.fetchval(
-        webhooks.INSERT, request.customer, webhook.url, webhook.secret, sorted(set(webhook.kinds or KINDS)),
+        registry.INSERT, request.customer, webhook.url, webhook.secret, sorted(set(webhook.kinds or KINDS)),
         webhook.enabled, signing_secret, request.service.settings.webhook_limit,
     )  # fmt: skip
     if id is None:
@@ -148,7 +148,7 @@ async def update(request: Request, patch: list[WebhookPatch]) -> Answer:
     given = {name: value for name, value in patched(patch).items() if value is not None or name == "url"}
     whole: dict[str, Any] = checked(CHANGED, json.dumps(given).encode(), UPDATE).model_dump()
     changes = {step.path[1:]: whole[step.path[1:]] for step in patch}
-    if await request.db.fetchval(webhooks.UPDATE, request.customer, *request.ids, changes) is None:
+    if await request.db.fetchval(registry.UPDATE, request.customer, *request.ids, changes) is None:
         raise NotFound(NO_WEBHOOK)
     request.service.announce()
     return NO_CONTENT
@@ -158,7 +158,7 @@ async def update(request: Request, patch: list[WebhookPatch]) -> Answer:
     "/webhooks/{webhookId}", "Remove a webhook and the log of its deliveries", refuses={404: (NO_WEBHOOK,)}, ours=True
 )
 async def delete(request: Request) -> Answer:
-    if await request.db.fetchval(webhooks.DELETE, request.customer, *request.ids) is None:
+    if await request.db.fetchval(registry.DELETE, request.customer, *request.ids) is None:
         raise NotFound(NO_WEBHOOK)
     return NO_CONTENT
 
@@ -173,7 +173,7 @@ async def delete(request: Request) -> Answer:
 )
 async def rotate_secret(request: Request) -> Answer:
     overlap = request.service.settings.webhook_overlap
-    rotated = await webhooks.rotate(request.db, request.customer, request.ids[0], overlap)
+    rotated = await registry.rotate(request.db, request.customer, request.ids[0], overlap)
     if rotated is None:
         raise NotFound(NO_WEBHOOK)
     secret, until = rotated
@@ -191,7 +191,7 @@ async def rotate_secret(request: Request) -> Answer:
 async def test(request: Request) -> Answer:
     async with request.db.transaction() as connection:
         await _check_enabled(request, connection)
-        id = await connection.fetchval(webhooks.SEND_TEST, request.customer, *request.ids)
+        id = await connection.fetchval(publishing.SEND_TEST, request.customer, *request.ids)
     request.service.announce()
     return created(id)
 
@@ -207,7 +207,7 @@ async def replay(request: Request) -> Answer:
     webhook, delivery = request.ids
     async with request.db.transaction() as connection:
         await _check_enabled(request, connection)
-        if not await webhooks.replay(connection, request.customer, webhook, delivery):
+        if not await publishing.replay(connection, request.customer, webhook, delivery):
             raise NotFound(NO_DELIVERY)
     request.service.announce()
     return NO_CONTENT
@@ -229,7 +229,7 @@ async def replay_range(request: Request, wanted: TimeRange) -> Answer:
         raise BadRequest(NO_RANGE)
     async with request.db.transaction() as connection:
         await _check_enabled(request, connection)
-        count, following = await webhooks.replay_range(
+        count, following = await publishing.replay_range(
             connection, request.customer, request.ids[0], wanted.since, until, undelivered=wanted.undelivered
         )
     request.service.announce()
@@ -237,7 +237,7 @@ async def replay_range(request: Request, wanted: TimeRange) -> Answer:
 
 
 async def _check_enabled(request: Request, connection: Any) -> None:
-    enabled = await connection.fetchval(webhooks.ENABLED, request.customer, request.ids[0])
+    enabled = await connection.fetchval(registry.ENABLED, request.customer, request.ids[0])
     if enabled is None:
         raise NotFound(NO_WEBHOOK)
     if not enabled:

@@ -60,10 +60,12 @@ def instant(text: str) -> datetime:
         raise ValueError("the year lies outside 0001 to 9999") from None
 
 
+INT32_MAX = 2**31 - 1
+
 _NOT_NUL = r"^[^\x00]*$"  # PostgreSQL's text holds no U+0000
 _NOT_BLANK = r"^[^\x00]*[^\s\x00][^\x00]*$"
 
-Int32 = Annotated[int, Field(ge=-(2**31), le=2**31 - 1, json_schema_extra={"format": "int32"})]
+Int32 = Annotated[int, Field(ge=-INT32_MAX - 1, le=INT32_MAX, json_schema_extra={"format": "int32"})]
 Text = Annotated[str, Field(max_length=250, pattern=_NOT_NUL)]
 LongText = Annotated[str, Field(max_length=4000, pattern=_NOT_NUL)]
 AnyText = Annotated[str, Field(pattern=_NOT_NUL)]  # a patch's value: its member says how long it may be

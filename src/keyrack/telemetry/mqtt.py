@@ -18,10 +18,10 @@ import aiomqtt
 import asyncpg
 import structlog
 
-from keyrack.api.endpoint import INT32_MAX
 from keyrack.database.batching import Batches
 from keyrack.database.connection import UNREACHABLE, Database
 from keyrack.errors import Unavailable
+from keyrack.model.bodies import INT32_MAX
 from keyrack.settings import Settings
 from keyrack.telemetry.ingest import Telemetry
 from keyrack.telemetry.lines import Invalid, NotALine

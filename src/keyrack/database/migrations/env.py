@@ -1,4 +1,4 @@
-"""In charge of how Alembic reaches the database: through the connection that `keyrack.database.connection.migrate` hands it."""
+"""In charge of how Alembic reaches the database: through the connection that `database.schema` hands it."""
 
 from alembic import context
 

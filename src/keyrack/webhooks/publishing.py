@@ -1,0 +1,127 @@
+"""In charge of publishing outcomes to webhooks, and of sending them again.
+
+Deliveries are written in the transaction of their outcome. Every statement that writes deliveries also locks the row
+of their lane, in the order of the lanes: a worker that finishes a lane either sees them or comes first.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import LiteralString
+
+from keyrack.database.connection import Row, Statements
+from keyrack.webhooks.outcomes import LANE, PAYLOAD, TEST, TYPE
+
+REPLAYED_AT_ONCE = 10_000  # outcomes of a time range that one call sends again
+
+# Lanes that wait for their turn or their next try stay as they are; the assignment to itself locks them
+_LANES: LiteralString = """
+lanes as (
+  insert into delivery_lane (customer_id, webhook_id, lane) select distinct customer_id, webhook_id, lane from written
+  order by customer_id, webhook_id, lane
+  on conflict (customer_id, webhook_id, lane) do update set due_at = delivery_lane.due_at
+)
+select count(*)::integer from written
+"""
+# Lanes that nobody holds are due at once
+_LANES_AT_ONCE: LiteralString = """
+lanes as (
+  insert into delivery_lane (customer_id, webhook_id, lane) select distinct customer_id, webhook_id, lane from written
+  order by customer_id, webhook_id, lane
+  on conflict (customer_id, webhook_id, lane) do update set attempts = 0,
+    due_at = case when delivery_lane.lease > now() then delivery_lane.due_at else now() end
+)
+"""
+_INSERT: LiteralString = (
+    "insert into delivery (customer_id, webhook_id, message_id, type, lane, assignment_id, payload, created_at)"
+    " select o.customer_id, w.webhook_id, o.operation_id, "
+    + (TYPE + ", " + LANE + ", o.assignment_id, " + PAYLOAD + ", o.finished_at")
+)
+# Outcomes are written and published by one statement; `place` keeps the order in which they came about, also in
+# `finished_at`, by which a lane is ordered: the next transaction on the same car is more than these microseconds later
+FINISH: LiteralString = (
+    """
+with outcome as (
+  select * from unnest($1::integer[], $2::uuid[], $3::text[], $4::text[], $5::jsonb[]) with ordinality
+    as u (customer_id, operation_id, state, error_message, result, place)
+),
+finished as (
+  update operation p set state = u.state, error_message = u.error_message, result = u.result,
+    finished_at = statement_timestamp() + u.place * interval '1 microsecond',
+    assignment_id = coalesce((u.result->>'assignmentId')::integer, p.assignment_id)
+  from outcome u where p.customer_id = u.customer_id and p.operation_id = u.operation_id
+  returning p.*, u.place
+),
+written as ("""
+    + _INSERT
+    + " from finished o join webhook w on w.customer_id = o.customer_id and w.is_enabled and "
+    + TYPE
+    + " = any(w.kinds) order by o.place on conflict (customer_id, webhook_id, message_id) do nothing"
+    + " returning customer_id, webhook_id, lane), "
+    + _LANES
+)
+_AGAIN: LiteralString = """
+set state = 'Waiting', since = now(), next_attempt_at = null
+"""
+REPLAY_ONE: LiteralString = (
+    "with written as (update delivery "
+    + _AGAIN
+    + " where customer_id = $1 and webhook_id = $2 and delivery_id = $3 returning customer_id, webhook_id, lane), "
+    + _LANES_AT_ONCE
+    + "select count(*) from written"
+)
+# Also what was never written, because the webhook was disabled, unknown or did not want it then
+REPLAY_RANGE: LiteralString = (
+    """
+with o as (
+  select o.* from operation o join webhook w on w.customer_id = o.customer_id and w.webhook_id = $2
+  where o.customer_id = $1 and o.finished_at >= $3 and o.finished_at < $4 and """
+    + TYPE
+    + """ = any(w.kinds) and not ($5 and exists (
+      select from delivery d where d.customer_id = o.customer_id and d.webhook_id = w.webhook_id
+      and d.message_id = o.operation_id and d.state <> 'Dead'))
+  order by o.finished_at limit $6
+),
+written as ("""
+    + _INSERT
+    + " from o join webhook w on w.customer_id = o.customer_id and w.webhook_id = $2 order by o.finished_at"
+    + " on conflict (customer_id, webhook_id, message_id) do update "
+    + _AGAIN
+    + " returning customer_id, webhook_id, lane), "
+    + _LANES_AT_ONCE
+    + "select count(*)::integer as count, (select max(finished_at) from o) as newest from written"
+)
+SEND_TEST: LiteralString = (
+    """
+with t as (select gen_random_uuid() as id, -nextval(pg_get_serial_sequence('operation', 'seq')) as lane),
+w as (select customer_id, webhook_id from webhook where customer_id = $1 and webhook_id = $2),
+written as (
+  insert into delivery (customer_id, webhook_id, message_id, type, lane, payload)
+  select w.customer_id, w.webhook_id, t.id, '"""
+    + TEST
+    + """', t.lane, json_build_object(
+    'type', '"""
+    + TEST
+    + """', 'operationId', null, 'customerId', w.customer_id, 'operationSucceeded', true, 'errorMessage', null,
+    'checksum', null, 'assignmentId', null, 'carId', null, 'userId', null, 'start', null, 'end', null,
+    'lifetime', null, 'renewableAfter', null)::text
+  from w, t returning customer_id, webhook_id, lane, delivery_id), """
+    + _LANES_AT_ONCE
+    + "select delivery_id from written"
+)
+
+
+async def replay(statements: Statements, customer: int, webhook: int, delivery: int) -> bool:
+    """Put a delivery back into its place; False when there is none."""
+    return bool(await statements.fetchval(REPLAY_ONE, customer, webhook, delivery))
+
+
+async def replay_range(
+    statements: Statements, customer: int, webhook: int, since: datetime, until: datetime, *, undelivered: bool
+) -> tuple[int, datetime | None]:
+    """Send the outcomes of a time again, oldest first: how many, and from when to go on where there are more."""
+    row: Row | None = await statements.fetchrow(
+        REPLAY_RANGE, customer, webhook, since, until, undelivered, REPLAYED_AT_ONCE
+    )
+    assert row is not None  # noqa: S101 - one row by its form
+    return row["count"], row["newest"] if row["count"] == REPLAYED_AT_ONCE else None
