@@ -44,11 +44,11 @@ unit: install-dev
 
 ## test-odata-long: 100,000 mutants of OData texts and 20,000 random filters
 test-odata-long: install-dev
-	KEYRACK_LONG=1 $(BIN)/pytest -n auto --dist loadscope tests/test_odata_syntax.py tests/test_odata_rows.py
+	KEYRACK_LONG=1 $(BIN)/pytest -n auto --dist loadscope tests/odata/test_syntax.py tests/odata/test_rows.py
 
 ## test-faults: 10,000 operations while workers are killed, the database is restarted and receivers fail
 test-faults: install-dev
-	KEYRACK_FAULTS=10000 $(BIN)/pytest -s -p no:cacheprovider tests/test_faults.py $(PYTEST_ARGS)
+	KEYRACK_FAULTS=10000 $(BIN)/pytest -s -p no:cacheprovider tests/assignments/test_faults.py $(PYTEST_ARGS)
 
 ## bench: the tables of docs/performance.md
 bench: install-dev

@@ -29,7 +29,9 @@ import uvloop
 
 from keyrack import processes
 from keyrack.access import auth
-from keyrack.database import connection as db
+from keyrack.database import schema
+from keyrack.database.connection import Database
+from keyrack.database.session import session
 from keyrack.embedded.server import EmbeddedServer
 from keyrack.settings import Settings
 from keyrack.worker import Worker
@@ -98,7 +100,7 @@ async def _execute(dsn: str, sql: str) -> None:
 def dsn(database_server: str) -> Iterator[str]:
     """A database with the current schema, shared by the tests of one process; each test makes its own customers."""
     with fresh_database(database_server) as address:
-        asyncio.run(db.migrate(address))
+        asyncio.run(schema.migrate(address))
         yield address
 
 
@@ -109,7 +111,7 @@ class Sql:
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
         self._thread.start()
-        self._connection: Any = self.run(asyncpg.connect(dsn, server_settings=db.session(Settings(), "keyrack tests")))
+        self._connection: Any = self.run(asyncpg.connect(dsn, server_settings=session(Settings(), "keyrack tests")))
 
     def run(self, coroutine: Any) -> Any:
         return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result(30)
@@ -161,7 +163,7 @@ class RunningServer:
         if not self._with_worker:
             await serving
             return
-        database = await db.Database.connect(self._dsn, self.settings, application="keyrack worker")
+        database = await Database.connect(self._dsn, self.settings, application="keyrack worker")
         worker = Worker(database, self._dsn, self.settings)
         working = asyncio.create_task(worker.run())
         await serving

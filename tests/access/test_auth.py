@@ -21,7 +21,8 @@ from joserfc import jwt
 from joserfc.jwk import KeySet, RSAKey
 
 from keyrack.access import auth
-from keyrack.database import connection as db
+from keyrack.database.connection import Connection
+from keyrack.database.session import prepare
 from keyrack.settings import Settings
 from tests.conftest import PASSWORD, Person, RunningServer, Sql, Town, eventually, refused, web
 
@@ -189,8 +190,8 @@ def test_a_token_of_nobody(forge: Callable[..., str], alice: Person) -> None:
 async def rotate(dsn: str) -> str:
     connection = await asyncpg.connect(dsn)
     try:
-        await db.prepare(connection)
-        return await auth.rotate_signing_key(db.Connection(connection))
+        await prepare(connection)
+        return await auth.rotate_signing_key(Connection(connection))
     finally:
         await connection.close()
 

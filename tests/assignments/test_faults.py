@@ -26,7 +26,7 @@ import pytest
 from aiohttp import web
 
 from keyrack.access import auth
-from keyrack.database import connection as db
+from keyrack.database import schema
 from keyrack.embedded.server import EmbeddedServer
 from tests.conftest import PASSWORD, free_port, reachable_directory
 
@@ -186,7 +186,7 @@ class Faults:
 def database() -> Iterator[tuple[str, Path]]:
     """A server of its own, to be restarted: what it has committed must survive, so commits are written."""
     with reachable_directory() as state, EmbeddedServer(state, options={"fsync": "off"}) as server:
-        asyncio.run(db.migrate(server.dsn))
+        asyncio.run(schema.migrate(server.dsn))
         yield server.dsn, state
 
 

@@ -19,7 +19,7 @@ from keyrack.access import auth
 from keyrack.cli import COMMANDS, application
 from tests.conftest import Process, Sql, Town, reachable_directory
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 
 
 @dataclass

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
+from tests.commands.test_cli import Operator
 from tests.conftest import Sql
-from tests.test_cli import Operator
 
 Write = Callable[..., Path]
 

@@ -20,7 +20,7 @@ from keyrack.cli import application
 from keyrack.webhooks.sending import signed
 from keyrack.webhooks.verification import examine
 from tests.conftest import Person, Process, eventually
-from tests.receiver import Receiver
+from tests.webhooks.receiver import Receiver
 
 SECRET = "whsec_" + base64.b64encode(b"k" * 32).decode()
 OTHER = "whsec_" + base64.b64encode(b"o" * 32).decode()

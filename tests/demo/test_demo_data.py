@@ -15,7 +15,8 @@ import pytest
 
 from keyrack import demo
 from keyrack.access import auth
-from keyrack.database import connection as db
+from keyrack.database import schema
+from keyrack.database.connection import Database
 from keyrack.demo.catalogue import CATALOGUE, entries
 from keyrack.demo.drawings import BUTTONS, Key, draw, shade
 from keyrack.errors import Conflict
@@ -29,7 +30,7 @@ SVG = "{http://www.w3.org/2000/svg}"
 def own_dsn(database_server: str) -> Iterator[str]:
     """A database of its own: other tests would see these customers and brands."""
     with fresh_database(database_server) as address:
-        asyncio.run(db.migrate(address))
+        asyncio.run(schema.migrate(address))
         yield address
 
 
@@ -41,7 +42,7 @@ def state(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def prepare(dsn: str, state: Path, url: str = "http://127.0.0.1:8080") -> dict[str, str]:
     async def run() -> dict[str, str]:
         settings = Settings(state=state, public_url=url)
-        database = await db.Database.connect(dsn, settings)
+        database = await Database.connect(dsn, settings)
         try:
             return await demo.prepare(database, settings)
         finally:
@@ -240,7 +241,7 @@ def test_lost_credentials_are_replaced(own_dsn: str, env: dict[str, str], state:
 
 def test_a_database_with_real_customers_is_left_alone(database_server: str, state: Path) -> None:
     with fresh_database(database_server) as real:
-        asyncio.run(db.migrate(real))
+        asyncio.run(schema.migrate(real))
         rows = Sql(real)
         rows.execute("insert into customer (name) values ('A real fleet')")
         with pytest.raises(Conflict, match="customers that are not the demo's"):

@@ -11,7 +11,7 @@ from keyrack.documents.tables import endpoints_markdown, settings_markdown
 from keyrack.endpoints import ALL
 from keyrack.settings import Settings
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 DOCUMENTS = [*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")]
 
 

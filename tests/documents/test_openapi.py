@@ -19,8 +19,8 @@ from schemathesis.checks import CHECKS, load_all_checks
 from keyrack.api.endpoint import Endpoint
 from keyrack.endpoints import ALL
 from tests.conftest import Person, RunningServer, Town, web
-from tests.test_contract import name, over
-from tests.test_tenancy import ask, slots, world
+from tests.http.test_contract import name, over
+from tests.http.test_tenancy import ask, slots, world
 
 Json = dict[str, Any]
 

@@ -499,7 +499,7 @@ def test_normal_user_then_root(base: Path, fresh: Path, nobody: Nobody, process:
 
 
 def test_other_users_are_kept_out(state: Path, nobody: Nobody) -> None:
-    connect = "import sys, pathlib, keyrack.postgres_probe as p; print(p.probe(p.Layout(pathlib.Path(sys.argv[1]))))"
+    connect = "import sys, pathlib, keyrack.embedded.probe as p; print(p.probe(p.Layout(pathlib.Path(sys.argv[1]))))"
     with EmbeddedServer(state, options=QUICK):
         assert "Peer authentication failed" in nobody.run(connect, state)
     assert "belongs to another OS user" in nobody.run(SERVE, state)

@@ -1,4 +1,4 @@
-"""Documents: what this server is, and whether it is well. The OpenAPI document and its page: tests/test_openapi.py."""
+"""Documents: what this server is, and whether it is well. For OpenAPI and its page see tests/documents."""
 
 from __future__ import annotations
 

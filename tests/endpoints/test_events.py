@@ -8,11 +8,12 @@ import json
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+import asyncpg
 import httpx
 import pytest
 
 from keyrack.access import auth
-from keyrack.database import connection as db
+from keyrack.database.connection import Database
 from keyrack.endpoints.cars import NO_CAR
 from keyrack.endpoints.events import NO_EVENT, NewEvent, OfflineEvent, Recorded, record
 from keyrack.endpoints.users import NO_USER
@@ -125,7 +126,7 @@ def test_the_numbers_hold_between_processes(carol: Person, dsn: str) -> None:
     gaps: list[list[int]] = []
 
     async def run() -> list[int]:
-        database = await db.Database.connect(dsn, Settings(pool_size=50))
+        database = await Database.connect(dsn, Settings(pool_size=50))
         done = asyncio.Event()
 
         async def write(n: int) -> list[int]:
@@ -208,7 +209,7 @@ def test_batches_need_a_device_key(carol: Person) -> None:
 
 def test_the_events_of_a_car_are_found_by_index(carol: Person, dsn: str) -> None:
     async def plan() -> str:
-        raw = await db.asyncpg.connect(dsn)
+        raw = await asyncpg.connect(dsn)
         try:
             await raw.execute("set enable_seqscan = off; set plan_cache_mode = force_generic_plan")
             await raw.execute(

@@ -18,7 +18,7 @@ from keyrack.model.bodies import no_valid
 from keyrack.settings import Settings
 from keyrack.webhooks.outcomes import KINDS, Outcome
 from tests.conftest import Person, Town, done, eventually, refused
-from tests.receiver import Received, Receiver
+from tests.webhooks.receiver import Received, Receiver
 
 START = "2026-01-01T08:00:00Z"
 
@@ -355,8 +355,8 @@ def test_410_disables_and_what_waits_goes_on_when_enabled(alice: Person, receive
 
 
 def test_a_removed_webhook_leaves_nothing_behind(alice: Person, receiver: Receiver) -> None:
-    from keyrack.database import connection as db
-    from keyrack.webhooks import registry as webhooks
+    from keyrack.database.connection import Connection, InTransaction
+    from keyrack.webhooks import housekeeping
 
     with Hook(alice, receiver, "removed") as hook:
         alice.post(f"{hook.at}/test")
@@ -365,10 +365,10 @@ def test_a_removed_webhook_leaves_nothing_behind(alice: Person, receiver: Receiv
     left = "select count(*) from delivery where customer_id = $1 and webhook_id = $2"
     assert alice.sql.value(left, alice.customer, hook.id) == 1
 
-    class One(db.InTransaction):
+    class One(InTransaction):
         """The connection of the test as the worker's database."""
 
-    alice.sql.run(webhooks.tidy(One(db.Connection(alice.sql._connection)), Settings()))
+    alice.sql.run(housekeeping.tidy(One(Connection(alice.sql._connection)), Settings()))
     assert alice.sql.value(left, alice.customer, hook.id) == 0
 
 

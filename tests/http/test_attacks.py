@@ -12,8 +12,8 @@ import asyncpg
 import httpx
 import pytest
 
-from keyrack.database import connection as db
 from keyrack.database.batching import Batches
+from keyrack.database.session import session
 from keyrack.endpoints import events
 from keyrack.errors import NO_CUSTOMER
 from keyrack.settings import Settings
@@ -166,7 +166,7 @@ def meanwhile(dsn: str, sql: Sql, change: list[tuple[str, Any]], call: Callable[
     """The answer of a call that has to wait for a change that is made just now."""
 
     async def removing(thread: ThreadPoolExecutor) -> httpx.Response:
-        connection = await asyncpg.connect(dsn, server_settings=db.session(Settings(), "keyrack tests"))
+        connection = await asyncpg.connect(dsn, server_settings=session(Settings(), "keyrack tests"))
         try:
             transaction = connection.transaction()
             await transaction.start()

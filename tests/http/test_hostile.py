@@ -17,7 +17,7 @@ from keyrack.api.endpoint import Endpoint
 from keyrack.endpoints import ALL
 from keyrack.settings import Settings
 from tests.conftest import Person, RunningServer, eventually, refused
-from tests.test_contract import over, path_of
+from tests.http.test_contract import over, path_of
 
 JSON = {"Content-Type": "application/json"}
 TOO_LARGE = "The body must be smaller than 1000000 bytes."

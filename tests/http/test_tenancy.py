@@ -17,7 +17,7 @@ from keyrack.access import auth
 from keyrack.api.endpoint import Endpoint
 from keyrack.endpoints import ALL
 from tests.conftest import Person, eventually
-from tests.test_contract import name
+from tests.http.test_contract import name
 
 Ids = dict[str, Any]
 

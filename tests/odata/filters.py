@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from keyrack.model.fields import Relation, Resource, boolean, date_time, double, guid, int32, int64, string
 from keyrack.model.resources import RESOURCES
 from tests import odata_evaluator as means
-from tests.odata_evaluator import Evaluate
+from tests.odata.evaluator import Evaluate
 
 SCHEMA = (
     "create table if not exists odata_sample (customer_id int not null, id int not null, i int not null, n int,"

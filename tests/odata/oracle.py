@@ -14,7 +14,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-SHARED = Path(__file__).parents[1].parent / "shared" / "odata"
+SHARED = Path(__file__).parents[2].parent / "shared" / "odata"
 GRAMMAR = SHARED / "odata-abnf-construction-rules.txt"
 CASES = SHARED / "oasis-cases.json"
 HERE = GRAMMAR.exists() and CASES.exists()

@@ -14,9 +14,9 @@ from keyrack.model.resources import ASSIGNMENT, BRAND, CAR, EVENT, GROUP, KEY, P
 from keyrack.odata import OPTIONS, Limits, Shape, parse
 from keyrack.odata.paths import FUNCTIONS
 from keyrack.odata.syntax import NOT_SUPPORTED
-from tests.odata_fleet import Fleet, make_fleet
+from tests.odata.fleet import Fleet, make_fleet
 
-TEXT = (Path(__file__).parents[1] / "docs/odata.md").read_text()
+TEXT = (Path(__file__).parents[2] / "docs/odata.md").read_text()
 LIMITS = TEXT[TEXT.index("## Limits") : TEXT.index("## Errors")]
 EXAMPLES = re.findall(r"^GET (/\S+?)\?(.*)$", TEXT, re.MULTILINE)
 RESOURCES = {

@@ -11,9 +11,9 @@ from urllib.parse import quote
 import pytest
 
 from tests.conftest import Person, Sql, eventually
-from tests.odata_fleet import make_fleet
+from tests.odata.fleet import make_fleet
 
-HERE = Path(__file__).parent / "odata_interop"
+HERE = Path(__file__).parent / "interop"
 SENT_AS_IT_IS = "$&=()',/%:;@"
 
 pytestmark = pytest.mark.skipif(

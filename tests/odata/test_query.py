@@ -14,7 +14,7 @@ from keyrack.model.fields import Resource
 from keyrack.model.resources import BRAND, CAR, CONTRACT, EVENT, GROUP, KEY, PRODUCT, SERVICE, USER
 from keyrack.model.telematics import TELEMETRY
 from keyrack.odata import OPTIONS, Limits, Shape, query
-from tests.odata_fleet import Fleet, make_fleet
+from tests.odata.fleet import Fleet, make_fleet
 
 
 @pytest.fixture(scope="module")

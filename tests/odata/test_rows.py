@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from keyrack.odata import Limits, Query, Shape, query
 from tests import odata_filters
-from tests.odata_filters import SAMPLE, Piece, fill, filters, sample_rows
+from tests.odata.filters import SAMPLE, Piece, fill, filters, sample_rows
 
 LONG = bool(os.environ.get("KEYRACK_LONG"))
 OURS, THEIRS = 7001, 7002

@@ -16,7 +16,7 @@ from typing import Any
 import aiomqtt
 import pytest
 
-from keyrack.database import connection as db
+from keyrack.database.connection import Database
 from keyrack.settings import Settings
 from keyrack.telemetry.mqtt import Subscriber
 from keyrack.telemetry.samples import Reading, readings
@@ -170,7 +170,7 @@ def test_what_the_database_never_takes_holds_up_nobody(unit: Unit, dsn: str) -> 
     """One sample in a batch of many that PostgreSQL refuses: the others are stored, and it is told."""
 
     async def run() -> list[tuple[int, str]]:
-        database = await db.Database.connect(dsn, Settings())
+        database = await Database.connect(dsn, Settings())
         subscriber = Subscriber(database, Settings())
         values = [json.dumps(sample(9 - n, odometer=n) | {"serialNumber": unit.serial}) for n in range(5)]
         part = [found for _, found in readings("\n".join(values).encode()) if isinstance(found, Reading)]

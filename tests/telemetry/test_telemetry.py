@@ -8,11 +8,12 @@ from collections.abc import Awaitable, Callable
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
+import asyncpg
 import pytest
 
-from keyrack.database import connection as db
-from keyrack.database import partitions
+from keyrack.database import partitions, schema
 from keyrack.database.batching import Batches
+from keyrack.database.connection import Database
 from keyrack.endpoints.cars import endpoints as car_endpoints
 from keyrack.errors import NotFound
 from keyrack.odata import Limits, query
@@ -28,11 +29,11 @@ NOW = datetime(2026, 6, 15, 12, tzinfo=UTC)
 def own(database_server: str) -> Any:
     """A database of the test's own, and how to work with it."""
     with fresh_database(database_server) as dsn:
-        asyncio.run(db.migrate(dsn))
+        asyncio.run(schema.migrate(dsn))
 
-        def run(work: Callable[[db.Database], Awaitable[Any]]) -> Any:
+        def run(work: Callable[[Database], Awaitable[Any]]) -> Any:
             async def inner() -> Any:
-                database = await db.Database.connect(dsn, Settings())
+                database = await Database.connect(dsn, Settings())
                 try:
                     return await work(database)
                 finally:
@@ -47,7 +48,7 @@ def body(values: list[tuple[int, dict[str, Any]]]) -> bytes:
     return json.dumps([value for _, value in values]).encode()
 
 
-async def names(database: db.Database, parent: str = "position") -> list[str]:
+async def names(database: Database, parent: str = "position") -> list[str]:
     rows = await database.fetch(
         "select c.relname from pg_inherits i join pg_class c on c.oid = i.inhrelid"
         " where i.inhparent = $1::text::regclass order by 1",
@@ -56,13 +57,13 @@ async def names(database: db.Database, parent: str = "position") -> list[str]:
     return [row[0] for row in rows]
 
 
-async def customer(database: db.Database, days: int | None = None) -> int:
+async def customer(database: Database, days: int | None = None) -> int:
     return await database.fetchval(
         "insert into customer (name, history_days) values ('c', $1) returning customer_id", days
     )
 
 
-async def a_unit(database: db.Database, owner: int, serial: str = "S") -> int:
+async def a_unit(database: Database, owner: int, serial: str = "S") -> int:
     car = await database.fetchval("insert into car (customer_id, name) values ($1, 'c') returning car_id", owner)
     await database.execute(
         "insert into product (customer_id, unique_id, serial_number, sap_number, kind, car_id)"
@@ -75,7 +76,7 @@ async def a_unit(database: db.Database, owner: int, serial: str = "S") -> int:
 
 
 def test_partitions_are_made_ahead_and_again_without_harm(own: Any) -> None:
-    async def work(database: db.Database) -> None:
+    async def work(database: Database) -> None:
         for _ in range(2):
             assert await partitions.tend(database, Settings(), datetime(2026, 12, 31, 23, tzinfo=UTC)) == []
         assert await names(database) == ["position_202612", "position_202701", "position_202702"]
@@ -85,7 +86,7 @@ def test_partitions_are_made_ahead_and_again_without_harm(own: Any) -> None:
 
 
 def test_many_who_need_the_same_month_at_once_make_it_once(own: Any) -> None:
-    async def work(database: db.Database) -> None:
+    async def work(database: Database) -> None:
         await asyncio.gather(*(partitions.make(database, [date(2026, 1, 1)]) for _ in range(8)))
         assert await names(database) == ["position_202601"]
 
@@ -93,7 +94,7 @@ def test_many_who_need_the_same_month_at_once_make_it_once(own: Any) -> None:
 
 
 def test_late_data_makes_the_month_that_it_needs(own: Any) -> None:
-    async def work(database: db.Database) -> None:
+    async def work(database: Database) -> None:
         telemetry = Telemetry(Batches(database), Settings())
         owner = await customer(database)
         await a_unit(database, owner)
@@ -115,7 +116,7 @@ def test_late_data_makes_the_month_that_it_needs(own: Any) -> None:
 
 
 def test_old_partitions_go_when_no_customer_wants_them(own: Any) -> None:
-    async def work(database: db.Database) -> None:
+    async def work(database: Database) -> None:
         await partitions.make(database, [date(2026, month, 1) for month in range(1, 7)])
         patient = await customer(database, 100)
         settings = Settings(history_days=30)
@@ -134,7 +135,7 @@ def test_old_partitions_go_when_no_customer_wants_them(own: Any) -> None:
 def test_a_customer_who_wants_less_keeps_less(own: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(partitions, "PER_DELETE", 3)
 
-    async def work(database: db.Database) -> None:
+    async def work(database: Database) -> None:
         await partitions.make(database, [date(2026, month, 1) for month in (4, 5, 6)])
         brief, usual = await customer(database, 10), await customer(database)
         for owner in (brief, usual):
@@ -152,7 +153,7 @@ def test_a_customer_who_wants_less_keeps_less(own: Any, monkeypatch: pytest.Monk
 
 
 def test_history_is_not_dropped_while_somebody_reads_it(own: Any) -> None:
-    async def work(database: db.Database) -> None:
+    async def work(database: Database) -> None:
         await partitions.make(database, [date(2020, 1, 1)])
         async with database.transaction() as connection:
             await connection.fetch("select * from position")
@@ -165,7 +166,7 @@ def test_history_is_not_dropped_while_somebody_reads_it(own: Any) -> None:
 def test_a_state_that_was_thrown_away_does_not_stop_a_unit(own: Any) -> None:
     """History then knows more than the newest state: COPY would meet a row that is there."""
 
-    async def work(database: db.Database) -> None:
+    async def work(database: Database) -> None:
         telemetry = Telemetry(Batches(database), Settings())
         owner = await customer(database)
         await a_unit(database, owner)
@@ -187,7 +188,7 @@ def location_at() -> Any:
 def test_the_nearest_reading_is_a_step_in_an_index(own: Any, mode: str) -> None:
     """The statement of the endpoint itself, over a year of months: no scan reads more than one row."""
 
-    async def work(database: db.Database) -> None:
+    async def work(database: Database) -> None:
         await partitions.make(database, [date(2026, month, 1) for month in range(1, 13)])
         owner = await customer(database)
         car = await a_unit(database, owner)
@@ -233,10 +234,10 @@ def nodes(plan: dict[str, Any]) -> list[dict[str, Any]]:
 def test_one_callers_fault_is_not_the_others(own: Any) -> None:
     """A batch that the database refuses is done again one by one."""
 
-    async def work(database: db.Database) -> None:
+    async def work(database: Database) -> None:
         batches = Batches(database)
 
-        async def divide(db: db.Database, customer: int, items: list[list[int]]) -> list[Any]:
+        async def divide(db: Database, customer: int, items: list[list[int]]) -> list[Any]:
             values = await db.fetch("select 12 / v as v from unnest($1::int[]) v", [item for (item,) in items])
             return [NotFound("odd") if row["v"] % 2 else row["v"] for row in values]
 
@@ -244,7 +245,7 @@ def test_one_callers_fault_is_not_the_others(own: Any) -> None:
             *(batches.put(divide, 1, [item]) for item in (1, 2, 0, 4, 3)), return_exceptions=True
         )
         assert results[:2] == [12, 6]
-        assert isinstance(results[2], db.asyncpg.DataError)
+        assert isinstance(results[2], asyncpg.DataError)
         assert isinstance(results[3], NotFound)
         assert results[4] == 4
 
@@ -252,10 +253,10 @@ def test_one_callers_fault_is_not_the_others(own: Any) -> None:
 
 
 def test_a_caller_who_leaves_takes_nothing_from_the_others(own: Any) -> None:
-    async def work(database: db.Database) -> None:
+    async def work(database: Database) -> None:
         batches = Batches(database)
 
-        async def slow(db: db.Database, customer: int, items: list[list[int]]) -> list[int]:
+        async def slow(db: Database, customer: int, items: list[list[int]]) -> list[int]:
             await db.execute("select pg_sleep(0.1)")
             return [item for (item,) in items]
 

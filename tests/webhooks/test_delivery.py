@@ -23,14 +23,15 @@ import asyncpg
 import pytest
 from standardwebhooks import Webhook
 
-from keyrack.database import connection as db
+from keyrack.database import schema
+from keyrack.database.connection import Connection, Database, InTransaction
 from keyrack.settings import Settings
-from keyrack.webhooks import registry as webhooks
+from keyrack.webhooks import housekeeping, publishing, registry
 from keyrack.webhooks.claims import Pace, backoff
 from keyrack.webhooks.sending import Attempt, Sender, may_dial, networks, signed
 from keyrack.worker import Worker
 from tests.conftest import Process, eventually, fresh_database
-from tests.receiver import Received, Receiver
+from tests.webhooks.receiver import Received, Receiver
 
 SECRET = "whsec_" + "A" * 43 + "="
 LOCAL = Settings(
@@ -242,7 +243,7 @@ def test_the_api_does_not_load_the_http_client() -> None:
 def own(database_server: str) -> Iterator[str]:
     """A database that no other worker looks into."""
     with fresh_database(database_server) as dsn:
-        asyncio.run(db.migrate(dsn))
+        asyncio.run(schema.migrate(dsn))
         yield dsn
 
 
@@ -266,7 +267,7 @@ class Office:
             await connection.close()
 
     async def webhook(self, url: str) -> int:
-        return await self.sql.fetchval(webhooks.INSERT, 1, url, None, ["assignment.created"], True, SECRET, 1_000)
+        return await self.sql.fetchval(registry.INSERT, 1, url, None, ["assignment.created"], True, SECRET, 1_000)
 
     async def deliver(self, webhook: int, lane: int, count: int = 1) -> None:
         """Write deliveries as outcomes do."""
@@ -284,7 +285,7 @@ class Office:
     @contextlib.asynccontextmanager
     async def worker(self, **settings: Any) -> AsyncGenerator[Worker]:
         wanted = LOCAL.model_copy(update=settings)
-        database = await db.Database.connect(self.dsn, wanted)
+        database = await Database.connect(self.dsn, wanted)
         worker = Worker(database, self.dsn, wanted)
         task = asyncio.create_task(worker.run())
         try:
@@ -380,9 +381,9 @@ def test_what_fails_for_too_long_is_dead_and_frees_its_lane(own: str) -> None:
                     assert all(row["attempts"] >= 1 and row["error"] and not row["next_attempt_at"] for row in rows)
                     first = rows[0]["delivery_id"]
                     broken = False
-                    statements = db.Connection(office.sql)
-                    assert await webhooks.replay(statements, 1, webhook, first)
-                    assert not await webhooks.replay(statements, 2, webhook, first)
+                    statements = Connection(office.sql)
+                    assert await publishing.replay(statements, 1, webhook, first)
+                    assert not await publishing.replay(statements, 2, webhook, first)
                     await office.until("sent", "select count(*) from delivery where state = 'Delivered'", 1)
                 assert receiver.got[-1].payload["n"] == 1
 
@@ -505,8 +506,8 @@ def test_what_is_old_is_forgotten_and_what_waits_is_not(own: str) -> None:
                 " select 1, 'DeleteAssignment', 1, '{}', '', 'Succeeded', now() - n * interval '1 day'"
                 " from generate_series(80, 99) n"
             )
-            database = db.InTransaction(db.Connection(office.sql))
-            await webhooks.tidy(database, Settings())
+            database = InTransaction(Connection(office.sql))
+            await housekeeping.tidy(database, Settings())
             assert (await office.count("Waiting"), await office.count("Delivered"), await office.count("Dead")) == (
                 1,
                 1,
@@ -514,7 +515,7 @@ def test_what_is_old_is_forgotten_and_what_waits_is_not(own: str) -> None:
             )
             assert await office.sql.fetchval("select count(*) from operation") == 10
             await office.sql.execute("update webhook set is_enabled = false")
-            await webhooks.tidy(database, Settings())
+            await housekeeping.tidy(database, Settings())
             assert (await office.count("Waiting"), await office.count("Dead")) == (0, 1)
 
     asyncio.run(main())
