@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 import time
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
@@ -11,8 +12,8 @@ from typing import Any
 import pytest
 from standardwebhooks import Webhook, WebhookVerificationError
 
-from keyrack.assignments.lanes import NO_BOX
-from keyrack.assignments.operations import checksum
+from keyrack.assignments.asking import checksum
+from keyrack.assignments.rules import NO_BOX
 from keyrack.endpoints.webhooks import DISABLED, NO_DELIVERY, NO_WEBHOOK
 from keyrack.model.bodies import no_valid
 from keyrack.settings import Settings
@@ -255,8 +256,18 @@ def test_after_a_rotation_both_secrets_verify(alice: Person, receiver: Receiver)
 
 
 def test_the_log_tells_what_happened(alice: Person, receiver: Receiver) -> None:
+    seen = threading.Event()
     answers = iter([(500, b"broken \xff" + b"x" * 5_000, {})])
-    receiver.answer = lambda request: next(answers, (200, b"fine", {})) if request.path == "/log" else (200, b"", {})
+
+    def answer(request: Received) -> Any:
+        if request.path != "/log":
+            return 200, b"", {}
+        failure = next(answers, None)
+        if failure is None:
+            seen.wait(10)
+        return failure or (200, b"fine", {})
+
+    receiver.answer = answer
     with Hook(alice, receiver, "log") as hook:
         create(alice, alice.car_with_box(), alice.user())
         hook.got(1)
@@ -267,6 +278,7 @@ def test_the_log_tells_what_happened(alice: Person, receiver: Receiver) -> None:
         assert failed[0]["error"] == "The endpoint answered 500."
         assert failed[0]["nextAttempt"] is not None
         assert hook.row()["waiting"] == 1
+        seen.set()
         eventually(lambda: hook.deliveries()[0]["state"] == "Delivered", "the second attempt")
         row = hook.deliveries()[0]
         assert (row["attempts"], row["status"], row["answer"], row["error"]) == (2, 200, "fine", None)

@@ -1,0 +1,143 @@
+"""In charge of asking for asynchronous work on assignments; a worker's `rounds` do it.
+
+An operation is one row, written in the request's own transaction: what was answered with 204 is in the database, and
+what failed left nothing. Asking locks nothing that a worker holds. The order of a customer's work is that of `seq`: who
+asks after somebody's 204 has a higher one, and whoever sees the later row sees the earlier one too.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, LiteralString
+from uuid import UUID, uuid4
+
+from keyrack.database.connection import Statements
+
+PIECE = 5_000  # ends that one statement asks for
+
+
+@dataclass(frozen=True, slots=True)
+class Asker:
+    """Who asks: kept with the operation."""
+
+    manager: int | None = None
+    address: str | None = None
+    request: str | None = None  # id of the request
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """An assignment that somebody asks for."""
+
+    car: int
+    user: int
+    request: Mapping[str, Any]  # start, end, lifetime, renewableAfter
+    checksum: str
+    asker: Asker
+    operation: UUID = field(default_factory=uuid4)
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """Whether what a creation names is there; if so, it has been asked for."""
+
+    car: bool
+    user: bool
+
+
+# Several at once; each whose car and user are there is asked for
+CREATE: LiteralString = """
+with wanted as (
+  select w.*,
+    exists (select from car c where c.customer_id = $1 and c.car_id = w.car_id) as car,
+    exists (select from customer_user u where u.customer_id = $1 and u.user_id = w.user_id) as "user"
+  from unnest($2::uuid[], $3::integer[], $4::integer[], $5::jsonb[], $6::text[], $7::integer[], $8::text[], $9::text[])
+    with ordinality w (operation_id, car_id, user_id, request, checksum, asked_by, asked_from, request_id, place)
+),
+asked as (
+  insert into operation
+    (customer_id, operation_id, kind, car_id, user_id, request, checksum, asked_by, asked_from, request_id)
+  select $1, operation_id, 'CreateAssignment', car_id, user_id, request, checksum, asked_by, asked_from, request_id
+  from wanted where car and "user" order by place
+)
+select car, "user" from wanted order by place
+"""
+UPDATE: LiteralString = """
+with a as (select car_id, user_id from assignment where customer_id = $1 and assignment_id = $2),
+c as (select true from car where customer_id = $1 and car_id = coalesce($3, (select car_id from a))),
+u as (select true from customer_user where customer_id = $1 and user_id = coalesce($4, (select user_id from a))),
+asked as (
+  insert into operation
+    (customer_id, kind, car_id, user_id, assignment_id, request, checksum, asked_by, asked_from, request_id)
+  select $1, 'UpdateAssignment', a.car_id, a.user_id, $2, $5, $6, $7, $8, $9 from a, c, u
+  returning operation_id
+)
+select (select operation_id from asked) as operation_id, exists (select from a) as assignment,
+  exists (select from c) as car, exists (select from u) as "user"
+"""
+DELETE: LiteralString = """
+insert into operation
+  (customer_id, kind, car_id, user_id, assignment_id, request, checksum, asked_by, asked_from, request_id)
+select $1, 'DeleteAssignment', a.car_id, a.user_id, $2, '{}', $3, $4, $5, $6
+from assignment a where a.customer_id = $1 and a.assignment_id = $2
+returning operation_id
+"""
+# Each end keeps the assignment as it is: by the time it is applied, the row may be gone with its car or user
+_ENDS: LiteralString = """
+with asked as (
+  insert into operation
+    (customer_id, kind, cause, car_id, user_id, assignment_id, request, checksum, asked_by, asked_from, request_id)
+  select a.customer_id, 'DeleteAssignment', $4, a.car_id, a.user_id, a.assignment_id,
+         jsonb_build_object('start', to_char(a.starts_at, 'YYYY-MM-DD"T"HH24:MI:SS"Z"'),
+                            'end', to_char(a.ends_at, 'YYYY-MM-DD"T"HH24:MI:SS"Z"'), 'lifetime', a.lifetime,
+                            'renewableAfter', coalesce(a.renewable_after, a.lifetime / 2)), $5, $6, $7, $8
+  from assignment a where a.customer_id = $1 and a.{column} = $2 and a.assignment_id > $3
+  order by a.assignment_id limit $9
+  returning assignment_id
+)
+select max(assignment_id) as last, count(*) as count from asked
+"""
+ENDS_OF_CAR: LiteralString = _ENDS.replace("{column}", "car_id")
+ENDS_OF_USER: LiteralString = _ENDS.replace("{column}", "user_id")
+
+
+def checksum(body: bytes, method: str, path: str) -> str:
+    """MD5 of the request's body, or of method, blank and path where there is none: a fingerprint, not a protection."""
+    told = body or f"{method} {path}".encode()
+    return hashlib.md5(told, usedforsecurity=False).hexdigest().upper()
+
+
+async def create(statements: Statements, customer: int, wanted: Sequence[Wanted]) -> list[Found]:
+    """Ask for assignments, in this order; for each, whether its car and its user are there."""
+    rows = await statements.fetch(
+        CREATE, customer, [w.operation for w in wanted], [w.car for w in wanted], [w.user for w in wanted],
+        [w.request for w in wanted], [w.checksum for w in wanted], [w.asker.manager for w in wanted],
+        [w.asker.address for w in wanted], [w.asker.request for w in wanted],
+    )  # fmt: skip
+    return [Found(row["car"], row["user"]) for row in rows]
+
+
+async def end_all_of_car(
+    statements: Statements, customer: int, car: int, cause: str, checksum: str, asker: Asker
+) -> None:
+    """Ask for the end of every assignment of a car, in the caller's transaction, which holds the customer."""
+    await _end_all(statements, ENDS_OF_CAR, customer, car, cause, checksum, asker)
+
+
+async def end_all_of_user(statements: Statements, customer: int, user: int, checksum: str, asker: Asker) -> None:
+    """Ask for the end of every assignment of a user within the customer, in the same way."""
+    await _end_all(statements, ENDS_OF_USER, customer, user, "UserRemoved", checksum, asker)
+
+
+async def _end_all(
+    statements: Statements, sql: LiteralString, customer: int, of: int, cause: str, checksum: str, asker: Asker
+) -> None:
+    last, count = 0, PIECE
+    while count == PIECE:
+        row = await statements.fetchrow(
+            sql, customer, of, last, cause, checksum, asker.manager, asker.address, asker.request, PIECE
+        )
+        assert row is not None  # noqa: S101 - one row by its form
+        last, count = row["last"], row["count"]
