@@ -9,11 +9,17 @@ from typing import Any
 import asyncpg
 import uvicorn
 
-from keyrack.assignments.operations import ASK_CREATE
 from keyrack.database.session import prepare, session
 from keyrack.endpoints import ALL, cars
 from keyrack.odata import Limits, query
 from keyrack.settings import Settings
+
+ASK = """
+with c as (select car_id from car where customer_id = $1 and car_id = $2),
+u as (select user_id from customer_user where customer_id = $1 and user_id = $3)
+insert into operation (customer_id, kind, car_id, user_id, request, checksum)
+select $1, 'CreateAssignment', c.car_id, u.user_id, $4, $5 from c, u returning operation_id
+"""
 
 
 def statement(path: str) -> str:
@@ -65,7 +71,7 @@ class Floor:
             id = await self.pool.fetchval(cars.INSERT, customer, body["name"], None, None, None, None, None)
             return b'{"id": %d}' % id
         asked = {"start": body["start"], "end": None, "lifetime": None, "renewableAfter": None}
-        await self.pool.fetchrow(ASK_CREATE, customer, body["carId"], body["userId"], asked, "0" * 32)
+        await self.pool.fetchrow(ASK, customer, body["carId"], body["userId"], asked, "0" * 32)
         return b""
 
 

@@ -20,36 +20,36 @@ from typing import Any
 import asyncpg
 
 from benchmarks.foundation import UNLIMITED, database, free_port, load, running, token
-from benchmarks.load import cpu_seconds, http, machine, resident
+from benchmarks.load import cpu_seconds, http, machine, measure, resident
 from keyrack.webhooks import registry
 from keyrack.webhooks.outcomes import KINDS
 
 WORKERS = 2
-OPERATIONS = 20_000  # over 1,000 cars
+OPERATIONS = 20_000
+CLIENTS = 8  # that ask for more while one customer's operations are applied
 RUNS = 3  # of which the best one counts: other work on the machine only makes them slower
 DELIVERIES = 10_000
 WAITING = 5_000  # behind the dead endpoint
 RATE, SECONDS = 100, 15  # of the requests whose way to the webhook is timed
+WARM = 3  # seconds of requests before those: the first ones open connections
 IDLE = 15  # seconds
 FINISHED = 1_000_000  # operations in the table, for the growth
 SETTLE = 3  # seconds that workers get to start
 
 PREPARE = """
 insert into product (customer_id, unique_id, serial_number, sap_number, kind, car_id)
-  select customer_id, car_id, car_id, car_id, 'Box', car_id from car where customer_id in (1, 2);
+  select customer_id, car_id, car_id, car_id, 'Box', car_id from car where customer_id <= 11;
 insert into service (customer_id, name, product_id) select customer_id, product_id, product_id from product;
 """
+# Of so many customers, from the second one on, in turn; each has a user of its own number
 ASK = """
-with o as (
-  insert into operation (customer_id, kind, car_id, user_id, request, checksum)
-  select 2, 'CreateAssignment', c.car_id, 2, '{"start": "2026-01-01T08:00:00Z", "end": null, "lifetime": null,
-    "renewableAfter": null}', repeat('0', 32)
-  from generate_series(1, $1::integer) n
-  join (select car_id, row_number() over (order by car_id) as place from car where customer_id = 2) c
-    on c.place = 1 + n % (select count(*) from car where customer_id = 2)
-  returning customer_id, car_id
-)
-insert into operation_lane (customer_id, car_id) select distinct customer_id, car_id from o
+insert into operation (customer_id, kind, car_id, user_id, request, checksum)
+select c.customer_id, 'CreateAssignment', c.car_id, c.customer_id, '{"start": "2026-01-01T08:00:00Z", "end": null,
+  "lifetime": null, "renewableAfter": null}', repeat('0', 32)
+from generate_series(1, $1::integer) n
+join (select customer_id, car_id, row_number() over (partition by customer_id order by car_id) as place from car) c
+  on c.customer_id = 2 + n % $2::integer and c.place = 1 + n / $2::integer % 900
+order by n
 """
 DELIVER = """
 with d as (
@@ -63,6 +63,8 @@ with d as (
 )
 insert into delivery_lane (customer_id, webhook_id, lane) select 1, $1, lane from d
 """
+APPLIED = "select applied from customer_hold where customer_id = 2"
+PENDING = "select exists (select from operation where customer_id = 2 and state = 'Pending')"
 GROW = """
 insert into operation (customer_id, kind, car_id, user_id, assignment_id, request, result, checksum, state, finished_at)
 select 1 + n % 100, 'CreateAssignment', n % 100000, 1, n, '{"start": "2026-01-01T08:00:00Z", "end": null}',
@@ -140,7 +142,7 @@ async def fresh(dsn: str, *urls: str) -> AsyncGenerator[tuple[Any, list[int]]]:
     """A connection, with these webhooks alone and nothing to do."""
     raw = await asyncpg.connect(dsn)
     try:
-        await raw.execute("truncate delivery, delivery_lane, webhook, operation_lane, assignment")
+        await raw.execute("truncate delivery, delivery_lane, webhook, assignment")
         await raw.execute("delete from operation where state = 'Pending' or finished_at > requested_at")
         ids = [
             await raw.fetchval(registry.INSERT, 1, url, None, list(KINDS), True, registry.new_signing_secret(), 1_000)
@@ -159,11 +161,11 @@ async def until(condition: Any, seconds: float = 120) -> None:
         await asyncio.sleep(0.1)
 
 
-async def applied(dsn: str) -> float:
-    """Operations applied a second: from the first outcome to the last one."""
+async def applied(dsn: str, customers: int) -> float:
+    """Operations of so many customers applied a second: from the first outcome to the last one."""
     async with fresh(dsn) as (raw, _):
         newest = await raw.fetchval("select coalesce(max(seq), 0) from operation")
-        await raw.execute(ASK, OPERATIONS)
+        await raw.execute(ASK, OPERATIONS, customers)
         await raw.execute("analyze operation")
         with workers(dsn):
 
@@ -176,6 +178,37 @@ async def applied(dsn: str) -> float:
             " from operation where seq > $1 and state = 'Succeeded'",
             newest,
         )
+
+
+async def beside_clients(dsn: str, headers: dict[str, str]) -> tuple[float, float]:
+    """Operations of one customer applied a second while clients ask for more, and how many these ask for."""
+    port = free_port()
+    async with fresh(dsn) as (raw, _):
+        await raw.execute(ASK, OPERATIONS, 1)
+        await raw.execute("analyze operation")
+        env = {"KEYRACK_DATABASE_URL": dsn, **UNLIMITED}
+        with running(["keyrack", "serve", "--port", str(port), "--no-worker"], port, "/health", env) as server:
+            all_headers = headers | {
+                "Authorization": "Bearer " + await asyncio.to_thread(token, port, headers),
+                "Customer-ID": "2",
+            }
+            cars = await raw.fetch("select car_id from car where customer_id = 2 limit 100")
+            puts = [
+                http("PUT", "/v3/assignments", all_headers, {"carId": id, "userId": 2, "start": "2026-01-01T08:00:00Z"})
+                for (id,) in cars
+            ]
+            asking = asyncio.create_task(asyncio.to_thread(measure, server.pid, port, puts, 6_000, CLIENTS))
+            with workers(dsn):
+                before = await raw.fetchval(APPLIED)
+                while await raw.fetchval(APPLIED) == before:  # noqa: ASYNC110 - another process's work
+                    await asyncio.sleep(0.01)
+                begin, before = time.perf_counter(), await raw.fetchval(APPLIED)
+                while not asking.done() and await raw.fetchval(PENDING):  # noqa: ASYNC110
+                    await asyncio.sleep(0.05)
+                rate = (await raw.fetchval(APPLIED) - before) / (time.perf_counter() - begin)
+                result = await asking
+                assert set(result.statuses) == {204}, result.statuses
+    return rate, result.rate
 
 
 async def delivered(dsn: str, receiver: Receiver, endpoints: int, dead: str | None = None) -> float:
@@ -238,7 +271,7 @@ async def latency(dsn: str, receiver: Receiver, headers: dict[str, str], dead: s
 
             begin = time.perf_counter()
             tasks: list[asyncio.Task[None]] = []
-            for number in range(RATE * SECONDS):
+            for number in range(RATE * (WARM + SECONDS)):
                 await asyncio.sleep(max(0.0, begin + number / RATE - time.perf_counter()))
                 tasks.append(asyncio.create_task(put(number)))
             await asyncio.gather(*tasks)
@@ -249,7 +282,8 @@ async def latency(dsn: str, receiver: Receiver, headers: dict[str, str], dead: s
             await until(all_there)
             for _, writer in connections:
                 writer.close()
-    return sorted((receiver.arrived[id] - answered[id]) * 1e3 for id in answered)
+    timed = list(answered)[WARM * RATE :]
+    return sorted((receiver.arrived[id] - answered[id]) * 1e3 for id in timed)
 
 
 async def idle(dsn: str) -> tuple[float, float]:
@@ -264,7 +298,7 @@ async def idle(dsn: str) -> tuple[float, float]:
 
 
 def told(times: list[float]) -> str:
-    return f"p50 {statistics.median(times):.0f} ms, p99 {times[int(len(times) * 0.99)]:.0f} ms"
+    return f"p50 {statistics.median(times):.1f} ms, p99 {times[int(len(times) * 0.99)]:.1f} ms"
 
 
 async def run() -> None:
@@ -301,8 +335,12 @@ async def run() -> None:
 
 
 async def measured(dsn: str, receiver: Receiver, headers: dict[str, str], under: str) -> list[tuple[str, float]]:
-    rate = max([await applied(dsn) for _ in range(RUNS)])
-    print(f"| operations applied{under} | {rate:,.0f}/s |", flush=True)
+    rate = max([await applied(dsn, 10) for _ in range(RUNS)])
+    print(f"| operations of ten customers applied{under} | {rate:,.0f}/s |", flush=True)
+    alone = max([await applied(dsn, 1) for _ in range(RUNS)])
+    print(f"| of one customer{under} | {alone:,.0f}/s |", flush=True)
+    beside, asked = max([await beside_clients(dsn, headers) for _ in range(RUNS)])
+    print(f"| of one customer, while {CLIENTS} clients PUT {asked:,.0f}/s more{under} | {beside:,.0f}/s |", flush=True)
     one = max([await delivered(dsn, receiver, 1) for _ in range(RUNS)])
     print(f"| webhooks delivered to one endpoint{under} | {one:,.0f}/s |", flush=True)
     ten = max([await delivered(dsn, receiver, 10) for _ in range(RUNS)])

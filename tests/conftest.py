@@ -144,6 +144,16 @@ def free_port() -> int:
         return s.getsockname()[1]
 
 
+async def listening(port: int) -> None:
+    """Wait until somebody listens at the port."""
+    async with asyncio.timeout(DEADLINE):
+        while True:
+            with contextlib.suppress(OSError):
+                (await asyncio.open_connection("127.0.0.1", port))[1].close()
+                return
+            await asyncio.sleep(0.05)
+
+
 class RunningServer:
     """The server in a thread: real HTTP, real database, and quick to start."""
 

@@ -38,12 +38,12 @@ FLOOR = {room: number for number, floor in enumerate(reversed(FLOORS)) for room 
 DOORS = {
     "access": {"auth", "limits", "privacy"},
     "api": {"endpoint", "idempotency", "reads"},
-    "assignments": {"lanes", "operations"},
-    "database": {"batching", "connection", "listener", "partitions", "schema"},
+    "assignments": {"asking", "holds", "rounds", "rules"},
+    "database": {"batching", "connection", "listener", "notices", "partitions", "schema"},
     "demo": {"", "drawings"},
     "documents": {"openapi", "reference", "tables"},
     "embedded": {"server"},
-    "endpoints": {"", "oauth2"},
+    "endpoints": {"", "documents"},
     "http": {"app", "connections"},
     "model": {"bodies", "fields", "resources", "telematics"},
     "odata": {""},
@@ -175,5 +175,5 @@ def test_an_endpoint_knows_no_http_library() -> None:
     assert outside <= {"__future__", "keyrack", "pydantic", "asyncpg", "cryptography", "structlog"} | STANDARD
 
 
-STANDARD = {"annotationlib", "asyncio", "collections", "dataclasses", "datetime", "functools", "hashlib", "itertools",
-            "json", "math", "re", "secrets", "time", "typing", "urllib", "uuid"}  # fmt: skip
+STANDARD = {"annotationlib", "asyncio", "collections", "dataclasses", "datetime", "functools", "hashlib", "inspect",
+            "itertools", "json", "math", "re", "secrets", "time", "typing", "urllib", "uuid"}  # fmt: skip

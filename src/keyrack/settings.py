@@ -84,11 +84,30 @@ class Settings(BaseSettings):
         default=4,
         ge=1,
         le=200,
-        description="Transactions in which one worker applies assignments at once; each takes up to 20 cars.",
+        description="Transactions in which one worker applies operations at once; each holds its customers.",
     )
     worker_poll: float = Field(
         default=2.0, gt=0, description="Seconds after which an idle worker looks for work that nobody announced."
     )
+    hold_seconds: float = Field(
+        default=2.0,
+        gt=0,
+        description="Seconds that a request waits for others that work on the same rows of the database, such as those "
+        "that install a box for the same customer: 503.",
+    )
+    hold_waiting: int = Field(
+        default=2,
+        ge=0,
+        le=100,
+        description="Requests that change what assignments stand on (boxes, services, users, cars) and may wait for "
+        "their turn, in each process and for each customer: 503.",
+    )
+    drain_operations: int = Field(
+        default=2_000,
+        ge=1,
+        description="Pending operations that such a request carries out first, at most: with more, 503.",
+    )
+    drain_seconds: float = Field(default=1.0, gt=0, description="Seconds that it spends on them, at most: then 503.")
     webhook_limit: int = Field(
         default=50, ge=1, description="Webhooks of one customer: each outcome is written once for each of them."
     )

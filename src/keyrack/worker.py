@@ -12,8 +12,8 @@ import asyncpg
 import structlog
 
 from keyrack.api import idempotency
-from keyrack.assignments import lanes
-from keyrack.database import partitions
+from keyrack.assignments.rounds import Rounds
+from keyrack.database import notices, partitions
 from keyrack.database.connection import UNREACHABLE, Database
 from keyrack.database.listener import Listener
 from keyrack.settings import Settings
@@ -21,8 +21,12 @@ from keyrack.webhooks import housekeeping
 
 log = structlog.get_logger("keyrack.worker")
 
+# A worker repeats some statements, each of which finds its rows by an index: planning them anew would take longer than
+# they do, and a plan from the time when a table was empty must not read all of it later
+PARAMETERS = {"plan_cache_mode": "force_generic_plan", "enable_seqscan": "off"}
 GRACE = 2.5  # seconds that deliveries under way get at a stop; with the rest it stays below what a parent waits
 TIDY_SECONDS = 300  # between two rounds of throwing away what nobody needs any more
+FORGET_CHANGES_OF_ACCESS = "delete from access_change where at < now() - interval '1 day'"
 FORGET_LIMITS = "delete from rate_limit where full_at < now() - interval '1 hour'"
 
 
@@ -54,15 +58,16 @@ class Bell:
 
 
 class Worker:
-    """One worker: several cars at a time; any number of workers share the work through the database alone."""
+    """One worker: several customers at a time; any number of workers share the work through the database alone."""
 
     def __init__(self, db: Database, dsn: str, settings: Settings) -> None:
         self._db = db
         self._settings = settings
         self._bell = Bell()
         self._stopping = asyncio.Event()
-        heard = {"keyrack_work": self._on_work, "keyrack_deliver": self._on_deliver}
-        self._listener = Listener(dsn, heard, self._on_work)
+        heard = {"keyrack_work": self._bell.ring, "keyrack_deliver": self._on_deliver}
+        self._listener = Listener(dsn, heard, self._on_all)
+        self._rounds = Rounds(db, self._bell.ring, self._look_again)
         self._courier: Any = None
         self._call = asyncio.Event()
 
@@ -99,11 +104,10 @@ class Worker:
     async def _loop(self, *, polls: bool) -> None:
         while not self._stopping.is_set():
             try:
-                done = await lanes.run_lanes(self._db)
+                done = await self._rounds.run()
                 if done is not None:
                     if done.deliveries:
                         self._on_deliver()
-                    self._bell.ring()  # where there is work there may be more
                     continue
             except (*UNREACHABLE, asyncpg.PostgresError, TimeoutError) as error:
                 log.warning("work interrupted; it will be done again", error=str(error))
@@ -113,7 +117,10 @@ class Worker:
                 await asyncio.sleep(2)
             await self._bell.sleep(self._settings.worker_poll if polls else None)
 
-    def _on_work(self) -> None:
+    def _look_again(self, seconds: float) -> None:
+        asyncio.get_running_loop().call_later(seconds, self._bell.ring)
+
+    def _on_all(self) -> None:
         self._bell.ring()
         self._on_deliver()
 
@@ -127,7 +134,7 @@ class Worker:
             await self._call.wait()
             self._call.clear()
             with suppress(*UNREACHABLE, asyncpg.PostgresError):
-                await self._db.execute("notify keyrack_deliver")
+                await self._db.execute(notices.DELIVER)
 
     async def _tidy(self) -> None:
         while True:
@@ -136,6 +143,7 @@ class Worker:
                 await self._db.execute(FORGET_LIMITS)
                 await housekeeping.tidy(self._db, self._settings)
                 await idempotency.tidy(self._db, self._settings)
+                await self._db.execute(FORGET_CHANGES_OF_ACCESS)
             except (*UNREACHABLE, asyncpg.PostgresError, TimeoutError) as error:
                 log.warning("old rows not removed yet", error=str(error))
             await asyncio.sleep(TIDY_SECONDS)

@@ -18,7 +18,7 @@ from keyrack.endpoints import ALL
 from keyrack.settings import Settings
 from tests.conftest import Person, RunningServer, eventually, refused
 
-AT_THE_LOCK = "select pid from pg_stat_activity where wait_event_type = 'Lock' and query like '%from car%'"
+AT_THE_LOCK = "select pid from pg_stat_activity where wait_event_type = 'Lock' and query ~ '(from|update) car'"
 
 
 def keyed(key: str | None = None) -> dict[str, Any]:
@@ -168,18 +168,21 @@ def test_two_nodes_agree(alice: Person, dsn: str, settings: Settings) -> None:
             assert {put(number).status_code for number in range(2)} == {201}
 
 
+RENAMED = [{"op": "replace", "path": "/name", "value": "renamed"}]
+
+
 def test_one_in_flight_is_409_and_its_answer_comes_later(alice: Person, dsn: str) -> None:
     car, options = alice.car(), keyed()
     with ThreadPoolExecutor(1) as threads:
         with locked(dsn, "select from car where customer_id = $1 and car_id = $2 for update", alice.customer, car):
-            slow = threads.submit(alice.delete, f"/cars/{car}", **options)
+            slow = threads.submit(alice.patch, f"/cars/{car}", RENAMED, **options)
             eventually(lambda: alice.sql.value(AT_THE_LOCK), "the request at the lock")
-            answer = alice.delete(f"/cars/{car}", **options)
+            answer = alice.patch(f"/cars/{car}", RENAMED, **options)
             refused(answer, 409, IN_FLIGHT)
             assert answer.headers["retry-after"] == "1"
             assert not slow.done()
         assert slow.result().status_code == 204
-    again = alice.delete(f"/cars/{car}", **options)
+    again = alice.patch(f"/cars/{car}", RENAMED, **options)
     assert (again.status_code, again.headers["idempotency-replayed"]) == (204, "true")
 
 

@@ -1,6 +1,11 @@
 """The fault suite: workers killed, the database restarted, receivers that fail, and not one outcome lost.
 
-`make test-faults` runs 10,000 operations; the suite runs a few hundred (KEYRACK_FAULTS says how many).
+Beside assignments that live from their creation to their end, other customers' clients move, hand over, install,
+uninstall, delete and remove at random. Every outcome must be told, once and in order, and each customer's fleet must
+end as the model of its history says.
+
+`make test-faults` runs 10,000 operations beside 200 histories; the suite runs a few hundred (KEYRACK_FAULTS says how
+many).
 """
 
 from __future__ import annotations
@@ -28,15 +33,19 @@ from aiohttp import web
 from keyrack.access import auth
 from keyrack.database import schema
 from keyrack.embedded.server import EmbeddedServer
+from tests.assignments import histories, model
 from tests.conftest import PASSWORD, free_port, reachable_directory
 
 OPERATIONS = int(os.environ.get("KEYRACK_FAULTS", "400"))
+FLEETS = 4  # whose clients act at random
+HISTORIES = max(FLEETS, OPERATIONS // 50)  # of all of them
+STEPS = 12  # requests of a history, of two clients
 RESTARTS = 3 if OPERATIONS >= 5_000 else 1
 CARS = 100 if OPERATIONS >= 5_000 else 20
 WORKERS = 3
 KILL_EVERY = 1.0  # seconds
 BAD = 0.2  # of the receiver's answers
-STEPS = 5  # operations on each assignment: one creates, three change, one ends it
+STEPS_OF_A_LIFE = 5  # operations on each assignment: one creates, three change, one ends it
 START = "2026-01-01T08:00:00Z"
 FINAL_WAIT = 120.0
 
@@ -92,6 +101,7 @@ class Fleet:
 
     async def prepare(self, dsn: str, hook: str) -> None:
         sql = await asyncpg.connect(dsn)
+        await sql.execute(model.LOG)
         key = auth.new_secret()
         await sql.execute("insert into customer (customer_id, name) values (1, 'One')")
         await sql.execute("insert into api_key (name, hash) values ('tests', $1)", auth.digest(key))
@@ -112,17 +122,27 @@ class Fleet:
         await sql.execute(
             "insert into service (customer_id, service_id, name, product_id) select 1, car_id, car_id, car_id from car"
         )
+        await sql.execute("select setval(pg_get_serial_sequence('customer', 'customer_id'), 1)")
+        for table, column in (
+            ("person", "user_id"),
+            ("car", "car_id"),
+            ("product", "product_id"),
+            ("service", "service_id"),
+        ):
+            await sql.execute(f"select setval(pg_get_serial_sequence('{table}', '{column}'), 1000)")
+        self.random = [await histories.Fleet.make(sql, 1) for _ in range(FLEETS)]
         await sql.close()
-        self.headers = {"vendor-API-Key": key, "Customer-ID": "1"}
+        self.headers = {"vendor-API-Key": key}
         self.http = aiohttp.ClientSession()
         grant = {"username": "one", "password": PASSWORD, "grant_type": "password"}
         async with self.http.post(self.url + "/oauth2/token", data=grant, headers=self.headers) as answer:
             self.headers["Authorization"] = "Bearer " + (await answer.json())["access_token"]
-        await self.call("PUT", "/webhooks", {"url": hook}, 201)
+        for customer in (1, *(fleet.customer for fleet in self.random)):
+            await self.call("PUT", "/webhooks", {"url": hook}, 201, customer)
 
-    async def call(self, method: str, path: str, body: Any = None, wanted: int = 204) -> Any:
+    async def call(self, method: str, path: str, body: Any = None, wanted: int = 204, customer: int = 1) -> Any:
         """Send until there is an answer, always with the same key: whatever breaks, it is done once."""
-        headers = self.headers | {"Idempotency-Key": str(uuid.uuid4())}
+        headers = self.headers | {"Idempotency-Key": str(uuid.uuid4()), "Customer-ID": str(customer)}
         while True:
             with contextlib.suppress(aiohttp.ClientError, TimeoutError):
                 timeout = aiohttp.ClientTimeout(total=10)
@@ -140,6 +160,30 @@ class Fleet:
         answer = await self.call(method, path, body)
         self.operations.append(answer.headers["Operation-Id"])
         return answer.headers["Operation-Id"]
+
+
+class Patient:
+    """Questions to a database that may be away for a while."""
+
+    def __init__(self, dsn: str) -> None:
+        self._dsn = dsn
+        self._connection: Any = None
+        self._lock = asyncio.Lock()
+
+    async def fetch(self, sql: str, *args: object) -> Any:
+        async with self._lock:
+            while True:
+                try:
+                    if self._connection is None or self._connection.is_closed():
+                        self._connection = await asyncpg.connect(self._dsn, timeout=5)
+                    return await self._connection.fetch(sql, *args)
+                except (OSError, asyncpg.PostgresError, asyncpg.InterfaceError, TimeoutError):
+                    self._connection = None
+                    await asyncio.sleep(0.2)
+
+    async def fetchval(self, sql: str, *args: object) -> Any:
+        rows = await self.fetch(sql, *args)
+        return rows[0][0] if rows else None
 
 
 class Faults:
@@ -208,7 +252,6 @@ async def left(dsn: str) -> dict[str, int]:
     """What is still to be done; waits while the database is away."""
     tables = {
         "pending operations": "operation where state = 'Pending'",
-        "lanes of cars": "operation_lane",
         "waiting deliveries": "delivery where state = 'Waiting'",
         "lanes of deliveries": "delivery_lane",
     }
@@ -244,7 +287,7 @@ async def scenario(dsn: str, state: Path) -> None:
                 await asyncio.sleep(0.1)
             await fleet.prepare(dsn, hook)
             killing = asyncio.create_task(faults.keep_killing())
-            assignments = OPERATIONS // STEPS
+            assignments = OPERATIONS // STEPS_OF_A_LIFE
             restarts = [assignments * (n + 1) // (RESTARTS + 1) for n in range(RESTARTS)]
             slots = asyncio.Semaphore(40)
 
@@ -263,12 +306,31 @@ async def scenario(dsn: str, state: Path) -> None:
                         await asyncio.sleep(0.1)
                     assert row["state"] == "Succeeded", row
                     at = f"/assignments/{row['assignmentId']}"
-                    for step in range(1, STEPS - 1):
+                    for step in range(1, STEPS_OF_A_LIFE - 1):
                         value = 700_000 + step
                         await fleet.ask("PATCH", at, [{"op": "replace", "path": "/lifetime", "value": value}])
                     await fleet.ask("DELETE", at)
 
+            clients: list[histories.Client] = []
+            sql = Patient(dsn)
+
+            async def act(some: histories.Fleet) -> None:
+                """The histories of one fleet, one after another."""
+                pair = [
+                    histories.Client(fleet.http, fleet.url, fleet.headers, some, random.Random(), sql, sure=True)
+                    for _ in range(2)
+                ]
+                clients.extend(pair)
+
+                async def live(client: histories.Client) -> None:
+                    for _ in range(HISTORIES // FLEETS * STEPS // 2):
+                        await client.act()
+
+                await asyncio.gather(*(live(client) for client in pair))
+
             async with asyncio.TaskGroup() as group:
+                for some in fleet.random:
+                    group.create_task(act(some))
                 for number in range(assignments):
                     group.create_task(life(number))
             asked = time.monotonic() - begin
@@ -283,43 +345,68 @@ async def scenario(dsn: str, state: Path) -> None:
         await server.wait()
         if hasattr(fleet, "http"):
             await fleet.http.close()
-    await judge(dsn, fleet, told, rest, faults, asked, time.monotonic() - begin)
+    await judge(dsn, fleet, clients, told, rest, faults, asked, time.monotonic() - begin)
 
 
 async def judge(
-    dsn: str, fleet: Fleet, told: Told, rest: dict[str, int], faults: Faults, asked: float, took: float
+    dsn: str,
+    fleet: Fleet,
+    clients: list[histories.Client],
+    told: Told,
+    rest: dict[str, int],
+    faults: Faults,
+    asked: float,
+    took: float,
 ) -> None:
     sql = await asyncpg.connect(dsn)
     try:
-        rows = await sql.fetch("select operation_id::text as id, state, assignment_id from operation order by seq")
+        rows = await sql.fetch(
+            "select customer_id, operation_id::text as id, state, assignment_id, applied, cause from operation"
+        )
         deliveries = await sql.fetch("select message_id::text as id, state from delivery")
-        assignments = await sql.fetchval("select count(*) from assignment")
+        assignments = await sql.fetchval("select count(*) from assignment where customer_id = 1")
+        for customer in (1, *(some.customer for some in fleet.random)):
+            await model.check(sql, customer)
+        for client in clients:
+            await histories.check_order(sql, client.fleet, client)
     finally:
         await sql.close()
     known = {row["id"] for row in rows}
-    order: dict[int, list[tuple[str, int]]] = {}
+    applied = {row["id"]: row["applied"] for row in rows}
+    order: dict[tuple[int, int], list[int]] = {}
+    for id, payload in told.first.items():
+        if payload["assignmentId"] is not None:
+            order.setdefault((payload["customerId"], payload["assignmentId"]), []).append(applied[id])
+    broken = [lane for lane, numbers in order.items() if numbers != sorted(numbers)]
+    steps: dict[int, list[tuple[str, int]]] = {}
     for payload in told.first.values():
-        order.setdefault(payload["assignmentId"], []).append((payload["type"], payload["lifetime"]))
+        if payload["customerId"] == 1:
+            steps.setdefault(payload["assignmentId"], []).append((payload["type"], payload["lifetime"]))
     expected = [
         ("assignment.created", 700_000),
-        *[("assignment.updated", 700_000 + step) for step in range(1, STEPS - 1)],
-        ("assignment.deleted", 700_000 + STEPS - 2),
+        *[("assignment.updated", 700_000 + step) for step in range(1, STEPS_OF_A_LIFE - 1)],
+        ("assignment.deleted", 700_000 + STEPS_OF_A_LIFE - 2),
     ]
-    broken = [id for id, steps in order.items() if steps != expected]
+    broken += [(1, id) for id, lived in steps.items() if lived != expected]
+    answers = sum((client.answers for client in clients), Counter[str]())
     print(
         f"\n{len(fleet.operations)} operations asked for in {asked:.1f} s, all told in {took:.1f} s; requests sent "
         f"again {fleet.repeats}; workers killed {faults.kills}; database restarted {faults.restarts}\n"
-        f"operations in the database {len(rows)}, {dict(Counter(row['state'] for row in rows))}; "
+        f"beside them {HISTORIES} histories: {dict(sorted(answers.items()))}\n"
+        f"operations in the database {len(rows)}, {dict(Counter((row['cause'], row['state']) for row in rows))}; "
         f"deliveries {dict(Counter(row['state'] for row in deliveries))}\n"
         f"received {told.requests}, of {len(told.first)} outcomes; repeats {told.requests - len(told.first)}; "
         f"failed on purpose {dict(told.faults)}\n"
         f"missing {len(known - set(told.first))}; order broken {len(broken)}; left behind {rest}, "
         f"assignments {assignments}"
     )
+    own = [row for row in rows if row["customer_id"] == 1]
+    asked_for = {step.operation for client in clients for step in client.steps if step.operation is not None}
     assert not any(rest.values())
-    assert len(fleet.operations) == len(set(fleet.operations)) == OPERATIONS // STEPS * STEPS
-    assert known == set(fleet.operations), "one operation for each request, however often it was sent"
-    assert all(row["state"] == "Succeeded" for row in rows)
+    assert len(fleet.operations) == len(set(fleet.operations)) == OPERATIONS // STEPS_OF_A_LIFE * STEPS_OF_A_LIFE
+    assert {row["id"] for row in own} == set(fleet.operations), "one operation for each request, however often sent"
+    assert {row["id"] for row in rows if row["cause"] == "Request"} == set(fleet.operations) | asked_for
+    assert all(row["state"] == "Succeeded" for row in own)
     assert sorted(row["id"] for row in deliveries) == sorted(known), "one outcome for each operation"
     assert all(row["state"] == "Delivered" for row in deliveries)
     assert set(told.first) == known, "each outcome was received"

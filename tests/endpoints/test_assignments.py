@@ -286,8 +286,7 @@ def test_what_is_removed_returns_to_its_default(
 
     assert after("end") == (None, 900_000, 100_000)
     assert after("renewableAfter") == (None, 900_000, 450_000)
-    assert after("lifetime") == (None, 604_800, 450_000)
-    assert after("lifetime", "renewableAfter") == (None, 604_800, 302_400)
+    assert after("lifetime") == (None, 604_800, 302_400)
 
 
 @pytest.mark.parametrize("member", ["carId", "userId", "start"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections import Counter
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
@@ -23,7 +24,9 @@ def at_once(calls: Iterable[Callable[[], httpx.Response]]) -> list[httpx.Respons
 
     def run(call: Callable[[], httpx.Response]) -> httpx.Response:
         barrier.wait()
-        return call()
+        while (answer := call()).status_code == 503:  # few may wait for their turn; it says when to come back
+            time.sleep(float(answer.headers["Retry-After"]) / 10)
+        return answer
 
     with ThreadPoolExecutor(len(waiting)) as threads:
         return list(threads.map(run, waiting))

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from keyrack.model.fields import Relation, Resource, boolean, date_time, double, guid, int32, int64, string
 from keyrack.model.resources import RESOURCES
-from tests import odata_evaluator as means
+from tests.odata import evaluator as means
 from tests.odata.evaluator import Evaluate
 
 SCHEMA = (

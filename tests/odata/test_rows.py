@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from keyrack.odata import Limits, Query, Shape, query
-from tests import odata_filters
+from tests.odata import filters as odata_filters
 from tests.odata.filters import SAMPLE, Piece, fill, filters, sample_rows
 
 LONG = bool(os.environ.get("KEYRACK_LONG"))

@@ -12,7 +12,7 @@ import pytest
 from keyrack import errors
 from keyrack.odata import parse
 from keyrack.odata.tree import Arithmetic, Comparison, Junction, Kind, Literal, Membership, Negation, Not, Path
-from tests import odata_oracle as oracle
+from tests.odata import oracle as oracle
 
 LONG = bool(os.environ.get("KEYRACK_LONG"))
 needs_oracle = pytest.mark.skipif(not oracle.HERE, reason=oracle.WHY_SKIPPED)

@@ -232,7 +232,7 @@ for (const secret of secrets) {
 
 
 def test_the_api_does_not_load_the_http_client() -> None:
-    code = "import sys, keyrack.app, keyrack.worker; sys.exit('aiohttp' in sys.modules)"
+    code = "import sys, keyrack.http.app, keyrack.worker; sys.exit('aiohttp' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code]).returncode == 0
 
 
@@ -257,9 +257,7 @@ class Office:
     @contextlib.asynccontextmanager
     async def open(cls, dsn: str) -> AsyncGenerator[Office]:
         connection = await asyncpg.connect(dsn)
-        await connection.execute(
-            "truncate delivery, delivery_lane, webhook, customer, operation, operation_lane cascade"
-        )
+        await connection.execute("truncate delivery, delivery_lane, webhook, customer, operation cascade")
         await connection.execute("insert into customer (customer_id, name) values (1, 'One')")
         try:
             yield cls(dsn, connection)

@@ -6,9 +6,12 @@ import asyncio
 import math
 from collections import defaultdict
 from dataclasses import dataclass
+from typing import LiteralString
 
 from keyrack.database.connection import Statements
 from keyrack.errors import TooManyRequests
+
+TAKE: LiteralString = "select allowed, remaining, wait, reset from take($1, $2, $3, $4)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,17 +28,26 @@ class Limit:
         Exact across processes: the row of the bucket is the only truth. The headers follow the IETF draft
         "RateLimit header fields for HTTP" (draft-ietf-httpapi-ratelimit-headers).
         """
-        row = await statements.fetchrow(
-            "select allowed, remaining, wait, reset from take($1, $2, $3)", self._bucket(who), self.rate, self.burst
-        )
+        (taken,) = await self.take_many(statements, who, 1)
+        if isinstance(taken, TooManyRequests):
+            raise taken
+        return taken
+
+    async def take_many(
+        self, statements: Statements, who: object, wanted: int
+    ) -> list[dict[str, str] | TooManyRequests]:
+        """The same for several that come at once: the first ones get what there is."""
+        row = await statements.fetchrow(TAKE, self._bucket(who), self.rate, self.burst, wanted)
         assert row is not None  # noqa: S101 - a function of one row
-        headers = {
-            "RateLimit-Policy": f'"{self.name}";q={self.burst};w={math.ceil(self.burst * 60 / self.rate)}',
-            "RateLimit": f'"{self.name}";r={row["remaining"]};t={max(0, math.ceil(row["reset"]))}',
-        }
-        if not row["allowed"]:
-            raise TooManyRequests(max(1, math.ceil(row["wait"])), headers)
-        return headers
+        allowed, reset = row["allowed"], max(0, math.ceil(row["reset"]))
+        policy = f'"{self.name}";q={self.burst};w={math.ceil(self.burst * 60 / self.rate)}'
+        results: list[dict[str, str] | TooManyRequests] = []
+        for number in range(1, wanted + 1):
+            left = row["remaining"] + max(0, allowed - number)
+            headers = {"RateLimit-Policy": policy, "RateLimit": f'"{self.name}";r={left};t={reset}'}
+            refused = number > allowed
+            results.append(TooManyRequests(max(1, math.ceil(row["wait"])), headers) if refused else headers)
+        return results
 
     async def give_back(self, statements: Statements, who: object) -> None:
         """Return what was taken for something that turned out to be harmless."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any, LiteralString
 
-from keyrack.assignments.operations import checksum, end_assignments_of_user, hold_lanes_of_user
+from keyrack.assignments.asking import Asker, checksum, end_all_of_user
 from keyrack.database.connection import Statements
 
 ERASED = 0  # in the place of a user's id: an event stays countable, and nobody has this id
@@ -25,7 +25,7 @@ select json_build_object(
     from group_user u join fleet_group g using (customer_id, group_id) where u.user_id = $1) r),
   'assignments', (select coalesce(json_agg(r order by r."customerId", r.id), '[]') from (
     select customer_id as "customerId", assignment_id as id, car_id as "carId", starts_at as start, ends_at as "end",
-      lifetime, renewable_after as "renewableAfter"
+      lifetime, coalesce(renewable_after, lifetime / 2) as "renewableAfter"
     from assignment where user_id = $1) r),
   'events', (select coalesce(json_agg(r order by r."customerId", r.id), '[]') from (
     select customer_id as "customerId", event_id as id, car_id as "carId", type, local_text as "dateTime",
@@ -89,16 +89,21 @@ async def export(statements: Statements, user: int) -> dict[str, Any]:
     return json.loads(await statements.fetchval(EXPORT, user))
 
 
+async def memberships(statements: Statements, user: int) -> list[int]:
+    """The customers that the person belongs to."""
+    return [row["customer_id"] for row in await statements.fetch(MEMBERSHIPS, user)]
+
+
 async def erase(statements: Statements, user: int) -> int:
-    """Erase a person, in the caller's transaction; the number of events that stay, without the person.
+    """Erase a person, in the caller's transaction, which holds the person's customers; the number of events that stay,
+    without the person.
 
     Assignments end by webhook as they always do, so that boxes learn of it: those operations, and the deliveries that
     still wait, carry the person's bare number until the logs are tidied.
     """
     fingerprint = checksum(b"", "ERASE", f"/users/{user}")
-    for row in await statements.fetch(MEMBERSHIPS, user):
-        await hold_lanes_of_user(statements, row["customer_id"], user)
-        await end_assignments_of_user(statements, row["customer_id"], user, "UserRemoved", fingerprint)
+    for customer in await memberships(statements, user):
+        await end_all_of_user(statements, customer, user, fingerprint, Asker())
     await statements.execute(LEAVE, user)
     events: int = await statements.fetchval(ERASE_EVENTS, user, ERASED, ERASED_AGENT)
     await statements.execute(ERASE_OPERATIONS, user)

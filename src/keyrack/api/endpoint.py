@@ -1,11 +1,13 @@
 """In charge of what an endpoint is: how a row of the table becomes a path, a check of the body and an answer.
 
-A read is a row: a `Select` and its refusals. A write is a function. Who calls, for which
-customer, and the body's form are checked by the edge (`app`) before either is asked.
+A read is a row: a `Select` and its refusals. A write is a function: it gets the request, the checked body where there
+is one, and whatever else of the process it names as a parameter, by its type. Who calls, for which customer, and the
+body's form are checked by the edge (`http`) before either is asked.
 """
 
 from __future__ import annotations
 
+import inspect
 import json
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
@@ -16,17 +18,17 @@ from urllib.parse import unquote
 from pydantic import TypeAdapter
 
 from keyrack import odata
-from keyrack.access.auth import Access, Manager
+from keyrack.access.auth import Manager
 from keyrack.access.limits import Shares
 from keyrack.api.reads import PAGE, Parent, Select
+from keyrack.assignments.asking import Asker, checksum
 from keyrack.database.batching import Batches
-from keyrack.database.connection import Database, Row
+from keyrack.database.connection import Database, Row, Statements
 from keyrack.errors import JSON, NotFound
 from keyrack.model.bodies import INT32_MAX
 from keyrack.model.fields import Resource
 from keyrack.odata import Limits, Query
 from keyrack.settings import Settings
-from keyrack.telemetry.ingest import Telemetry
 
 NO_ROW = 0  # an id that no row has: what is no id finds nothing, like any id that does not exist
 
@@ -39,26 +41,14 @@ def path_id(text: str) -> int:
     return number if number <= INT32_MAX else NO_ROW
 
 
-@dataclass(frozen=True, slots=True)
-class Service:
-    """What every request may use: one of each in a process."""
-
-    db: Database
-    settings: Settings
-    access: Access
-    announce: Callable[[], None]  # there is new work for the workers
-    limits: Limits  # of query options
-    shares: Shares  # of the connections
-    batches: Batches
-    telemetry: Telemetry
-    document: Callable[[str], bytes]  # `openapi` or `page`, made from the table of endpoints
-
-
 @dataclass(slots=True)
 class Request:
     """One request, after the edge has checked it. `customer` is the tenant: 0 where the endpoint has none."""
 
-    service: Service
+    db: Database
+    batches: Batches
+    announce: Callable[[LiteralString], None]  # one of `notices`, given when the request is done
+    id: str
     method: str
     path: str  # below the base, as it was sent
     address: str  # of the client
@@ -69,8 +59,14 @@ class Request:
     body: bytes
 
     @property
-    def db(self) -> Database:
-        return self.service.db
+    def asker(self) -> Asker:
+        """Who asks for asynchronous work."""
+        return Asker(self.manager and self.manager.id, self.address, self.id)
+
+    @property
+    def checksum(self) -> str:
+        """The fingerprint by which an outcome names its request."""
+        return checksum(self.body, self.method, self.path)
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,14 +101,15 @@ class Read:
     empty: str = ""  # 404: the parent is there and has none
     tenant: Callable[[Request], int] = lambda request: request.customer
 
-    async def __call__(self, request: Request, _body: None = None) -> Answer:
+    async def __call__(
+        self, request: Request, _body: None, limits: Limits, shares: Shares, settings: Settings
+    ) -> Answer:
         select = self.select
         args = (self.tenant(request), *request.ids) if select.resource.scope or select.of else request.ids
-        limits = request.service.limits
         query = odata.query(select.resource, request.query, select.shape, alias="t", first=len(args) + 1, limits=limits)
-        async with request.service.shares.of(args[0] if select.resource.scope else 0):
+        async with shares.of(args[0] if select.resource.scope else 0):
             row = await request.db.fetchrow(select.statement(query), *args, *query.args)
-        return Answer(200, self._body(row, query), self._headers(row, query, request))
+        return Answer(200, self._body(row, query), self._headers(row, query, request, settings))
 
     def _body(self, row: Row | None, query: Query) -> bytes:
         """The JSON of the statement's row. Raises `NotFound`."""
@@ -125,14 +122,14 @@ class Read:
             raise NotFound(self.empty)
         return body
 
-    def _headers(self, row: Row | None, query: Query, request: Request) -> Mapping[str, str]:
+    def _headers(self, row: Row | None, query: Query, request: Request, settings: Settings) -> Mapping[str, str]:
         headers: dict[str, str] = {}
         if row is None or not (query.count or self.select.paged):
             return headers
         if query.count:
             headers["X-Total-Count"] = str(row["total"])
         if self.select.pages(query) and row["more"]:
-            address = request.service.settings.public_url + "/v3" + request.path
+            address = settings.public_url + "/v3" + request.path
             headers["Link"] = f'<{address}?{_next(request.query, (query.skip or 0) + int(PAGE))}>; rel="next"'
         return headers
 
@@ -147,7 +144,9 @@ def _is_skip(part: str) -> bool:
     return unquote(part.partition("=")[0]).removeprefix("$").lower() == "skip"
 
 
-Run = Callable[[Request, Any], Awaitable[Answer]]  # the request, and the checked body or None
+Run = Callable[..., Awaitable[Answer]]  # the request, the checked body or None, and the parts that it names
+# Looks whether a request that changes the ground would be refused: statements, the request, the checked body or None
+Check = Callable[[Statements, Request, Any], Awaitable[object]]
 
 
 @dataclass(frozen=True)
@@ -163,7 +162,10 @@ class Endpoint:
     read: Read | None = None
     body: TypeAdapter[Any] | None = None
     what: str = ""  # "create car": names the action in the refusal of a body
-    form: bool = False  # the body is a form, not JSON
+    form: Callable[[bytes], Any] | None = None  # the body is a form, not JSON, and this is how it is read
+    parts: tuple[type, ...] = ()  # what of the process `run` takes behind the body
+    # It changes what pending operations stand on: these are applied first, unless it is refused by this look already
+    ground: Check | None = None
     key: bool = True  # the exceptions of the edge's checks, each visible in its row
     token: bool = True
     customer: bool = True
@@ -228,7 +230,10 @@ class Endpoints:
         read = Read(select, missing, empty) if tenant is None else Read(select, missing, empty, tenant)
         texts = tuple(text for text in (missing, empty) if text)
         refuses = ({404: texts} if texts else {}) | row.pop("refuses", {})
-        endpoint = Endpoint("GET", path, self.tag, summary, read, read=read, customer=customer, refuses=refuses, **row)
+        endpoint = Endpoint(
+            "GET", path, self.tag, summary, read, read=read, parts=_parts(Read.__call__, 3), customer=customer,
+            refuses=refuses, **row,
+        )  # fmt: skip
         self._add(endpoint, convert)
 
     def put(self, path: str, summary: str, **row: Any) -> Callable[[Any], Any]:
@@ -255,12 +260,13 @@ class Endpoints:
         status: int = 204,
         **row: Any,
     ) -> Callable[[Any], Any]:
-        """A function: it gets the request, and the checked body where there is one."""
+        """A function; what it may take stands at the top of this module."""
 
         def add(function: Any) -> Any:
             adapter: TypeAdapter[Any] | None = TypeAdapter(body) if body is not None else None
             run = function if body is not None else _without_body(function)
-            self._add(Endpoint(method, path, self.tag, summary, run, status, body=adapter, **row), convert)
+            parts = _parts(function, 1 if body is None else 2)
+            self._add(Endpoint(method, path, self.tag, summary, run, status, body=adapter, parts=parts, **row), convert)
             return function
 
         return add
@@ -270,8 +276,14 @@ class Endpoints:
         self.rows.append(replace(endpoint, converters=converters))
 
 
-def _without_body(function: Callable[[Request], Awaitable[Answer]]) -> Run:
-    async def run(request: Request, _body: None) -> Answer:
-        return await function(request)
+def _parts(function: Callable[..., object], before: int) -> tuple[type, ...]:
+    """The types of a function's parameters behind the first ones."""
+    parameters = list(inspect.signature(function, eval_str=True).parameters.values())
+    return tuple(parameter.annotation for parameter in parameters[before:])
+
+
+def _without_body(function: Callable[..., Awaitable[Answer]]) -> Run:
+    async def run(request: Request, _body: None, *parts: object) -> Answer:
+        return await function(request, *parts)
 
     return run

@@ -49,8 +49,9 @@ select count(*) from gone
 """
 
 
-async def once(request: Request, key: str, run: Callable[[Request], Awaitable[Answer]]) -> Answer:
-    """The answer of `run`, or the one that the same key got before. Raises what `run` raises, the first time or again.
+async def once(request: Request, key: str, hours: int, run: Callable[[Request], Awaitable[Answer]]) -> Answer:
+    """The answer of `run`, or the one that the same key got less than so many hours before. Raises what `run` raises,
+    the first time or again.
 
     Raises `BadRequest` for what is no key, `Unprocessable` if the key belongs to another request, `Conflict` while the
     first one runs.
@@ -60,21 +61,21 @@ async def once(request: Request, key: str, run: Callable[[Request], Awaitable[An
     manager = request.manager.id if request.manager and not request.customer else 0
     scope = (request.customer, manager, _digest(b"key", key.encode()))
     told = _digest(b"request", request.method.encode(), request.path.encode(), request.query, request.body)
-    announced: list[bool] = []
+    announced: list[LiteralString] = []
     async with request.db.transaction() as connection:
         if not await connection.fetchval(LOCK, _lock_number(scope)):
             raise Conflict(IN_FLIGHT, {"Retry-After": "1"})
-        known = await connection.fetchrow(KNOWN, *scope, request.service.settings.idempotency_hours)
+        known = await connection.fetchrow(KNOWN, *scope, hours)
         if known is not None:
             if known["request_hash"] != told:
                 raise Unprocessable(OTHER_REQUEST)
             return _opened(known["answer"], key)
         bound = InTransaction(connection)
-        service = replace(request.service, db=bound, batches=Batches(bound), announce=lambda: announced.append(True))
-        answer = await _first(connection, replace(request, service=service), run)
+        first = replace(request, db=bound, batches=Batches(bound), announce=announced.append)
+        answer = await _first(connection, first, run)
         await connection.execute(KEEP, *scope, told, _sealed(answer, key))
-    if announced:
-        request.service.announce()
+    for notice in announced:
+        request.announce(notice)
     return answer
 
 

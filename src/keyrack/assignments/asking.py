@@ -8,6 +8,7 @@ asks after somebody's 204 has a higher one, and whoever sees the later row sees 
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, LiteralString
@@ -53,8 +54,9 @@ with wanted as (
   select w.*,
     exists (select from car c where c.customer_id = $1 and c.car_id = w.car_id) as car,
     exists (select from customer_user u where u.customer_id = $1 and u.user_id = w.user_id) as "user"
-  from unnest($2::uuid[], $3::integer[], $4::integer[], $5::jsonb[], $6::text[], $7::integer[], $8::text[], $9::text[])
-    with ordinality w (operation_id, car_id, user_id, request, checksum, asked_by, asked_from, request_id, place)
+  from unnest($2::uuid[], $3::integer[], $4::integer[], $5::text[]::jsonb[], $6::text[], $7::integer[], $8::text[],
+              $9::text[]) with ordinality
+    w (operation_id, car_id, user_id, request, checksum, asked_by, asked_from, request_id, place)
 ),
 asked as (
   insert into operation
@@ -113,7 +115,7 @@ async def create(statements: Statements, customer: int, wanted: Sequence[Wanted]
     """Ask for assignments, in this order; for each, whether its car and its user are there."""
     rows = await statements.fetch(
         CREATE, customer, [w.operation for w in wanted], [w.car for w in wanted], [w.user for w in wanted],
-        [w.request for w in wanted], [w.checksum for w in wanted], [w.asker.manager for w in wanted],
+        [json.dumps(w.request) for w in wanted], [w.checksum for w in wanted], [w.asker.manager for w in wanted],
         [w.asker.address for w in wanted], [w.asker.request for w in wanted],
     )  # fmt: skip
     return [Found(row["car"], row["user"]) for row in rows]

@@ -44,11 +44,6 @@ from pending p
 where (select h.due_at is null or h.due_at <= now() from customer_hold h where h.customer_id = p.customer_id)
 limit $3
 """
-CLAIM: LiteralString = """
-select customer_id from customer_hold
-where customer_id = any($1::integer[]) and (due_at is null or due_at <= now())
-order by customer_id for update skip locked
-"""
 TRY_LATER: LiteralString = """
 with o as (update operation set attempts = attempts + 1 where customer_id = $1 and operation_id = $2)
 update customer_hold set due_at = now() + make_interval(secs => $3) where customer_id = $1
@@ -66,22 +61,27 @@ class Group:
 class Rounds:
     """The rounds of one worker. All its loops share them, so that each begins where the last one has ended."""
 
-    def __init__(self, db: Database, call_later: Callable[[float], None]) -> None:
+    def __init__(self, db: Database, call_another: Callable[[], None], call_later: Callable[[float], None]) -> None:
         self._db = db
+        self._call_another = call_another  # there is more than this loop takes
         self._call_later = call_later  # somebody has to look again after so many seconds
         self._after = 0  # the customer that was served last
         self._most = 100  # operations of one transaction; follows the time that they take
 
     async def run(self) -> Done | None:
         """Apply what one transaction can. Returns None when nobody has work that is due and not under way."""
-        for group in await self._waiting():
+        groups, whole = await self._waiting()
+        if len(groups) > 1:
+            self._call_another()
+        for group in groups:
             done = await self._serve(group)
             if done is not None:
+                self._after = 0 if whole and group is groups[-1] else group.customers[-1]
                 return done
         return None
 
-    async def _waiting(self) -> list[Group]:
-        """Who has work, from behind the last one on, and then from the beginning."""
+    async def _waiting(self) -> tuple[list[Group], bool]:
+        """Who has work, from behind the last one on, and whether these are all up to the end."""
         rows = await self._db.fetch(WAITING, self._after, MANY + 1, CUSTOMERS)
         if not rows and self._after:
             self._after = 0
@@ -99,7 +99,7 @@ class Rounds:
             else:
                 groups.append(Group([customer], operations))
                 shared = True
-        return groups
+        return groups, len(rows) < CUSTOMERS
 
     async def _serve(self, group: Group) -> Done | None:
         """Apply the group's operations; None where others hold all of its customers."""
@@ -107,12 +107,10 @@ class Rounds:
         begin = time.monotonic()
         try:
             async with self._db.transaction() as connection:
-                held = await _claim(connection, group.customers)
-                if not held:
+                rows = await applying.claim(connection, group.customers, each)
+                if not rows:
                     return None
-                self._after = group.customers[-1]
-                rows = await applying.pending(connection, held, each)
-                done = await applying.apply(connection, rows) if rows else Done()
+                done = await applying.apply(connection, rows)
         except Exception as error:
             if is_interruption(error):
                 raise  # all is undone and comes again
@@ -132,8 +130,7 @@ class Rounds:
         total = Done()
         for customer in customers:
             async with self._db.transaction() as connection:
-                held = await _claim(connection, [customer])
-                for row in await applying.pending(connection, held, each):
+                for row in await applying.claim(connection, [customer], each):
                     done = await self._apply_alone(connection, row)
                     if done is None:
                         break  # what comes behind it waits
@@ -160,7 +157,3 @@ class Rounds:
         else:
             log.error("operation given up", **told)
         return await applying.give_up(connection, row)
-
-
-async def _claim(connection: Connection, customers: Sequence[int]) -> list[int]:
-    return [row["customer_id"] for row in await connection.fetch(CLAIM, customers)]

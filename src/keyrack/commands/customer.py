@@ -6,9 +6,11 @@ from typing import Annotated, LiteralString
 
 import typer
 
+from keyrack.assignments.holds import take
 from keyrack.commands.options import Id, words
 from keyrack.commands.session import Failed, Listed, Said, Session, command
 from keyrack.database.connection import Connection
+from keyrack.errors import NotFound
 
 app = typer.Typer()
 
@@ -103,6 +105,10 @@ async def remove(
     ] = False,
 ) -> Said:
     """Remove a customer that has nothing left, or with --everything one and all that belongs to it."""
+    try:
+        await take(session.sql, id)
+    except NotFound:
+        raise no_customer(id) from None
     if everything:
         await _empty(session.sql, id)
     else:

@@ -76,6 +76,7 @@ where product_serial_number is not null and (p.product_id is null or s.service_i
 order by line
 """
 )
+PAIRED: LiteralString = "select distinct customer_id from incoming where product_serial_number is not null"
 INSERT_SERVICES: LiteralString = """
 with s as (
   insert into service (customer_id, service_id, name, product_id)
@@ -213,6 +214,8 @@ async def services(
         "starts_at", "ends_at", "term_of_contract", "term_of_notice", "unit_of_notice",
     )  # fmt: skip
     count = await _fill(session.sql, read_rows(file, format, names), values, columns, SERVICE_PROBLEMS)
+    if not dry_run:
+        await session.settle(*[row["customer_id"] for row in await session.sql.fetch(PAIRED)])
     return await _finish(session.sql, lambda: session.sql.execute(INSERT_SERVICES), count, "services", dry_run)
 
 

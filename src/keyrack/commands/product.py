@@ -30,7 +30,8 @@ update product set serial_number = coalesce($2, serial_number), unique_id = coal
   sap_number = coalesce($4, sap_number), dongle_terminated_at = coalesce($5, dongle_terminated_at)
 where product_id = $1 returning product_id
 """
-FIND: LiteralString = "select car_id from product where product_id = $1 for update"
+OF_CUSTOMER: LiteralString = "select customer_id from product where product_id = $1"
+FIND: LiteralString = "select car_id from product where product_id = $1"
 DELETE: LiteralString = "delete from product where product_id = $1"
 
 # Constraint -> what stands in the way, in words
@@ -105,6 +106,9 @@ async def change(
 @command(app, "remove")
 async def remove(session: Session, id: Id) -> Said:
     """Remove a product that is in no car; its service stays, without a product."""
+    customer = await session.sql.fetchval(OF_CUSTOMER, id)
+    if customer is not None:
+        await session.settle(customer)
     row = await session.sql.fetchrow(FIND, id)
     if row is None:
         raise _no_product(id)

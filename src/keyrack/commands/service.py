@@ -16,6 +16,7 @@ from keyrack.model.bodies import INT32_MAX
 app = typer.Typer()
 
 INSERT: LiteralString = "insert into service (customer_id, name) values ($1, $2) returning service_id"
+OF_CUSTOMER: LiteralString = "select customer_id from service where service_id = $1"
 UPDATE: LiteralString = """
 update service set name = coalesce($2, name), is_terminated = coalesce($3, is_terminated),
   terminated_at = case when $3 then $4 when not $3 then null else terminated_at end,
@@ -43,7 +44,7 @@ where $1::integer is null or customer_id = $1 order by customer_id, service_id
 FIND: LiteralString = """
 select p.product_id, p.car_id from service s
 left join product p on p.customer_id = s.customer_id and p.product_id = s.product_id
-where s.service_id = $1 for update of s
+where s.service_id = $1
 """
 DELETE: LiteralString = "delete from service where service_id = $1"
 
@@ -153,6 +154,8 @@ async def change(
         raise typer.BadParameter("A service ends at once, so its date cannot lie in the future.", param_hint="'--date'")
     if name is None and terminate is None and contract is None:
         raise typer.BadParameter("Say what to change; --help lists it.")
+    if terminate is not None:
+        await _settle(session, id)
     customer = await session.sql.fetchval(UPDATE, id, name, terminate, ended or datetime.now(UTC), cause)
     if customer is None:
         raise _no_service(id)
@@ -164,6 +167,7 @@ async def change(
 @command(app, "remove")
 async def remove(session: Session, id: Id) -> Said:
     """Remove a service and its contract, unless its product is in a car."""
+    await _settle(session, id)
     row = await session.sql.fetchrow(FIND, id)
     if row is None:
         raise _no_service(id)
@@ -188,6 +192,14 @@ def _contract(
         return contract_of(order_number, document_number, order_position, moment(start), moment(end), *terms)
     except ValueError as error:
         raise typer.BadParameter(str(error)) from None
+
+
+async def _settle(session: Session, id: int) -> None:
+    """Hold the service's customer: whether somebody may be given a car hangs on it. Raises `Failed`."""
+    customer = await session.sql.fetchval(OF_CUSTOMER, id)
+    if customer is None:
+        raise _no_service(id)
+    await session.settle(customer)
 
 
 def _no_service(id: int) -> Failed:

@@ -1,7 +1,7 @@
 """In charge of what every command on the database needs: finds it, opens it, prints the result, explains a failure.
 
 A command is an async function that gets a `Session` and returns what it has to say. It runs in one transaction: a
-refusal leaves nothing behind, and what is printed has been committed.
+refusal leaves nothing behind, and what is printed has been committed and told to all processes.
 """
 
 from __future__ import annotations
@@ -17,13 +17,14 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from pathlib import Path
-from typing import Annotated, Any, Concatenate, ParamSpec
+from typing import Annotated, Any, Concatenate, LiteralString, ParamSpec
 
 import asyncpg
 import typer
 from pydantic import ValidationError
 
-from keyrack.database import schema
+from keyrack.assignments.holds import settle_all
+from keyrack.database import notices, schema
 from keyrack.database.connection import UNREACHABLE, Connection, Database
 from keyrack.embedded.server import EmbeddedServer, EmbeddedServerError
 from keyrack.errors import Refusal
@@ -31,6 +32,7 @@ from keyrack.settings import Settings
 
 P = ParamSpec("P")
 
+PATIENCE: LiteralString = "set local lock_timeout = '30s'"  # commands may wait for one another
 SHOWN_ONCE = "It is shown only this once."
 
 State = Annotated[
@@ -50,6 +52,12 @@ class Session:
 
     sql: Connection  # in the command's transaction
     settings: Settings
+    db: Database
+
+    async def settle(self, *customers: int) -> None:
+        """Hold these customers for the rest of the transaction, with all that was asked for applied: what the command
+        changes is what operations stand on. To be called before anything is written. Raises `Refusal`."""
+        await settle_all(self.db, self.sql, customers, self.settings)
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,9 +148,15 @@ def command(
 
 async def _in_transaction(state: Path | None, work: Callable[[Session], Awaitable[Said | Listed]]) -> Said | Listed:
     settings = read_settings(state)
-    async with open_database(settings) as database, database.transaction() as connection:
-        await connection.execute("set local statement_timeout = 0")  # an import may take longer than a request
-        return await work(Session(connection, settings))
+    async with open_database(settings) as database:
+        async with database.transaction() as connection:
+            await connection.execute("set local statement_timeout = 0")  # an import may take longer than a request
+            await connection.execute(PATIENCE)
+            result = await work(Session(connection, settings, database))
+        if isinstance(result, Said):
+            for notice in (notices.ACCESS, notices.WORK, notices.DELIVER):
+                await database.execute(notice)
+        return result
 
 
 def _pose_as(run: Callable[..., None], function: Callable[..., Any]) -> None:
@@ -187,6 +201,8 @@ def explain(error: Exception) -> str:
         return f"A value is not valid: {text}"
     if isinstance(error, UNREACHABLE):
         return f"The database cannot be reached: {text}"
+    if isinstance(error, asyncpg.LockNotAvailableError):
+        return "Somebody else has been working on the same for too long. Nothing was changed; please try again."
     if isinstance(error, asyncpg.PostgresError):
         return f"The database refuses: {text}"
     return f"Unexpected {type(error).__name__}: {text}"

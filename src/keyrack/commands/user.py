@@ -39,5 +39,9 @@ async def erase(
     id = await _found(session, who)
     if not yes:
         raise Failed("This erases the person everywhere and cannot be undone. To do it, add --yes.")
+    held = await privacy.memberships(session.sql, id)
+    await session.settle(*held)
+    if await privacy.memberships(session.sql, id) != held:
+        raise Failed("The person has just been added to another customer. Nothing was erased; please try again.")
     events = await privacy.erase(session.sql, id)
     return Said({"id": id, "events": events}, f"User {id} erased; {events} events stay without the person.")

@@ -38,7 +38,6 @@ select delivery_id as id, type, message_id::text as "messageId", state, attempts
 from delivery where customer_id = $1 and webhook_id = $2 and ($3::text is null or state = $3)
 order by delivery_id desc limit $4
 """
-NOTICE: LiteralString = "notify keyrack_deliver"
 
 
 def _url(value: str | None) -> str | None:
@@ -123,7 +122,6 @@ async def change(
     if secret is not None:
         changes["secret"] = secret or None
     await session.sql.execute(registry.UPDATE, await _customer(session, id), id, changes)
-    await session.sql.execute(NOTICE)
     return Said({"id": id}, f"Webhook {id} changed.")
 
 
@@ -185,7 +183,6 @@ async def replay(
             raise Failed(f"There is no delivery {delivery} of webhook {id}.")
     elif begin is not None:
         count, following = await publishing.replay_range(session.sql, customer, id, begin, end, undelivered=undelivered)
-    await session.sql.execute(NOTICE)
     more = f" There are more: go on with --from {following.isoformat()}" if following else ""
     return Said({"count": count, "next": following}, f"{count} to be sent again.{more}")
 
@@ -194,7 +191,6 @@ async def replay(
 async def test(session: Session, id: Id) -> Said:
     """Send a test to a webhook."""
     delivery = await session.sql.fetchval(publishing.SEND_TEST, await _customer(session, id, enabled=True), id)
-    await session.sql.execute(NOTICE)
     return Said({"id": delivery}, f"Delivery {delivery} is on its way; see it with: keyrack webhook deliveries {id}")
 
 

@@ -6,7 +6,7 @@ SQL is a `LiteralString` everywhere, so text of a client can only become a param
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Iterable, Sequence
+from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from typing import Any, LiteralString, Protocol
 
@@ -29,6 +29,20 @@ UNREACHABLE = (
     asyncpg.TooManyConnectionsError,
     asyncpg.InternalClientError,  # the connection went away between two steps of asyncpg
 )
+
+# Classes of SQLSTATE that say nothing about the statement itself: connections, transactions that cannot go on here and
+# now (read-only, serialization, deadlock), resources such as a full disk, locks and time-outs, operators, the system
+PASSING = ("08", "25", "40", "53", "55", "57", "58", "XX")
+
+
+def is_interruption(error: BaseException) -> bool:
+    """Whether the cause lies outside of what was asked for: the same may go well another time.
+
+    A value that cannot even be sent is asyncpg's `InterfaceError` too, but also a `ValueError`, and no accident.
+    """
+    if isinstance(error, asyncpg.PostgresError):
+        return (error.sqlstate or "")[:2] in PASSING
+    return isinstance(error, (*UNREACHABLE, TimeoutError)) and not isinstance(error, ValueError)
 
 
 class Statements(Protocol):
@@ -83,8 +97,15 @@ class Database:
         self._waiting = 0
 
     @classmethod
-    async def connect(cls, dsn: str, settings: Settings, *, application: str = "keyrack") -> Database:
-        """Open the pool. Raises `Unavailable` while the server cannot be reached."""
+    async def connect(
+        cls,
+        dsn: str,
+        settings: Settings,
+        *,
+        application: str = "keyrack",
+        parameters: Mapping[str, str] | None = None,
+    ) -> Database:
+        """Open the pool; `parameters` are the server's. Raises `Unavailable` while it cannot be reached."""
         try:
             pool = await asyncpg.create_pool(
                 dsn,
@@ -95,7 +116,7 @@ class Database:
                 statement_cache_size=200,  # each costs memory in every connection, here and in the database
                 max_cached_statement_lifetime=0,
                 command_timeout=settings.read_timeout + 5,  # a server that is gone without a word
-                server_settings=session(settings, application),
+                server_settings=session(settings, application) | dict(parameters or {}),
             )
         except UNREACHABLE as error:
             raise Unavailable(f"The database cannot be reached: {error}") from error

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Mapping
+from typing import LiteralString
 
 import asyncpg
 
@@ -20,8 +21,15 @@ class Listener:
 
     PING = 0.4  # seconds between pings; a lost connection is noticed within twice this
 
-    def __init__(self, dsn: str, hear: Mapping[str, Callable[[], None]], lost: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        dsn: str,
+        hear: Mapping[str, Callable[[], None]],
+        lost: Callable[[], None],
+        watch: LiteralString = "select 1",
+    ) -> None:
         self._dsn = dsn
+        self._watch: LiteralString = watch  # the ping; when its answer changes, notices may have been missed
         self._hear = hear  # channel -> what to do at a notice
         self._lost = lost  # what to do when notices may have been missed
         self._fresh_until = 0.0
@@ -51,9 +59,13 @@ class Listener:
         for channel, act in self._hear.items():
             await raw.add_listener(channel, _ignoring_arguments(act))
         self._lost()  # what came before this moment was not heard
+        known: object = None
         while True:
             sent = time.monotonic()
-            await raw.fetchval("select 1", timeout=self.PING)
+            seen = await raw.fetchrow(self._watch, timeout=self.PING)
+            if seen != known:
+                known = seen
+                self._lost()
             self._fresh_until = sent + 2 * self.PING
             await asyncio.sleep(self.PING)
 

@@ -17,6 +17,7 @@ def session(settings: Settings, application: str) -> dict[str, str]:
         "timezone": "UTC",
         "jit": "off",
         "statement_timeout": str(int(settings.read_timeout * 1000)),
+        "lock_timeout": str(int(settings.hold_seconds * 1000)),
         "idle_in_transaction_session_timeout": "15000",  # a client that is gone silently must not hold its locks
         "keyrack.brand": settings.brand,
         "keyrack.public_url": settings.public_url,

@@ -72,8 +72,8 @@ insert into group_service (customer_id, group_id, service_id)
 select $1, $2, service_id from service s join p using (product_id) where s.customer_id = $1
 """
 INSERT_ASSIGNMENTS: LiteralString = """
-insert into assignment (customer_id, car_id, user_id, starts_at, ends_at, lifetime, renewable_after)
-select $1, car_id, user_id, starts_at, ends_at, lifetime, lifetime / 2
+insert into assignment (customer_id, car_id, user_id, starts_at, ends_at, lifetime)
+select $1, car_id, user_id, starts_at, ends_at, lifetime
 from unnest($2::integer[], $3::integer[], $4::timestamptz[], $5::timestamptz[], $6::integer[]) with ordinality
   as a (car_id, user_id, starts_at, ends_at, lifetime, position) order by position
 """

@@ -3,21 +3,27 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Annotated, Any, Literal
+from uuid import UUID
 
 from pydantic import WithJsonSchema
 
 from keyrack.access.limits import Limit
 from keyrack.api.endpoint import Answer, Endpoints, Request
-from keyrack.assignments import operations
-from keyrack.assignments.operations import LIFETIME, LIFETIME_BOUND, checksum, lifetimes, stamp
+from keyrack.assignments import asking
+from keyrack.assignments.asking import Wanted
+from keyrack.assignments.rules import LIFETIME, LIFETIME_BOUND, lifetimes
+from keyrack.database.connection import Database
+from keyrack.database.notices import WORK
 from keyrack.endpoints.cars import NO_CAR
 from keyrack.endpoints.users import NO_USER
-from keyrack.errors import BadRequest, NotFound
-from keyrack.model.bodies import INVALID_MOMENT, Body, Int32, Moment, moment, no_valid, patched
+from keyrack.errors import BadRequest, NotFound, Refusal
+from keyrack.model.bodies import INVALID_MOMENT, Body, Int32, Moment, moment, no_valid, patched, stamp
 from keyrack.model.resources import ASSIGNMENT
+from keyrack.settings import Settings
 
 endpoints = Endpoints("Assignments")
 
@@ -57,6 +63,38 @@ class AssignmentPatch(Body):
     value: PatchValue = None
 
 
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """An assignment that a caller asks for, and the limit on how many the customer may ask for."""
+
+    wanted: Wanted
+    limit: Limit
+
+
+async def accept(
+    db: Database, customer: int, parts: Sequence[Sequence[Asked]]
+) -> list[list[Mapping[str, str] | Refusal]]:
+    """Accept what several callers of a customer ask for: for each the limit's headers, or why not.
+
+    The limit is taken in a statement of its own: together with the operations its row would stay locked until they are
+    on disk, and the customer's requests would queue behind one another.
+    """
+    asked = [one for part in parts for one in part]
+    taken = await asked[0].limit.take_many(db, customer, len(asked))
+    allowed = [one.wanted for one, headers in zip(asked, taken, strict=True) if not isinstance(headers, Refusal)]
+    found = iter(await asking.create(db, customer, allowed) if allowed else ())
+    results: list[Mapping[str, str] | Refusal] = []
+    for headers in taken:
+        if isinstance(headers, Refusal):
+            results.append(headers)
+            continue
+        there = next(found)
+        missing = NO_CAR if not there.car else NO_USER if not there.user else None
+        results.append(headers if missing is None else NotFound(missing))
+    rest = iter(results)
+    return [[next(rest) for _ in part] for part in parts]
+
+
 @endpoints.put(
     "/assignments",
     "Ask for an assignment",
@@ -65,19 +103,20 @@ class AssignmentPatch(Body):
     refuses={400: (END_BEFORE_START, LIFETIME_RANGE, RENEWABLE_RANGE), 404: (NO_CAR, NO_USER), 429: ()},
     headers=OPERATION_HEADERS,
 )
-async def create(request: Request, wanted: NewAssignment) -> Answer:
-    _check(CREATE, wanted.start, wanted.end, wanted.lifetime, wanted.renewable_after)
-    limits = await _limit(request).take(request.db, request.customer)
+async def create(request: Request, body: NewAssignment, settings: Settings) -> Answer:
+    _check(CREATE, body.start, body.end, body.lifetime, body.renewable_after)
     asked = {
-        "start": stamp(wanted.start),
-        "end": wanted.end and stamp(wanted.end),
-        "lifetime": wanted.lifetime,
-        "renewableAfter": wanted.renewable_after,
+        "start": stamp(body.start),
+        "end": body.end and stamp(body.end),
+        "lifetime": body.lifetime,
+        "renewableAfter": body.renewable_after,
     }
-    row = await request.db.fetchrow(
-        operations.ASK_CREATE, request.customer, wanted.car_id, wanted.user_id, asked, _checksum(request)
-    )
-    return _accepted(request, row, {"car": NO_CAR, "user": NO_USER}, limits)
+    wanted = Wanted(body.car_id, body.user_id, asked, request.checksum, request.asker)
+    limit = Limit("assignments", settings.assignment_rate, settings.assignment_burst)
+    (result,) = await request.batches.put(accept, request.customer, [Asked(wanted, limit)])
+    if isinstance(result, Refusal):
+        raise result
+    return _accepted(request, wanted.operation, result)
 
 
 @endpoints.patch(
@@ -101,11 +140,16 @@ async def update(request: Request, patch: list[AssignmentPatch]) -> Answer:
         changes.get("renewableAfter"),
         complete="lifetime" in changes,
     )
+    asker = request.asker
     row = await request.db.fetchrow(
-        operations.ASK_UPDATE, request.customer, *request.ids, changes.get("carId"), changes.get("userId"), changes,
-        _checksum(request),
+        asking.UPDATE, request.customer, *request.ids, changes.get("carId"), changes.get("userId"), changes,
+        request.checksum, asker.manager, asker.address, asker.request,
     )  # fmt: skip
-    return _accepted(request, row, {"assignment": NO_ASSIGNMENT, "car": NO_CAR, "user": NO_USER})
+    assert row is not None  # noqa: S101 - one row by its form
+    for flag, text in (("assignment", NO_ASSIGNMENT), ("car", NO_CAR), ("user", NO_USER)):
+        if not row[flag]:
+            raise NotFound(text)
+    return _accepted(request, row["operation_id"])
 
 
 @endpoints.delete(
@@ -115,31 +159,19 @@ async def update(request: Request, patch: list[AssignmentPatch]) -> Answer:
     headers=OPERATION_HEADERS,
 )
 async def delete(request: Request) -> Answer:
-    row = await request.db.fetchrow(operations.ASK_DELETE, request.customer, *request.ids, _checksum(request))
-    if row is None:
+    asker = request.asker
+    operation = await request.db.fetchval(
+        asking.DELETE, request.customer, *request.ids, request.checksum, asker.manager, asker.address, asker.request
+    )
+    if operation is None:
         raise NotFound(NO_ASSIGNMENT)
-    return _accepted(request, row, {})
+    return _accepted(request, operation)
 
 
-def _limit(request: Request) -> Limit:
-    settings = request.service.settings
-    return Limit("assignments", settings.assignment_rate, settings.assignment_burst)
-
-
-def _checksum(request: Request) -> str:
-    return checksum(request.body, request.method, request.path)
-
-
-def _accepted(
-    request: Request, row: Any, missing: Mapping[str, str], headers: Mapping[str, str] | None = None
-) -> Answer:
-    """204 for what was written down; `missing` says which flag of the row stands for which 404."""
-    for flag, text in missing.items():
-        if not row[flag]:
-            raise NotFound(text)
-    request.service.announce()
-    id = row["operation_id"]
-    told = {"Operation-Id": str(id), "Operation-Location": f"/v3/operations/{id}"}
+def _accepted(request: Request, operation: UUID, headers: Mapping[str, str] | None = None) -> Answer:
+    """204 for what was written down."""
+    request.announce(WORK)
+    told = {"Operation-Id": str(operation), "Operation-Location": f"/v3/operations/{operation}"}
     return Answer(204, headers={**told, **(headers or {})})
 
 

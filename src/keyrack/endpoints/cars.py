@@ -7,7 +7,9 @@ from typing import Literal, LiteralString
 
 from keyrack.api.endpoint import NO_CONTENT, Answer, Endpoints, Request, created
 from keyrack.api.reads import Parent
-from keyrack.assignments.operations import checksum, end_assignments_of_car, hold_lane
+from keyrack.assignments.asking import end_all_of_car
+from keyrack.assignments.holds import settle
+from keyrack.database.connection import Statements
 from keyrack.errors import BadRequest, NotFound
 from keyrack.model.bodies import AnyText, Body, LongText, Name, Text, moment, no_valid, patched
 from keyrack.model.resources import ASSIGNMENT_OF_CAR, CAR, EVENT, PRODUCT
@@ -76,7 +78,7 @@ update car set
   model = case when $3 ? 'model' then $3->>'model' else model end
 where customer_id = $1 and car_id = $2 returning car_id
 """
-LOCK: LiteralString = "select car_id from car where customer_id = $1 and car_id = $2 for update"
+EXISTS: LiteralString = "select exists (select from car where customer_id = $1 and car_id = $2)"
 DELETE: LiteralString = "delete from car where customer_id = $1 and car_id = $2"
 
 
@@ -129,15 +131,24 @@ async def update(request: Request, patch: list[CarPatch]) -> Answer:
     return NO_CONTENT
 
 
-@endpoints.delete("/cars/{carId}", "Delete a car; its assignments end by webhook", refuses={404: (NO_CAR,)})
+async def check_car(statements: Statements, customer: int, car: int) -> None:
+    """Raises `NotFound` unless the customer has this car."""
+    if not await statements.fetchval(EXISTS, customer, car):
+        raise NotFound(NO_CAR)
+
+
+async def _deletable(statements: Statements, request: Request, _body: None = None) -> None:
+    await check_car(statements, request.customer, *request.ids)
+
+
+@endpoints.delete(
+    "/cars/{carId}", "Delete a car; its assignments end by webhook", ground=_deletable, refuses={404: (NO_CAR,)}
+)
 async def delete(request: Request) -> Answer:
     (car,) = request.ids
     async with request.db.transaction() as connection:
-        await hold_lane(connection, request.customer, car)
-        if await connection.fetchval(LOCK, request.customer, car) is None:
-            raise NotFound(NO_CAR)
-        fingerprint = checksum(request.body, request.method, request.path)
-        await end_assignments_of_car(connection, request.customer, car, "CarDeleted", fingerprint)
+        await settle(connection, request.customer)
+        await _deletable(connection, request)
+        await end_all_of_car(connection, request.customer, car, "CarDeleted", request.checksum, request.asker)
         await connection.execute(DELETE, request.customer, car)
-    request.service.announce()
     return NO_CONTENT

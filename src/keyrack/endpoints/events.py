@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal, LiteralString
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from keyrack.api.endpoint import FROM_DEVICES, Answer, Endpoints, Request, answer, created
-from keyrack.database.connection import Database, InTransaction
+from keyrack.database.connection import Database
 from keyrack.endpoints.cars import NO_CAR
 from keyrack.endpoints.ingest import Delivered, shown
 from keyrack.endpoints.users import NO_USER
@@ -146,10 +146,7 @@ async def record(db: Database, customer: int, parts: Sequence[Sequence[NewEvent]
 async def create(request: Request, event: NewEvent) -> Answer:
     if not event.user_agent.strip():
         raise BadRequest(no_valid(CREATE_EVENT, "userAgent"))
-    if isinstance(request.db, InTransaction):  # what must be one with the caller's transaction cannot share another
-        ((result,),) = await record(request.db, request.customer, [[event]])
-    else:
-        (result,) = await request.service.batches.put(record, request.customer, [event])
+    (result,) = await request.batches.put(record, request.customer, [event])
     if isinstance(result, Refusal):
         raise result
     return created(result.id)
@@ -169,7 +166,7 @@ async def deliver(request: Request) -> Answer:
             if not part:
                 await asyncio.sleep(0)  # others want to be served too
                 continue
-            results = await request.service.batches.put(record, request.customer, [event for _, event in part])
+            results = await request.batches.put(record, request.customer, [event for _, event in part])
             for (line, _), result in zip(part, results, strict=True):
                 if isinstance(result, Refusal):
                     report.refuse(line, result.text)

@@ -8,6 +8,7 @@ from pydantic import BaseModel
 
 from keyrack.api.endpoint import FROM_DEVICES, Answer, Endpoints, Request, answer
 from keyrack.errors import BadRequest
+from keyrack.telemetry.ingest import Telemetry
 from keyrack.telemetry.lines import NotALine, Report
 from keyrack.telemetry.samples import ONE
 
@@ -32,9 +33,9 @@ def shown(report: Report) -> dict[str, Any]:
 
 
 @endpoints.post("/ingest/telemetry", "Deliver samples of units", item=ONE, answers=Delivered, **FROM_DEVICES)
-async def telemetry(request: Request) -> Answer:
+async def deliver(request: Request, telemetry: Telemetry) -> Answer:
     try:
-        report = await request.service.telemetry.ingest(request.customer, request.body)
+        report = await telemetry.ingest(request.customer, request.body)
     except NotALine as reason:
         raise BadRequest(str(reason)) from None
     return answer(shown(report))

@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import LiteralString
 
 from keyrack.api.endpoint import NO_CONTENT, Answer, Endpoints, Request
-from keyrack.assignments.operations import checksum, end_assignments_of_car, hold_lane
-from keyrack.endpoints.cars import NO_CAR
+from keyrack.assignments.asking import end_all_of_car
+from keyrack.assignments.holds import settle
+from keyrack.database.connection import Row, Statements
+from keyrack.endpoints.cars import NO_CAR, check_car
 from keyrack.errors import BadRequest, Conflict, NotFound, on_constraint
 from keyrack.model.bodies import Body, Int32, Text, no_valid
 
@@ -21,15 +23,12 @@ OTHER_CAR = "The product is not assigned to the given car."
 INSTALL = "install product"
 UNINSTALL = "uninstall product"
 
-# The locks keep what is checked as it is until the commit; the order of locks is always car, product
-CAR: LiteralString = "select car_id from car where customer_id = $1 and car_id = $2 for key share"
 PRODUCT: LiteralString = """
 select p.product_id, p.kind, p.car_id,
   exists (select from service s where s.customer_id = p.customer_id and s.product_id = p.product_id) as served
 from product p
 where p.customer_id = $1 and ($2::integer is null or p.product_id = $2)
   and ($3::text is null or p.serial_number = $3) and ($4::text is null or p.unique_id = $4)
-for no key update of p
 """
 PUT_INTO: LiteralString = "update product set car_id = $3 where customer_id = $1 and product_id = $2"
 
@@ -59,11 +58,44 @@ def no_product(what: str) -> str:
     return f"Couldn't {what}. No valid productId, serialNumber or uniqueId provided."
 
 
+async def find_product(statements: Statements, customer: int, ref: ProductRef, what: str) -> Row:
+    """The product that is named. Raises `BadRequest`, `NotFound`."""
+    product = await statements.fetchrow(PRODUCT, customer, *product_given(ref, what))
+    if product is None:
+        raise NotFound(NO_PRODUCT)
+    return product
+
+
+async def _installable(statements: Statements, request: Request, wanted: Installation) -> Row:
+    """The product, which can be installed. Raises `BadRequest`, `NotFound`, `Conflict`."""
+    product_given(wanted, INSTALL)
+    await check_car(statements, request.customer, wanted.car_id)
+    product = await find_product(statements, request.customer, wanted, INSTALL)
+    if product["car_id"] is not None:
+        raise Conflict(ALREADY)
+    if not product["served"]:
+        raise Conflict(NO_SERVICE)
+    return product
+
+
+async def _removable(statements: Statements, request: Request, wanted: Installation) -> Row:
+    """The product, which is in the car. Raises `BadRequest`, `NotFound`, `Conflict`."""
+    product_given(wanted, UNINSTALL)
+    await check_car(statements, request.customer, wanted.car_id)
+    product = await find_product(statements, request.customer, wanted, UNINSTALL)
+    if product["car_id"] is None:
+        raise Conflict(NOT_INSTALLED)
+    if product["car_id"] != wanted.car_id:
+        raise Conflict(OTHER_CAR)
+    return product
+
+
 @endpoints.put(
     "/installations",
     "Install a product into a car",
     body=Installation,
     what=INSTALL,
+    ground=_installable,
     refuses={
         400: (no_valid(INSTALL, "carId"), no_product(INSTALL)),
         404: (NO_CAR, NO_PRODUCT),
@@ -71,17 +103,9 @@ def no_product(what: str) -> str:
     },
 )
 async def install(request: Request, wanted: Installation) -> Answer:
-    given = product_given(wanted, INSTALL)
     async with request.db.transaction() as connection:
-        if await connection.fetchval(CAR, request.customer, wanted.car_id) is None:
-            raise NotFound(NO_CAR)
-        product = await connection.fetchrow(PRODUCT, request.customer, *given)
-        if product is None:
-            raise NotFound(NO_PRODUCT)
-        if product["car_id"] is not None:
-            raise Conflict(ALREADY)
-        if not product["served"]:
-            raise Conflict(NO_SERVICE)
+        await settle(connection, request.customer)
+        product = await _installable(connection, request, wanted)
         with on_constraint({"product_kind_in_car_key": (Conflict, SAME_TYPE)}):
             await connection.execute(PUT_INTO, request.customer, product["product_id"], wanted.car_id)
     return NO_CONTENT
@@ -92,6 +116,7 @@ async def install(request: Request, wanted: Installation) -> Answer:
     "Take a product out of a car; with a key box the car's assignments end by webhook",
     body=Installation,
     what=UNINSTALL,
+    ground=_removable,
     refuses={
         400: (no_valid(UNINSTALL, "carId"), no_product(UNINSTALL)),
         404: (NO_CAR, NO_PRODUCT),
@@ -99,21 +124,12 @@ async def install(request: Request, wanted: Installation) -> Answer:
     },
 )
 async def uninstall(request: Request, wanted: Installation) -> Answer:
-    given = product_given(wanted, UNINSTALL)
     async with request.db.transaction() as connection:
-        await hold_lane(connection, request.customer, wanted.car_id)
-        if await connection.fetchval(CAR, request.customer, wanted.car_id) is None:
-            raise NotFound(NO_CAR)
-        product = await connection.fetchrow(PRODUCT, request.customer, *given)
-        if product is None:
-            raise NotFound(NO_PRODUCT)
-        if product["car_id"] is None:
-            raise Conflict(NOT_INSTALLED)
-        if product["car_id"] != wanted.car_id:
-            raise Conflict(OTHER_CAR)
+        await settle(connection, request.customer)
+        product = await _removable(connection, request, wanted)
         await connection.execute(PUT_INTO, request.customer, product["product_id"], None)
         if product["kind"] == "Box":
-            fingerprint = checksum(request.body, request.method, request.path)
-            await end_assignments_of_car(connection, request.customer, wanted.car_id, "Uninstallation", fingerprint)
-    request.service.announce()
+            await end_all_of_car(
+                connection, request.customer, wanted.car_id, "Uninstallation", request.checksum, request.asker
+            )
     return NO_CONTENT

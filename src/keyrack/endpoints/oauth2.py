@@ -7,10 +7,11 @@ from urllib.parse import parse_qsl
 
 from pydantic import BaseModel
 
-from keyrack.access.auth import TOKEN_SECONDS, digest
+from keyrack.access.auth import TOKEN_SECONDS, Access, digest
 from keyrack.access.limits import Limit
 from keyrack.api.endpoint import PUBLIC, Answer, Endpoints, Request, answer
 from keyrack.errors import GrantRefused, TooManyRequests, WrongCredentials
+from keyrack.settings import Settings
 
 endpoints = Endpoints("Authentication")
 
@@ -29,43 +30,6 @@ class PasswordGrant(BaseModel):
     username: str
     password: str
     grant_type: str
-
-
-@endpoints.post(
-    "/oauth2/token",
-    "An access token for a manager",
-    body=PasswordGrant,
-    form=True,
-    status=200,
-    token=False,
-    customer=False,
-    answers=AccessToken,
-    refuses={400: (), 401: (), 429: ()},
-)
-async def token(request: Request, grant: PasswordGrant) -> Answer:
-    """Every try is taken from two buckets, the name's and the address's, and given back when it was right.
-
-    An address that has used up its own takes nothing from a name's: it would lock out whom it can name.
-    """
-    settings, db, access = request.service.settings, request.db, request.service.access
-    names = Limit("login", settings.login_rate, settings.login_burst)
-    addresses = Limit("address", settings.address_rate, settings.address_burst)
-    name = digest(await db.fetchval(COMPARED, grant.username)).hex()
-    await names.take(db, name)
-    try:
-        await addresses.take(db, request.address)
-    except TooManyRequests:
-        await names.give_back(db, name)
-        raise
-    signed = await access.log_in(grant.username, grant.password)
-    if signed is None:
-        raise WrongCredentials
-    await names.give_back(db, name)
-    await addresses.give_back(db, request.address)
-    return answer(
-        {"access_token": signed, "expires_in": str(TOKEN_SECONDS), "token_type": "Bearer"},
-        headers={"Cache-Control": "no-store"},
-    )
 
 
 def grant(body: bytes) -> PasswordGrant:
@@ -89,16 +53,53 @@ def grant(body: bytes) -> PasswordGrant:
     return PasswordGrant(username=form["username"], password=form["password"], grant_type="password")
 
 
+@endpoints.post(
+    "/oauth2/token",
+    "An access token for a manager",
+    body=PasswordGrant,
+    form=grant,
+    status=200,
+    token=False,
+    customer=False,
+    answers=AccessToken,
+    refuses={400: (), 401: (), 429: ()},
+)
+async def token(request: Request, wanted: PasswordGrant, settings: Settings, access: Access) -> Answer:
+    """Every try is taken from two buckets, the name's and the address's, and given back when it was right.
+
+    An address that has used up its own takes nothing from a name's: it would lock out whom it can name.
+    """
+    db = request.db
+    names = Limit("login", settings.login_rate, settings.login_burst)
+    addresses = Limit("address", settings.address_rate, settings.address_burst)
+    name = digest(await db.fetchval(COMPARED, wanted.username)).hex()
+    await names.take(db, name)
+    try:
+        await addresses.take(db, request.address)
+    except TooManyRequests:
+        await names.give_back(db, name)
+        raise
+    signed = await access.log_in(wanted.username, wanted.password)
+    if signed is None:
+        raise WrongCredentials
+    await names.give_back(db, name)
+    await addresses.give_back(db, request.address)
+    return answer(
+        {"access_token": signed, "expires_in": str(TOKEN_SECONDS), "token_type": "Bearer"},
+        headers={"Cache-Control": "no-store"},
+    )
+
+
 @endpoints.write("GET", "/.well-known/jwks.json", "The public keys of the tokens", **PUBLIC)
-async def jwks(request: Request) -> Answer:
-    keys = await request.service.access.signing_keys()
+async def jwks(_request: Request, access: Access) -> Answer:
+    keys = await access.signing_keys()
     return answer(keys.public(), headers={"Cache-Control": "public, max-age=300"})
 
 
 @endpoints.write("GET", "/.well-known/openid-configuration", "Where the token endpoint and the keys are", **PUBLIC)
-async def discovery(request: Request) -> Answer:
+async def discovery(_request: Request, settings: Settings) -> Answer:
     """OpenID Connect Discovery 1.0, section 3, as far as it applies."""
-    base = request.service.settings.public_url
+    base = settings.public_url
     return answer(
         {
             "issuer": base,

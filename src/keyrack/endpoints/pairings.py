@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import LiteralString
 
 from keyrack.api.endpoint import NO_CONTENT, Answer, Endpoints, Request
-from keyrack.database.connection import Connection, Row
-from keyrack.endpoints.installations import NO_PRODUCT, PRODUCT, ProductRef, no_product, product_given
+from keyrack.assignments.holds import settle
+from keyrack.database.connection import Row, Statements
+from keyrack.endpoints.installations import NO_PRODUCT, ProductRef, find_product, no_product, product_given
 from keyrack.endpoints.services import NO_SERVICE
 from keyrack.errors import Conflict, NotFound, on_constraint
 from keyrack.model.bodies import Int32, no_valid
@@ -19,9 +20,7 @@ NOT_PAIRED = "The service is not paired with the given product."
 PAIR = "pair service with product"
 UNPAIR = "unlink service from product"
 
-SERVICE: LiteralString = """
-select service_id, product_id from service where customer_id = $1 and service_id = $2 for no key update
-"""
+SERVICE: LiteralString = "select service_id, product_id from service where customer_id = $1 and service_id = $2"
 SET: LiteralString = "update service set product_id = $3 where customer_id = $1 and service_id = $2"
 
 
@@ -29,15 +28,28 @@ class Pairing(ProductRef):
     service_id: Int32
 
 
-async def _both(connection: Connection, request: Request, wanted: Pairing, what: str) -> tuple[Row, Row]:
-    """The service and the product, locked. Raises `NotFound`."""
-    given = product_given(wanted, what)
-    service = await connection.fetchrow(SERVICE, request.customer, wanted.service_id)
+async def _both(statements: Statements, request: Request, wanted: Pairing, what: str) -> tuple[Row, Row]:
+    """The service and the product. Raises `BadRequest`, `NotFound`."""
+    product_given(wanted, what)
+    service = await statements.fetchrow(SERVICE, request.customer, wanted.service_id)
     if service is None:
         raise NotFound(NO_SERVICE)
-    product = await connection.fetchrow(PRODUCT, request.customer, *given)
-    if product is None:
-        raise NotFound(NO_PRODUCT)
+    return service, await find_product(statements, request.customer, wanted, what)
+
+
+async def _pairable(statements: Statements, request: Request, wanted: Pairing) -> tuple[Row, Row]:
+    """Both, the service without a product. Raises `BadRequest`, `NotFound`, `Conflict`."""
+    service, product = await _both(statements, request, wanted, PAIR)
+    if service["product_id"] is not None:
+        raise Conflict(ALREADY)
+    return service, product
+
+
+async def _paired(statements: Statements, request: Request, wanted: Pairing) -> tuple[Row, Row]:
+    """Both, paired. Raises `BadRequest`, `NotFound`, `Conflict`."""
+    service, product = await _both(statements, request, wanted, UNPAIR)
+    if service["product_id"] != product["product_id"]:
+        raise Conflict(NOT_PAIRED)
     return service, product
 
 
@@ -46,6 +58,7 @@ async def _both(connection: Connection, request: Request, wanted: Pairing, what:
     "Pair a service with a product",
     body=Pairing,
     what=PAIR,
+    ground=_pairable,
     refuses={
         400: (no_valid(PAIR, "serviceId"), no_product(PAIR)),
         404: (NO_SERVICE, NO_PRODUCT),
@@ -54,9 +67,8 @@ async def _both(connection: Connection, request: Request, wanted: Pairing, what:
 )
 async def pair(request: Request, wanted: Pairing) -> Answer:
     async with request.db.transaction() as connection:
-        service, product = await _both(connection, request, wanted, PAIR)
-        if service["product_id"] is not None:
-            raise Conflict(ALREADY)
+        await settle(connection, request.customer)
+        service, product = await _pairable(connection, request, wanted)
         with on_constraint({"service_product_key": (Conflict, PRODUCT_TAKEN)}):
             await connection.execute(SET, request.customer, service["service_id"], product["product_id"])
     return NO_CONTENT
@@ -67,6 +79,7 @@ async def pair(request: Request, wanted: Pairing) -> Answer:
     "Unlink a service from its product",
     body=Pairing,
     what=UNPAIR,
+    ground=_paired,
     refuses={
         400: (no_valid(UNPAIR, "serviceId"), no_product(UNPAIR)),
         404: (NO_SERVICE, NO_PRODUCT),
@@ -75,8 +88,7 @@ async def pair(request: Request, wanted: Pairing) -> Answer:
 )
 async def unpair(request: Request, wanted: Pairing) -> Answer:
     async with request.db.transaction() as connection:
-        service, product = await _both(connection, request, wanted, UNPAIR)
-        if service["product_id"] != product["product_id"]:
-            raise Conflict(NOT_PAIRED)
+        await settle(connection, request.customer)
+        service, _ = await _paired(connection, request, wanted)
         await connection.execute(SET, request.customer, service["service_id"], None)
     return NO_CONTENT

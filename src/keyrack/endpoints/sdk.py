@@ -6,7 +6,7 @@ from typing import LiteralString
 
 from pydantic import BaseModel
 
-from keyrack.access.auth import SDK_AUDIENCE, digest
+from keyrack.access.auth import SDK_AUDIENCE, Access, digest
 from keyrack.api.endpoint import Answer, Endpoints, Request, answer
 from keyrack.errors import BadRequest
 from keyrack.model.bodies import Body, Int32, Name
@@ -42,11 +42,11 @@ class SdkToken(BaseModel):
     answers=SdkToken,
     refuses={400: (INVALID_COMBINATION,)},
 )
-async def token(request: Request, wanted: SdkTokenRequest) -> Answer:
+async def token(request: Request, wanted: SdkTokenRequest, access: Access) -> Answer:
     subject = None
     if request.manager and wanted.customer_id in request.manager.customers:
         subject = await request.db.fetchval(SUBJECT, wanted.customer_id, digest(wanted.sdk_key), wanted.user_id)
     if subject is None:
         raise BadRequest(INVALID_COMBINATION)
-    signed = await request.service.access.sign(subject, SDK_AUDIENCE, email=str(subject))
+    signed = await access.sign(subject, SDK_AUDIENCE, email=str(subject))
     return answer({"id_token": signed}, headers={"Cache-Control": "no-store"})

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import secrets
-from typing import Any, Literal, LiteralString
+from typing import Literal, LiteralString
 
 from pydantic import Field
 
+from keyrack.access.auth import Access
 from keyrack.api.endpoint import NO_CONTENT, Answer, Endpoints, Request, answer
 from keyrack.api.reads import Parent
-from keyrack.assignments.operations import checksum, end_assignments_of_user, hold_lanes_of_user
+from keyrack.assignments.asking import end_all_of_user
+from keyrack.assignments.holds import settle
+from keyrack.database.connection import Statements
 from keyrack.errors import BadRequest, Conflict, NotFound, on_constraint
 from keyrack.model.bodies import Body, EmailAddress, Int32, Name, Text, no_valid
 from keyrack.model.resources import ASSIGNMENT_OF_USER, USER
@@ -41,7 +44,7 @@ insert into customer_user (customer_id, user_id) select $1, user_id from p retur
 BY_ID: LiteralString = "select user_id from person where user_id = $1"
 BY_ADDRESS: LiteralString = "select user_id from person where lower(email_address) = lower($1)"
 JOIN: LiteralString = "insert into customer_user (customer_id, user_id) values ($1, $2)"
-LOCK: LiteralString = "select user_id from customer_user where customer_id = $1 and user_id = $2 for update"
+MEMBER: LiteralString = "select exists (select from customer_user where customer_id = $1 and user_id = $2)"
 LEAVE: LiteralString = "delete from customer_user where customer_id = $1 and user_id = $2"
 
 
@@ -82,11 +85,11 @@ _MEMBERS = (("emailAddress",), ("userData",), ("firstName", "lastName"), ("first
     answers=UserCreated,
     refuses={400: tuple(no_valid(CREATE_USER, *members) for members in _MEMBERS), 409: (SAME_ADDRESS,)},
 )
-async def create(request: Request, user: NewUser) -> Answer:
+async def create(request: Request, user: NewUser, access: Access) -> Answer:
     kind = user.type or "Anonymous"
     generated = secrets.token_urlsafe(12) if kind == "Normal" and not user.password else None
     password = user.password or generated if kind == "Normal" else None
-    hashed = await request.service.access.passwords.hash(password) if password else None
+    hashed = await access.passwords.hash(password) if password else None
     with on_constraint({"person_email_address_key": (Conflict, SAME_ADDRESS)}):
         id = await request.db.fetchval(
             INSERT,
@@ -100,17 +103,46 @@ async def create(request: Request, user: NewUser) -> Answer:
     return answer({"id": id, "password": generated}, 201)
 
 
+async def _somebody(statements: Statements, _request: Request, user: SomeUser) -> int:
+    """The id of whoever is meant. Raises `BadRequest` unless exactly one identifier is given, `NotFound` for nobody."""
+    return await _found(statements, user, NOBODY)
+
+
+async def _member(statements: Statements, request: Request, user: SomeUser) -> int:
+    """The id of the customer's user. Raises `BadRequest`, `NotFound`."""
+    id = await _found(statements, user, NOT_ASSIGNED)
+    if not await statements.fetchval(MEMBER, request.customer, id):
+        raise NotFound(NOT_ASSIGNED)
+    return id
+
+
+async def _found(statements: Statements, user: SomeUser, missing: str) -> int:
+    if (user.user_id is None) == (not user.email_address):
+        raise BadRequest(NEITHER)
+    if user.email_address:
+        id = await statements.fetchval(BY_ADDRESS, user.email_address)
+    else:
+        id = await statements.fetchval(BY_ID, user.user_id)
+    if id is None:
+        raise NotFound(missing)
+    return id
+
+
 @endpoints.put(
     "/users/assignments/customers",
     "Assign a user to the customer",
     body=SomeUser,
     what="assign user to customer",
+    ground=_somebody,
     refuses={400: (NEITHER,), 404: (NOBODY,), 409: (ALREADY,)},
 )
 async def assign(request: Request, user: SomeUser) -> Answer:
-    id = await _found(request, user, NOBODY)
-    with on_constraint({"customer_user_pkey": (Conflict, ALREADY), "customer_user_user_id_fkey": (NotFound, NOBODY)}):
-        await request.db.execute(JOIN, request.customer, id)
+    refusals = {"customer_user_pkey": (Conflict, ALREADY), "customer_user_user_id_fkey": (NotFound, NOBODY)}
+    async with request.db.transaction() as connection:
+        await settle(connection, request.customer)
+        id = await _somebody(connection, request, user)
+        with on_constraint(refusals):
+            await connection.execute(JOIN, request.customer, id)
     return NO_CONTENT
 
 
@@ -119,29 +151,13 @@ async def assign(request: Request, user: SomeUser) -> Answer:
     "Take a user out of the customer; the user's assignments there end by webhook",
     body=SomeUser,
     what="unassign user from customer",
+    ground=_member,
     refuses={400: (NEITHER,), 404: (NOT_ASSIGNED,)},
 )
 async def unassign(request: Request, user: SomeUser) -> Answer:
-    id = await _found(request, user, NOT_ASSIGNED)
     async with request.db.transaction() as connection:
-        await hold_lanes_of_user(connection, request.customer, id)
-        if await connection.fetchval(LOCK, request.customer, id) is None:
-            raise NotFound(NOT_ASSIGNED)
-        fingerprint = checksum(request.body, request.method, request.path)
-        await end_assignments_of_user(connection, request.customer, id, "UserRemoved", fingerprint)
+        await settle(connection, request.customer)
+        id = await _member(connection, request, user)
+        await end_all_of_user(connection, request.customer, id, request.checksum, request.asker)
         await connection.execute(LEAVE, request.customer, id)
-    request.service.announce()
     return NO_CONTENT
-
-
-async def _found(request: Request, user: SomeUser, missing: str) -> Any:
-    """The user's id. Raises `BadRequest` unless exactly one identifier is given, `NotFound` if nobody has it."""
-    if (user.user_id is None) == (not user.email_address):
-        raise BadRequest(NEITHER)
-    if user.email_address:
-        id = await request.db.fetchval(BY_ADDRESS, user.email_address)
-    else:
-        id = await request.db.fetchval(BY_ID, user.user_id)
-    if id is None:
-        raise NotFound(missing)
-    return id

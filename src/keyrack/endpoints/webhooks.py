@@ -9,9 +9,10 @@ from typing import Annotated, Any, Literal, LiteralString
 from pydantic import AfterValidator, Field, TypeAdapter
 
 from keyrack.api.endpoint import NO_CONTENT, Answer, Endpoints, Parent, Request, answer, created
-from keyrack.assignments.operations import stamp
+from keyrack.database.notices import DELIVER
 from keyrack.errors import BadRequest, Conflict, NotFound
-from keyrack.model.bodies import Body, Int32, Moment, checked, no_valid, patched
+from keyrack.model.bodies import Body, Int32, Moment, checked, no_valid, patched, stamp
+from keyrack.settings import Settings
 from keyrack.webhooks import publishing, registry
 from keyrack.webhooks.outcomes import DELIVERY, KINDS, WEBHOOK, Kind
 
@@ -124,11 +125,11 @@ CHANGED = TypeAdapter(Changed)
     },
     ours=True,
 )
-async def create(request: Request, webhook: NewWebhook) -> Answer:
+async def create(request: Request, webhook: NewWebhook, settings: Settings) -> Answer:
     signing_secret = registry.new_signing_secret()
     id = await request.db.fetchval(
         registry.INSERT, request.customer, webhook.url, webhook.secret, sorted(set(webhook.kinds or KINDS)),
-        webhook.enabled, signing_secret, request.service.settings.webhook_limit,
+        webhook.enabled, signing_secret, settings.webhook_limit,
     )  # fmt: skip
     if id is None:
         raise Conflict(TOO_MANY)
@@ -150,7 +151,7 @@ async def update(request: Request, patch: list[WebhookPatch]) -> Answer:
     changes = {step.path[1:]: whole[step.path[1:]] for step in patch}
     if await request.db.fetchval(registry.UPDATE, request.customer, *request.ids, changes) is None:
         raise NotFound(NO_WEBHOOK)
-    request.service.announce()
+    request.announce(DELIVER)
     return NO_CONTENT
 
 
@@ -171,9 +172,8 @@ async def delete(request: Request) -> Answer:
     refuses={404: (NO_WEBHOOK,)},
     ours=True,
 )
-async def rotate_secret(request: Request) -> Answer:
-    overlap = request.service.settings.webhook_overlap
-    rotated = await registry.rotate(request.db, request.customer, request.ids[0], overlap)
+async def rotate_secret(request: Request, settings: Settings) -> Answer:
+    rotated = await registry.rotate(request.db, request.customer, request.ids[0], settings.webhook_overlap)
     if rotated is None:
         raise NotFound(NO_WEBHOOK)
     secret, until = rotated
@@ -192,7 +192,7 @@ async def test(request: Request) -> Answer:
     async with request.db.transaction() as connection:
         await _check_enabled(request, connection)
         id = await connection.fetchval(publishing.SEND_TEST, request.customer, *request.ids)
-    request.service.announce()
+    request.announce(DELIVER)
     return created(id)
 
 
@@ -209,7 +209,7 @@ async def replay(request: Request) -> Answer:
         await _check_enabled(request, connection)
         if not await publishing.replay(connection, request.customer, webhook, delivery):
             raise NotFound(NO_DELIVERY)
-    request.service.announce()
+    request.announce(DELIVER)
     return NO_CONTENT
 
 
@@ -232,7 +232,7 @@ async def replay_range(request: Request, wanted: TimeRange) -> Answer:
         count, following = await publishing.replay_range(
             connection, request.customer, request.ids[0], wanted.since, until, undelivered=wanted.undelivered
         )
-    request.service.announce()
+    request.announce(DELIVER)
     return answer({"count": count, "next": following and stamp(following)})
 
 

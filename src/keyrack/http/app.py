@@ -1,15 +1,8 @@
-"""In charge of the HTTP edge: the only module that knows Falcon.
-
-match -> API key -> token -> manager -> customer -> content type -> body -> endpoint -> answer, or a refusal's body.
-"""
+"""In charge of the application: which path is whose, and what goes back, an answer or a refusal's body."""
 
 from __future__ import annotations
 
-import asyncio
-import json
-from collections.abc import AsyncGenerator, Iterable, Mapping
-from contextlib import asynccontextmanager, suppress
-from functools import cache
+from collections.abc import Iterable
 from typing import Any
 
 import asyncpg
@@ -17,17 +10,10 @@ import falcon
 import falcon.asgi
 import structlog
 
-from keyrack.access.auth import Access, Manager, ensure_signing_key
-from keyrack.access.limits import Shares
-from keyrack.api import idempotency
-from keyrack.api.endpoint import Answer, Endpoint, Request, Service
-from keyrack.assignments.operations import Announcer
-from keyrack.database.batching import Batches
-from keyrack.database.connection import UNREACHABLE, Database
-from keyrack.database.listener import Listener
-from keyrack.documents import openapi, reference
+from keyrack.api.endpoint import Answer, Endpoint
+from keyrack.assignments.holds import BUSY
+from keyrack.database.connection import UNREACHABLE
 from keyrack.endpoints import ALL
-from keyrack.endpoints.oauth2 import grant
 from keyrack.errors import (
     NO_CUSTOMER,
     PLAIN_TEXT,
@@ -38,19 +24,14 @@ from keyrack.errors import (
     Refusal,
     Unavailable,
 )
-from keyrack.http import intake
 from keyrack.http.edge import METHODS, Edge
-from keyrack.model.bodies import checked
-from keyrack.odata import Limits
+from keyrack.http.server import Handler, Server
 from keyrack.settings import Settings
-from keyrack.telemetry.ingest import Telemetry
 
 log = structlog.get_logger("keyrack.app")
 
 NOTHING_HERE = "There is nothing at this path."
-DEVICE_KEY = "Device-Key"
 OF_CUSTOMER = "_customer_id_fkey"  # how the name of every foreign key to a customer ends
-DEADLOCKS = 4  # in which the database may choose the same request to give way, before the caller is told to
 TOO_SLOW = "The statement took too long in the database. Ask for less at once."
 
 
@@ -60,34 +41,35 @@ class Route:
 
     def __init__(self, server: Server, endpoints: Iterable[Endpoint]) -> None:
         self._server = server
-        self._by_method = {endpoint.method: endpoint for endpoint in endpoints}
-        first = next(iter(self._by_method.values()))
+        self._by_method = {endpoint.method: Handler(endpoint) for endpoint in endpoints}
+        server.handlers += self._by_method.values()
         # For a method that the path does not know, its least guarded endpoint says who may be told so
-        self._needs_key = all(endpoint.key for endpoint in self._by_method.values())
-        self._needs_token = all(endpoint.token for endpoint in self._by_method.values())
-        self._names = first.parameters
+        self._needs_key = all(handler.endpoint.key for handler in self._by_method.values())
+        self._needs_token = all(handler.endpoint.token for handler in self._by_method.values())
 
     async def serve(self, http: falcon.asgi.Request, reply: falcon.asgi.Response, **params: str) -> None:
-        endpoint = self._by_method.get("GET" if http.method == "HEAD" else http.method)
+        handler = self._by_method.get("GET" if http.method == "HEAD" else http.method)
         try:
-            answer = await self._server.serve(http, endpoint, self._needs_key, self._needs_token, params, self)
-            reply.status = answer.status
-            reply.data = answer.body
-            reply.content_type = answer.media_type
-            for name, value in answer.headers.items():
-                reply.set_header(name, value)
+            if handler is None:
+                await self._server.caller(http, key=self._needs_key, token=self._needs_token)
+                raise MethodNotAllowed(sorted(self._by_method))
+            _put_answer(reply, await self._server.serve(http, handler, params))
         except Refusal as refusal:
             _put(reply, refusal)
         except Exception as error:
             _put(reply, _refusal_of(error, http))
 
-    @property
-    def allowed(self) -> list[str]:
-        return sorted(self._by_method)
-
 
 for _method in METHODS:
     setattr(Route, f"on_{_method.lower()}", Route.serve)
+
+
+def _put_answer(reply: falcon.asgi.Response, answer: Answer) -> None:
+    reply.status = answer.status
+    reply.data = answer.body
+    reply.content_type = answer.media_type
+    for name, value in answer.headers.items():
+        reply.set_header(name, value)
 
 
 def _put(reply: falcon.asgi.Response, refusal: Refusal) -> None:
@@ -108,122 +90,29 @@ def _refusal_of(error: Exception, http: falcon.asgi.Request) -> Refusal:
         return BadRequest(TOO_SLOW) if http.query_string else Unavailable(TOO_SLOW)
     if isinstance(error, UNREACHABLE):
         return Unavailable()
+    if isinstance(error, asyncpg.LockNotAvailableError):
+        return Unavailable(BUSY)
     if isinstance(error, asyncpg.ForeignKeyViolationError) and (error.constraint_name or "").endswith(OF_CUSTOMER):
         return NotFound(NO_CUSTOMER)  # it was removed after the check
     log.exception("internal error", method=http.method, path=http.path)
     return InternalError()
 
 
-class Server:
-    """The checks that every endpoint has in common, and the process's own service."""
+class Unknown:
+    """What no route knows."""
 
-    def __init__(self, settings: Settings) -> None:
-        self.settings = settings
-        self.service: Service | None = None
-        self._key_header = f"{settings.brand}-API-Key"
+    def __init__(self, server: Server) -> None:
+        self._server = server
 
-    @asynccontextmanager
-    async def lifespan(self, dsn: str) -> AsyncGenerator[None]:
-        """Open what the process needs, and close it."""
-        db = await Database.connect(dsn, self.settings)
-        await ensure_signing_key(db)
-        access = Access(db, self.settings)
-        access.listener = Listener(dsn, {"keyrack_access": access.forget}, access.forget)
-        announcer = Announcer(db)
-        batches = Batches(db)
-        tasks = [asyncio.create_task(access.listener.run()), asyncio.create_task(announcer.run())]
-        self.service = Service(
-            db,
-            self.settings,
-            access,
-            announcer,
-            _limits(self.settings),
-            Shares(max(1, self.settings.pool_size // 2)),
-            batches,
-            Telemetry(batches, self.settings),
-            self._document,
-        )
+    async def serve(self, http: falcon.asgi.Request, reply: falcon.asgi.Response, **_: str) -> None:
+        """404, but only to callers that may ask."""
         try:
-            yield
-        finally:
-            for task in tasks:
-                task.cancel()
-                with suppress(asyncio.CancelledError):
-                    await task
-            await db.close()
-
-    @cache  # noqa: B019 - a process has one server
-    def _document(self, name: str) -> bytes:
-        document = openapi.document(ALL, self.settings)
-        return json.dumps(document).encode() if name == "openapi" else reference.page(document).encode()
-
-    async def serve(
-        self,
-        http: falcon.asgi.Request,
-        endpoint: Endpoint | None,
-        needs_key: bool,
-        needs_token: bool,
-        params: Mapping[str, str],
-        route: Route,
-    ) -> Answer:
-        """Answer one request. Raises `Refusal`."""
-        service = self.service
-        if service is None:
-            raise Unavailable
-        manager: Manager | None = None
-        if endpoint.key if endpoint else needs_key:
-            await service.access.check_key(http.get_header(self._key_header))
-        if endpoint.token if endpoint else needs_token:
-            manager = await service.access.manager(http.get_header("Authorization"))
-        if endpoint is None:
-            raise MethodNotAllowed(route.allowed)
-        customer = intake.customer(http, manager) if endpoint.customer and manager else 0
-        if endpoint.device:
-            customer = await service.access.device(http.get_header(DEVICE_KEY))
-        body = await intake.body(http, endpoint, self.settings) if endpoint.body is not None or endpoint.raw else b""
-        value: Any = None
-        if endpoint.form:
-            value = grant(body)
-        elif endpoint.body is not None:
-            value = checked(endpoint.body, body, endpoint.what)
-        request = Request(
-            service, http.method, http.path, http.remote_addr, manager, customer, intake.ids(endpoint, params),
-            http.scope["query_string"], body,
-        )  # fmt: skip
-        key = http.get_header("Idempotency-Key") if endpoint.repeatable else None
-        for _ in range(DEADLOCKS):
-            try:
-                if key is None:
-                    return await endpoint.run(request, value)
-                return await idempotency.once(request, key, lambda request: endpoint.run(request, value))
-            except asyncpg.DeadlockDetectedError:
-                continue  # it did nothing; whoever it stood against goes on now
-        raise Unavailable
-
-    async def unknown(self, http: falcon.asgi.Request, reply: falcon.asgi.Response, **_: str) -> None:
-        """What no route knows: 404, but only to callers that may ask."""
-        try:
-            if self.service is None:
-                raise Unavailable
-            await self.service.access.check_key(http.get_header(self._key_header))
-            await self.service.access.manager(http.get_header("Authorization"))
+            await self._server.caller(http, key=True, token=True)
             raise NotFound(NOTHING_HERE)
         except Refusal as refusal:
             _put(reply, refusal)
         except Exception as error:
             _put(reply, _refusal_of(error, http))
-
-
-def _limits(settings: Settings) -> Limits:
-    return Limits(
-        nesting=settings.odata_nesting,
-        nodes=settings.odata_nodes,
-        items=settings.odata_items,
-        orderby=settings.odata_orderby,
-        select=settings.odata_select,
-        top=settings.odata_top,
-        digits=settings.odata_digits,
-    )
 
 
 def create_app(settings: Settings, dsn: str) -> Edge:
@@ -237,7 +126,7 @@ def create_app(settings: Settings, dsn: str) -> Edge:
         by_path.setdefault(endpoint.path, []).append(endpoint)
     for path, endpoints in by_path.items():
         app.add_route(path, Route(server, endpoints))
-    app.add_sink(server.unknown, "/")
+    app.add_sink(Unknown(server).serve, "/")
     return Edge(app, settings, lambda: server.lifespan(dsn))
 
 

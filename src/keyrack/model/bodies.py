@@ -40,6 +40,11 @@ def moment(text: str) -> datetime:
     return datetime.strptime(text, "%Y-%m-%dT%H:%M:%SZ").replace(tzinfo=UTC)
 
 
+def stamp(time: datetime) -> str:
+    """yyyy-MM-ddTHH:mm:ssZ."""
+    return time.astimezone(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+
+
 def _event_time(value: object) -> str:
     if not isinstance(value, str):
         raise ValueError("a date and time as text is needed")

@@ -88,7 +88,7 @@ ASSIGNMENT = Resource(
         "start": date_time("{t}.starts_at"),
         "end": date_time("{t}.ends_at", nullable=True),
         "lifetime": int32("{t}.lifetime", nullable=True),
-        "renewableAfter": int32("{t}.renewable_after", nullable=True),
+        "renewableAfter": int32("coalesce({t}.renewable_after, {t}.lifetime / 2)", nullable=True),
     },
     relations={
         "car": Relation("Car", "{t}.customer_id = {p}.customer_id and {t}.car_id = {p}.car_id", many=False),

@@ -34,6 +34,7 @@ OPERATION = Resource(
         "state": string("{t}.state", enum=("Pending", "Succeeded", "Failed")),
         "errorMessage": string("{t}.error_message", nullable=True),
         "checksum": string("{t}.checksum"),
+        "applied": int64("{t}.applied", nullable=True),
         "assignmentId": int32("{t}.assignment_id", nullable=True),
         "carId": int32("{t}.car_id"),
         "userId": int32("{t}.user_id", nullable=True),

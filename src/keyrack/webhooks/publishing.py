@@ -33,23 +33,32 @@ lanes as (
 )
 """
 _INSERT: LiteralString = (
-    "insert into delivery (customer_id, webhook_id, message_id, type, lane, assignment_id, payload, created_at)"
+    "insert into delivery"
+    " (customer_id, webhook_id, message_id, type, lane, assignment_id, payload, created_at, applied)"
     " select o.customer_id, w.webhook_id, o.operation_id, "
-    + (TYPE + ", " + LANE + ", o.assignment_id, " + PAYLOAD + ", o.finished_at")
+    + (TYPE + ", " + LANE + ", o.assignment_id, " + PAYLOAD + ", o.finished_at, coalesce(o.applied, 0)")
 )
-# Outcomes are written and published by one statement; `place` keeps the order in which they came about, also in
-# `finished_at`, by which a lane is ordered: the next transaction on the same car is more than these microseconds later
+# Outcomes are written and published by one statement, of customers whose holds the caller has. `applied` numbers the
+# operations of each customer in the order of the arrays. The times only have to differ, so that a replay can go on
+# where it stopped
 FINISH: LiteralString = (
     """
 with outcome as (
-  select * from unnest($1::integer[], $2::uuid[], $3::text[], $4::text[], $5::jsonb[]) with ordinality
+  select u.*, row_number() over (partition by u.customer_id order by u.place) as number
+  from unnest($1::integer[], $2::uuid[], $3::text[], $4::text[], $5::text[]::jsonb[]) with ordinality
     as u (customer_id, operation_id, state, error_message, result, place)
+),
+counted as (
+  update customer_hold h set applied = h.applied + c.count, due_at = null
+  from (select customer_id, count(*) as count from outcome group by customer_id) c where c.customer_id = h.customer_id
+  returning h.customer_id, h.applied - c.count as before
 ),
 finished as (
   update operation p set state = u.state, error_message = u.error_message, result = u.result,
-    finished_at = statement_timestamp() + u.place * interval '1 microsecond',
+    finished_at = statement_timestamp() + u.place * interval '1 microsecond', applied = c.before + u.number,
     assignment_id = coalesce((u.result->>'assignmentId')::integer, p.assignment_id)
-  from outcome u where p.customer_id = u.customer_id and p.operation_id = u.operation_id
+  from outcome u join counted c on c.customer_id = u.customer_id
+  where p.customer_id = u.customer_id and p.operation_id = u.operation_id
   returning p.*, u.place
 ),
 written as ("""

@@ -1,0 +1,125 @@
+"""In charge of holds: who has a customer's row applies its operations, or changes what they stand on; nobody else does.
+
+What changes that ground (a box, a service, a user, a car) comes after everything that was accepted before it, and
+before everything that is accepted later: it applies what is pending, in committed pieces; then, in its own transaction,
+it takes the hold, applies what came since, and acts. One order of locks everywhere: holds first, ascending.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import Counter
+from collections.abc import AsyncGenerator, Iterable
+from contextlib import asynccontextmanager
+from typing import LiteralString
+
+import structlog
+
+from keyrack.assignments import applying
+from keyrack.assignments.applying import Done
+from keyrack.database.connection import Connection, Database, is_interruption
+from keyrack.errors import NO_CUSTOMER, NotFound, Unavailable
+from keyrack.settings import Settings
+
+log = structlog.get_logger("keyrack.holds")
+
+PIECE = 500  # operations that one transaction of a drain applies, at most
+PATIENCE = 5.0  # seconds that a command gives the workers to get over an operation that fails
+BUSY = "The customer has too much work under way. Please try again."
+STUCK = "An operation of the customer is being tried again. Please try again."
+
+HOLD: LiteralString = "select true from customer_hold where customer_id = $1 for update"
+
+
+async def take(connection: Connection, customer: int) -> None:
+    """Hold the customer until the transaction ends. Raises `NotFound` when there is no such customer."""
+    if await connection.fetchval(HOLD, customer) is None:
+        raise NotFound(NO_CUSTOMER)
+
+
+async def settle(connection: Connection, customer: int, most: int = PIECE) -> Done:
+    """Hold the customer and apply what is pending. Raises `Unavailable` if that is more than `most` operations."""
+    await take(connection, customer)
+    # Lock first, read in the next statement: what was committed before the lock was ours is seen
+    rows = await applying.pending(connection, customer, most + 1)
+    if len(rows) > most:
+        raise Unavailable(BUSY)
+    return await _applied(connection, rows)
+
+
+async def drain(db: Database, customer: int, settings: Settings) -> Done:
+    """Apply what is pending in committed pieces, as far as the settings allow. Raises `Unavailable` beyond that; what
+    was applied stays so."""
+    end = time.monotonic() + settings.drain_seconds
+    done = Done()
+    while True:
+        async with db.transaction() as connection:
+            await take(connection, customer)
+            rows = await applying.pending(connection, customer, PIECE)
+            done += await _applied(connection, rows)
+        if len(rows) < PIECE:
+            return done
+        if done.operations >= settings.drain_operations or time.monotonic() > end:
+            raise Unavailable(BUSY)
+
+
+async def _applied(connection: Connection, rows: list[applying.Row]) -> Done:
+    if not rows:
+        return Done()
+    try:
+        return await applying.apply(connection, rows)
+    except Exception as error:
+        if is_interruption(error):
+            raise
+        # A worker finds out which one it is, and has the tries; a request only says that it is not done
+        log.warning("pending operations cannot be applied by a request", error=repr(error))
+        raise Unavailable(STUCK) from error
+
+
+class Turns:
+    """The requests of one process that change the ground of a customer: one at a time, few wait, the others hear 503.
+
+    They wait here, without a connection, and not in the database.
+    """
+
+    def __init__(self, waiting: int) -> None:
+        self._waiting = waiting
+        self._locks: dict[int, asyncio.Lock] = {}
+        self._there: Counter[int] = Counter()
+
+    @asynccontextmanager
+    async def of(self, customer: int) -> AsyncGenerator[None]:
+        """The customer's turn. Raises `Unavailable` where too many wait for it already."""
+        if self._there[customer] > self._waiting:
+            raise Unavailable(BUSY)
+        self._there[customer] += 1
+        try:
+            async with self._locks.setdefault(customer, asyncio.Lock()):
+                yield
+        finally:
+            self._there[customer] -= 1
+            if not self._there[customer]:
+                del self._there[customer], self._locks[customer]
+
+
+async def settle_all(db: Database, connection: Connection, customers: Iterable[int], settings: Settings) -> None:
+    """The same for a command that changes the ground of several customers in its own transaction, `connection`."""
+    ordered = sorted(set(customers))
+    for customer in ordered:
+        await _drain_whole(db, customer, settings)
+    for customer in ordered:
+        await settle(connection, customer)
+
+
+async def _drain_whole(db: Database, customer: int, settings: Settings) -> None:
+    """A command has time: as long as the pieces get on, it goes on. Raises `Unavailable` where they do not."""
+    end = time.monotonic() + PATIENCE
+    while True:
+        try:
+            await drain(db, customer, settings)
+            return
+        except Unavailable as busy:
+            if busy.text != BUSY and time.monotonic() > end:
+                raise
+            await asyncio.sleep(0.1)

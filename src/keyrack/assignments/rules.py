@@ -1,0 +1,206 @@
+"""In charge of what an operation makes of an assignment: a plain function of it and of the ground that it stands on.
+
+Nothing here knows the database. Whoever applies operations reads the ground, asks for a decision on each, in order, and
+writes what came of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
+
+LIFETIME = 604_800  # seconds: the default, and the bound that an explicit one must exceed (spec, "Limits")
+LIFETIME_BOUND = 2_419_200  # seconds: an explicit lifetime is less
+
+NO_CAR = "The car does not exist or is not assigned to the customer."
+NO_USER = "The user does not exist or is not assigned to the customer."
+NO_BOX = "There is no key box installed in the car."
+NO_SERVICE = "The key box in the car has no service assigned."
+TERMINATED = "The service of the key box in the car is terminated."
+GONE = "The assignment does not exist any more."
+END_BEFORE_START = "The end lies before the start."
+RENEWABLE_TOO_LATE = "renewableAfter must be less than lifetime."
+
+Box = Literal["ready", "none", "unserved", "terminated"]  # what a car's key box is, as far as access goes
+NOT_READY: Mapping[Box | None, str] = {
+    None: NO_CAR, "none": NO_BOX, "unserved": NO_SERVICE, "terminated": TERMINATED,
+}  # fmt: skip
+
+Key = tuple[int, int]  # customer, and the id of something within it
+
+
+class Failure(Exception):
+    """Why an operation came to nothing: the outcome's errorMessage."""
+
+
+def lifetimes(lifetime: int | None, renewable_after: int | None) -> tuple[int, int]:
+    """Seconds of both, with the defaults for what is None (spec, "Assignment rules", 4)."""
+    lifetime = LIFETIME if lifetime is None else lifetime
+    return lifetime, lifetime // 2 if renewable_after is None else renewable_after
+
+
+@dataclass(frozen=True, slots=True)
+class Assignment:
+    """An assignment; times are texts `yyyy-MM-ddTHH:mm:ssZ`, which sort as the times do."""
+
+    id: int | None  # None: it has none yet
+    car: int
+    user: int
+    start: str
+    end: str | None  # None: without end
+    lifetime: int  # seconds
+    renewable_after: int | None  # seconds; None: never chosen, so half of the lifetime
+
+    def shown(self) -> dict[str, Any]:
+        """As outcomes tell it."""
+        lifetime, renewable_after = lifetimes(self.lifetime, self.renewable_after)
+        return {
+            "assignmentId": self.id,
+            "carId": self.car,
+            "userId": self.user,
+            "start": self.start,
+            "end": self.end,
+            "lifetime": lifetime,
+            "renewableAfter": renewable_after,
+        }
+
+    def patched(self, changes: Mapping[str, Any]) -> Assignment:
+        """As a patch would make it; None stands for a member's default."""
+        wanted = {MEMBERS[name]: value for name, value in changes.items()}
+        if "lifetime" in wanted and wanted["lifetime"] is None:
+            wanted["lifetime"] = LIFETIME
+        return replace(self, **wanted)
+
+    def widens(self, before: Assignment) -> bool:
+        """Whether this gives anybody anything that `before` did not: another car or user, more time, a longer life."""
+        return (
+            (self.car, self.user) != (before.car, before.user)
+            or self.start < before.start
+            or (before.end is not None and (self.end is None or self.end > before.end))
+            or self.lifetime > before.lifetime
+        )
+
+
+MEMBERS = {
+    "carId": "car", "userId": "user", "start": "start", "end": "end", "lifetime": "lifetime",
+    "renewableAfter": "renewable_after",
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """What was asked for."""
+
+    customer: int
+    kind: Literal["CreateAssignment", "UpdateAssignment", "DeleteAssignment"]
+    cause: str  # "Request", or what brought the end about
+    car: int
+    user: int | None
+    assignment: int | None
+    request: Mapping[str, Any]  # of a creation and of an end that was brought about: the assignment; else the changes
+
+
+@dataclass(slots=True)
+class Ground:
+    """What operations stand on, and what they have made of it so far."""
+
+    assignments: dict[Key, Assignment] = field(default_factory=dict[Key, Assignment])
+    boxes: dict[Key, Box] = field(default_factory=dict[Key, Box])  # of every car that there is
+    members: set[Key] = field(default_factory=set[Key])  # users
+    created: list[tuple[int, Assignment]] = field(default_factory=list[tuple[int, Assignment]])  # with their customers
+    changed: set[Key] = field(default_factory=set[Key])
+    ended: set[Key] = field(default_factory=set[Key])
+
+    def check(self, customer: int, wanted: Assignment) -> None:
+        """Whether somebody may be given this. Raises `Failure`."""
+        box = self.boxes.get((customer, wanted.car))
+        if box != "ready":
+            raise Failure(NOT_READY[box])
+        if (customer, wanted.user) not in self.members:
+            raise Failure(NO_USER)
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What came of an operation: the assignment as it is now, was, or would have been, and why it is not."""
+
+    shown: dict[str, Any]
+    failure: str | None = None
+    created: int | None = None  # its place among the ground's `created`, while the assignment has no id
+
+
+def decide(operation: Operation, ground: Ground) -> Decision:
+    """Apply an operation to the ground."""
+    match operation.kind:
+        case "CreateAssignment":
+            return _create(operation, ground)
+        case "UpdateAssignment":
+            return _update(operation, ground)
+        case "DeleteAssignment":
+            return _delete(operation, ground)
+
+
+def _create(operation: Operation, ground: Ground) -> Decision:
+    assert operation.user is not None  # noqa: S101 - every creation has one, or its row could not be written
+    asked = operation.request
+    lifetime, _ = lifetimes(asked["lifetime"], None)
+    wanted = Assignment(
+        None, operation.car, operation.user, asked["start"], asked["end"], lifetime, asked["renewableAfter"]
+    )
+    try:
+        ground.check(operation.customer, wanted)
+    except Failure as failure:
+        return Decision(wanted.shown(), str(failure))
+    ground.created.append((operation.customer, wanted))
+    return Decision(wanted.shown(), created=len(ground.created) - 1)
+
+
+def _update(operation: Operation, ground: Ground) -> Decision:
+    key = (operation.customer, operation.assignment or 0)
+    before = ground.assignments.get(key)
+    if before is None:
+        return Decision(_as_asked(operation), GONE)
+    wanted = before.patched(operation.request)
+    try:
+        _check_times(wanted)
+        if wanted.widens(before):
+            ground.check(operation.customer, wanted)
+    except Failure as failure:
+        return Decision(wanted.shown(), str(failure))
+    ground.assignments[key] = wanted
+    ground.changed.add(key)
+    return Decision(wanted.shown())
+
+
+def _check_times(wanted: Assignment) -> None:
+    if wanted.end is not None and wanted.end < wanted.start:
+        raise Failure(END_BEFORE_START)
+    if wanted.renewable_after is not None and wanted.renewable_after >= wanted.lifetime:
+        raise Failure(RENEWABLE_TOO_LATE)
+
+
+def _delete(operation: Operation, ground: Ground) -> Decision:
+    key = (operation.customer, operation.assignment or 0)
+    before = ground.assignments.pop(key, None)
+    if before is not None:
+        ground.changed.discard(key)
+        ground.ended.add(key)
+        return Decision(before.shown())
+    # What its car or user took with it has ended all the same, and this is how that is told
+    return Decision(_as_asked(operation), GONE if operation.cause == "Request" else None)
+
+
+def _as_asked(operation: Operation) -> dict[str, Any]:
+    """The outcome's values where there is no assignment: what the request said, None for what nobody knows."""
+    nothing = dict.fromkeys(("start", "end", "lifetime", "renewableAfter"))
+    known = {"assignmentId": operation.assignment, "carId": operation.car, "userId": operation.user}
+    return known | nothing | dict(operation.request)
+
+
+def as_given_up(operation: Operation) -> dict[str, Any]:
+    """The outcome's values of an operation that could not even be decided."""
+    try:
+        return _as_asked(operation)
+    except (TypeError, ValueError):  # its request is no object at all
+        return _as_asked(replace(operation, request={}))

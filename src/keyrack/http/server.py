@@ -1,0 +1,189 @@
+"""In charge of a request's way: API key -> token -> manager -> customer -> content type -> body -> endpoint.
+
+What of the process an endpoint works with is opened here, and given to those that name it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import secrets
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any
+
+import asyncpg
+import falcon.asgi
+
+from keyrack.access.auth import CHANGES, Access, Manager, ensure_signing_key
+from keyrack.access.limits import Shares
+from keyrack.api import idempotency
+from keyrack.api.endpoint import Answer, Check, Endpoint, Request
+from keyrack.assignments.holds import Turns, drain
+from keyrack.database import notices
+from keyrack.database.batching import Batches
+from keyrack.database.connection import Database
+from keyrack.database.listener import Listener
+from keyrack.database.notices import Announcer
+from keyrack.documents import openapi, reference
+from keyrack.endpoints import ALL
+from keyrack.endpoints.documents import Documents
+from keyrack.errors import Unavailable
+from keyrack.http import intake
+from keyrack.model.bodies import checked
+from keyrack.odata import Limits
+from keyrack.settings import Settings
+from keyrack.telemetry.ingest import Telemetry
+
+DEVICE_KEY = "Device-Key"
+DEADLOCKS = 4  # in which the database may choose the same request to give way, before the caller is told to
+
+
+@dataclass(slots=True)
+class Handler:
+    """An endpoint with the parts of the process that it names."""
+
+    endpoint: Endpoint
+    parts: list[object] = field(default_factory=list[object])
+
+    async def run(self, request: Request, value: Any) -> Answer:
+        return await self.endpoint.run(request, value, *self.parts)
+
+
+@dataclass(frozen=True, slots=True)
+class Process:
+    """What is open as long as the process serves."""
+
+    db: Database
+    access: Access
+    announce: Announcer
+    batches: Batches
+
+
+class Server:
+    """The checks that every endpoint has in common, and what the process has to do its work with."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        self.handlers: list[Handler] = []
+        self._key_header = f"{settings.brand}-API-Key"
+        self._turns = Turns(settings.hold_waiting)
+        self._process: Process | None = None
+
+    @asynccontextmanager
+    async def lifespan(self, dsn: str) -> AsyncGenerator[None]:
+        """Open what the process needs, and close it."""
+        db = await Database.connect(dsn, self.settings)
+        await ensure_signing_key(db)
+        access = Access(db, self.settings)
+        access.listener = Listener(dsn, {"keyrack_access": access.forget}, access.forget, CHANGES)
+        announce = Announcer(db)
+        batches = Batches(db)
+        tasks = [asyncio.create_task(access.listener.run()), asyncio.create_task(announce.run())]
+        parts: dict[type, object] = {
+            Settings: self.settings,
+            Access: access,
+            Limits: _limits(self.settings),
+            Shares: Shares(max(1, self.settings.pool_size // 2)),
+            Telemetry: Telemetry(batches, self.settings),
+            Documents: _documents(self.settings),
+        }
+        for handler in self.handlers:
+            handler.parts = [parts[part] for part in handler.endpoint.parts]
+        self._process = Process(db, access, announce, batches)
+        try:
+            yield
+        finally:
+            for task in tasks:
+                task.cancel()
+                with suppress(asyncio.CancelledError):
+                    await task
+            await db.close()
+
+    @property
+    def process(self) -> Process:
+        """Raises `Unavailable` until the process is ready."""
+        if self._process is None:
+            raise Unavailable
+        return self._process
+
+    async def serve(self, http: falcon.asgi.Request, handler: Handler, params: Mapping[str, str]) -> Answer:
+        """Answer one request. Raises `Refusal`."""
+        process, endpoint = self.process, handler.endpoint
+        manager = await self.caller(http, key=endpoint.key, token=endpoint.token)
+        customer = intake.customer(http, manager) if endpoint.customer and manager else 0
+        if endpoint.device:
+            customer = await process.access.device(http.get_header(DEVICE_KEY))
+        body = await intake.body(http, endpoint, self.settings) if endpoint.body is not None or endpoint.raw else b""
+        value: Any = None
+        if endpoint.form is not None:
+            value = endpoint.form(body)
+        elif endpoint.body is not None:
+            value = checked(endpoint.body, body, endpoint.what)
+        request = Request(
+            process.db, process.batches, process.announce, secrets.token_hex(16), http.method, http.path,
+            http.remote_addr, manager, customer, intake.ids(endpoint, params), http.scope["query_string"], body,
+        )  # fmt: skip
+        key = http.get_header("Idempotency-Key") if endpoint.repeatable else None
+        for _ in range(DEADLOCKS):
+            try:
+                if endpoint.ground is None:
+                    return await self._once(handler, request, value, key)
+                return await self._on_settled_ground(endpoint.ground, handler, request, value, key)
+            except asyncpg.DeadlockDetectedError:
+                continue  # it did nothing; whoever it stood against goes on now
+        raise Unavailable
+
+    async def caller(self, http: falcon.asgi.Request, *, key: bool, token: bool) -> Manager | None:
+        """Who calls, as far as these are asked for. Raises `Unauthorized`, `NotFound`."""
+        access = self.process.access
+        if key:
+            await access.check_key(http.get_header(self._key_header))
+        return await access.manager(http.get_header("Authorization")) if token else None
+
+    async def _once(self, handler: Handler, request: Request, value: Any, key: str | None) -> Answer:
+        if key is None:
+            return await handler.run(request, value)
+        hours = self.settings.idempotency_hours
+        return await idempotency.once(request, key, hours, lambda request: handler.run(request, value))
+
+    async def _on_settled_ground(
+        self, check: Check, handler: Handler, request: Request, value: Any, key: str | None
+    ) -> Answer:
+        """The same after everything that was asked for before is applied.
+
+        Who would be refused anyway is refused at once; but a request with a key may have had its answer already.
+        """
+        if key is None:
+            await check(request.db, request, value)
+        try:
+            async with self._turns.of(request.customer):
+                await drain(request.db, request.customer, self.settings)
+                return await self._once(handler, request, value, key)
+        finally:
+            request.announce(notices.WORK)
+            request.announce(notices.DELIVER)
+
+
+def _documents(settings: Settings) -> Documents:
+    """The documents, made when somebody asks for them first."""
+
+    @cache
+    def document() -> dict[str, Any]:
+        return openapi.document(ALL, settings)
+
+    return Documents(cache(lambda: json.dumps(document()).encode()), cache(lambda: reference.page(document()).encode()))
+
+
+def _limits(settings: Settings) -> Limits:
+    return Limits(
+        nesting=settings.odata_nesting,
+        nodes=settings.odata_nodes,
+        items=settings.odata_items,
+        orderby=settings.odata_orderby,
+        select=settings.odata_select,
+        top=settings.odata_top,
+        digits=settings.odata_digits,
+    )

@@ -1,0 +1,215 @@
+"""Random histories: clients who move, hand over, install, uninstall, delete and remove, all in one customer's fleet."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+import uuid
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import aiohttp
+
+from tests.assignments import model
+
+CARS, USERS = 4, 3  # with which a fleet begins; each car has its box
+
+FLEET = """
+with made as (insert into customer (name) values ('history') returning customer_id),
+manager as (insert into manager_customer (customer_id, manager_id) select customer_id, $1 from made)
+select customer_id from made
+"""
+FILL = (
+    """
+    with p as (
+      insert into person (email_address, type)
+      select 'history' || $1::integer || '.' || n || '@example.org', 'Anonymous' from generate_series(1, $2::integer) n
+      returning user_id
+    )
+    insert into customer_user (customer_id, user_id) select $1::integer, user_id from p
+    """,
+    "insert into car (customer_id, name) select $1::integer, n from generate_series(1, $2::integer) n",
+    """
+    insert into product (customer_id, unique_id, serial_number, sap_number, kind, car_id)
+    select customer_id, car_id, car_id, car_id, 'Box', car_id from car
+    where customer_id = $1::integer and $2::integer is not null
+    """,
+    """
+    insert into service (customer_id, name, product_id)
+    select customer_id, product_id, product_id from product where customer_id = $1::integer and $2::integer is not null
+    """,
+)
+
+
+@dataclass
+class Fleet:
+    """A customer whose fleet a history is about, and what clients know of it."""
+
+    customer: int
+    cars: list[int]
+    users: list[int]
+    boxes: dict[int, int]  # box -> its service
+
+    @classmethod
+    async def make(cls, sql: Any, manager: int) -> Fleet:
+        customer = await sql.fetchval(FLEET, manager)
+        for statement, count in zip(FILL, (USERS, CARS, 0, 0), strict=True):
+            await sql.execute(statement, customer, count)
+        return cls(
+            customer,
+            [row[0] for row in await sql.fetch("select car_id from car where customer_id = $1", customer)],
+            [row[0] for row in await sql.fetch("select user_id from customer_user where customer_id = $1", customer)],
+            {
+                row["product_id"]: row["service_id"]
+                for row in await sql.fetch(
+                    "select product_id, service_id from service where customer_id = $1", customer
+                )
+            },
+        )
+
+
+@dataclass(frozen=True)
+class Step:
+    """An accepted request: an operation, or a change of the ground between two moments."""
+
+    operation: str | None = None
+    ground: tuple[str, int] | None = None  # what, and of what
+    sent: float = 0.0
+    answered: float = 0.0
+
+
+@dataclass
+class Client:
+    """Somebody who sends one request after another, each when the one before has been answered."""
+
+    http: aiohttp.ClientSession
+    url: str
+    headers: Mapping[str, str]
+    fleet: Fleet
+    random: random.Random
+    sql: Any
+    sure: bool = False  # sends again, with an Idempotency-Key, until there is an answer
+    steps: list[Step] = field(default_factory=list)
+    answers: Counter[str] = field(default_factory=Counter)
+
+    async def call(self, method: str, path: str, body: Any = None) -> tuple[int, Mapping[str, str], Any]:
+        headers = dict(self.headers) | {"Customer-ID": str(self.fleet.customer)}
+        if self.sure:
+            headers["Idempotency-Key"] = str(uuid.uuid4())
+        while True:
+            try:
+                timeout = aiohttp.ClientTimeout(total=10)
+                async with self.http.request(
+                    method, self.url + path, json=body, headers=headers, timeout=timeout
+                ) as answer:
+                    text = await answer.text()
+                    assert answer.status < 500 or answer.status == 503, (method, path, body, answer.status, text)
+                    in_flight = answer.status == 409 and "still being worked on" in text
+                    if not (self.sure and (answer.status == 503 or in_flight)):
+                        self.answers[f"{method} {path.split('/')[1]} {answer.status}"] += 1
+                        return (
+                            answer.status,
+                            answer.headers,
+                            await answer.json() if answer.status in (200, 201) else None,
+                        )
+            except (aiohttp.ClientError, TimeoutError):
+                if not self.sure:
+                    raise
+            await asyncio.sleep(self.random.uniform(0.02, 0.2))
+
+    async def ask(self, method: str, path: str, body: Any = None) -> None:
+        """Ask for an operation."""
+        status, headers, _ = await self.call(method, path, body)
+        if status == 204:
+            self.steps.append(Step(operation=headers["Operation-Id"]))
+
+    async def change(self, what: str, of: int, method: str, path: str, body: Any = None) -> bool:
+        """Change the ground; whether it was done."""
+        sent = time.time()
+        status, _, _ = await self.call(method, path, body)
+        if status == 204:
+            self.steps.append(Step(ground=(what, of), sent=sent, answered=time.time()))
+        return status == 204
+
+    async def act(self) -> None:
+        """Send one random request, or a few that belong together."""
+        some = self.random
+        car, user, box = some.choice(self.fleet.cars), some.choice(self.fleet.users), some.choice([*self.fleet.boxes])
+        match some.choices(ACTIONS, WEIGHTS)[0]:
+            case "create":
+                await self.ask("PUT", "/assignments", {"carId": car, "userId": user, **self.times()})
+            case "change":
+                if (id := await self.assignment()) is not None:
+                    await self.ask("PATCH", f"/assignments/{id}", self.patch(car, user))
+            case "end":
+                if (id := await self.assignment()) is not None:
+                    await self.ask("DELETE", f"/assignments/{id}")
+            case "uninstall":
+                if (at := await self.sql.fetchval(CAR_OF, self.fleet.customer, box)) is not None:
+                    await self.change("uninstall", box, "DELETE", "/installations", {"carId": at, "productId": box})
+            case "install":
+                await self.change("install", box, "PUT", "/installations", {"carId": car, "productId": box})
+            case "unpair":
+                pair = {"serviceId": self.fleet.boxes[box], "productId": box}
+                if await self.change("service", self.fleet.boxes[box], "DELETE", "/pairings", pair):
+                    await self.change("service", self.fleet.boxes[box], "PUT", "/pairings", pair)
+            case "delete car":
+                if await self.change("car gone", car, "DELETE", f"/cars/{car}"):
+                    _, _, made = await self.call("PUT", "/cars", {"name": "new"})
+                    self.fleet.cars = [made["id"] if old == car else old for old in self.fleet.cars]
+            case "remove user":
+                at = "/users/assignments/customers"
+                if await self.change("user gone", user, "DELETE", at, {"userId": user}) and some.random() < 0.8:
+                    await self.change("user", user, "PUT", at, {"userId": user})
+
+    def times(self) -> dict[str, Any]:
+        some = self.random
+        start = some.randrange(10, 20)
+        return {
+            "start": f"2026-01-{start}T08:00:00Z",
+            "end": some.choice((None, f"2026-01-{start + some.randrange(10)}T18:00:00Z")),
+            "lifetime": some.choice((None, 700_000, 900_000)),
+            "renewableAfter": some.choice((None, 100, 500_000)),
+        }
+
+    def patch(self, car: int, user: int) -> list[dict[str, Any]]:
+        values = {**self.times(), "carId": car, "userId": user}
+        if values["renewableAfter"] is not None and values["lifetime"] is None:
+            values["renewableAfter"] = 100
+        names = self.random.sample(sorted(values), self.random.choice((1, 1, 1, 2, 3)))
+        if "start" not in names and "end" in names:
+            values["end"] = self.random.choice((None, "2026-01-15T18:00:00Z", "2026-01-09T18:00:00Z"))
+        return [{"op": "replace", "path": f"/{name}", "value": values[name]} for name in names]
+
+    async def assignment(self) -> int | None:
+        ids = [row[0] for row in await self.sql.fetch(IDS, self.fleet.customer)]
+        return self.random.choice(ids) if ids else None
+
+
+ACTIONS = ("create", "change", "end", "uninstall", "install", "unpair", "delete car", "remove user")
+WEIGHTS = (8, 9, 2, 2, 3, 1, 1, 1)
+CAR_OF = "select car_id from product where customer_id = $1 and product_id = $2"
+IDS = "select assignment_id from assignment where customer_id = $1"
+
+
+async def check_order(sql: Any, fleet: Fleet, client: Client) -> None:
+    """What a client asked for after an answer was applied after what that answer was about."""
+    applied = {row["id"]: row["applied"] for row in await sql.fetch(model.OPERATIONS, fleet.customer)}
+    changes = [dict(row) for row in await sql.fetch(model.GROUND, fleet.customer)]
+    last = (0, 0)  # applied number; place among the changes after it
+    for step in client.steps:
+        if step.operation is not None:
+            place = (applied[step.operation], 0)
+        else:
+            (change,) = [
+                change
+                for change in changes
+                if (change["what"], change["a"]) == step.ground
+                and step.sent <= change["at"].timestamp() <= step.answered
+            ]
+            place = (change["after"], change["n"])
+        assert place > last, f"{step} was carried out as {place}, after {last}"
+        last = place

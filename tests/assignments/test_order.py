@@ -1,0 +1,376 @@
+"""One order of work per customer: first accepted, first applied; and changes of the ground have their place in it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import asyncpg
+import pytest
+
+from keyrack.assignments.holds import BUSY, STUCK
+from keyrack.assignments.rules import GONE, NO_BOX, NO_SERVICE, TERMINATED
+from keyrack.database import schema
+from keyrack.endpoints.cars import NO_CAR
+from keyrack.endpoints.installations import NOT_INSTALLED
+from keyrack.settings import Settings
+from tests.conftest import Person, RunningServer, Sql, Town, eventually, fresh_database, refused
+
+START, END, LATER = "2026-01-01T08:00:00Z", "2026-02-01T08:00:00Z", "2026-03-01T08:00:00Z"
+
+
+@contextlib.contextmanager
+def nobody_works(person: Person) -> Iterator[None]:
+    """No worker applies anything of the person within the block; what a request applies itself is applied."""
+    set_due = "update customer_hold set due_at = now() + $2::text::interval where customer_id = $1"
+    person.sql.execute(set_due, person.customer, "1 hour")
+    yield
+    person.sql.execute(set_due, person.customer, "0")
+
+
+def outcome(person: Person, answer: Any) -> dict[str, Any]:
+    """The operation of a 204, finished."""
+    assert answer.status_code == 204, answer.text
+    id = answer.headers["Operation-Id"]
+    return eventually(
+        lambda: (row := person.get(f"/operations/{id}").json())["state"] != "Pending" and row, "the outcome"
+    )
+
+
+def change(**members: Any) -> list[dict[str, Any]]:
+    return [{"op": "replace", "path": f"/{name}", "value": value} for name, value in members.items()]
+
+
+def test_an_assignment_that_was_moved_survives_its_old_cars_box(alice: Person) -> None:
+    first, second, user = alice.car(), alice.car_with_box(), alice.user()
+    box = alice.box_in(first)
+    assignment = alice.assignment(first, user)
+    with nobody_works(alice):
+        moved = alice.patch(f"/assignments/{assignment}", change(carId=second))
+        assert alice.delete("/installations", {"carId": first, "productId": box}).status_code == 204
+    assert outcome(alice, moved)["state"] == "Succeeded"
+    assert alice.get(f"/assignments/{assignment}").json()["carId"] == second
+
+
+def test_an_assignment_that_was_handed_over_survives_its_old_user(alice: Person) -> None:
+    car, first, second = alice.car_with_box(), alice.user(), alice.user()
+    assignment = alice.assignment(car, first)
+    with nobody_works(alice):
+        handed = alice.patch(f"/assignments/{assignment}", change(userId=second))
+        assert alice.delete("/users/assignments/customers", {"userId": first}).status_code == 204
+    assert outcome(alice, handed)["state"] == "Succeeded"
+    assert alice.get(f"/assignments/{assignment}").json()["userId"] == second
+
+
+def test_what_was_asked_before_the_box_fails_and_after_it_succeeds(alice: Person) -> None:
+    car, user, box = alice.car(), alice.user(), alice.product()
+    alice.service(box)
+    body = {"carId": car, "userId": user, "start": START}
+    with nobody_works(alice):
+        before = alice.put("/assignments", body)
+        assert alice.put("/installations", {"carId": car, "productId": box}).status_code == 204
+        after = alice.put("/assignments", body)
+    assert outcome(alice, before)["errorMessage"] == NO_BOX
+    assert outcome(alice, after)["state"] == "Succeeded"
+
+
+def test_pairings_have_their_place_in_the_order(alice: Person) -> None:
+    car, user, box = alice.car(), alice.user(), alice.product()
+    pair = {"serviceId": alice.service(box), "productId": box}
+    assert alice.put("/installations", {"carId": car, "productId": box}).status_code == 204
+    body = {"carId": car, "userId": user, "start": START}
+    with nobody_works(alice):
+        answers = [alice.put("/assignments", body)]
+        assert alice.delete("/pairings", pair).status_code == 204
+        answers.append(alice.put("/assignments", body))
+        assert alice.put("/pairings", pair).status_code == 204
+        answers.append(alice.put("/assignments", body))
+    assert [outcome(alice, answer)["errorMessage"] for answer in answers] == [None, NO_SERVICE, None]
+
+
+def test_changes_after_a_move_are_made_in_order(alice: Person) -> None:
+    first, second, user = alice.car_with_box(), alice.car_with_box(), alice.user()
+    assignment = alice.assignment(first, user)
+    answers = [alice.patch(f"/assignments/{assignment}", change(carId=second))]
+    answers += [alice.patch(f"/assignments/{assignment}", change(lifetime=700_000 + n)) for n in range(30)]
+    applied = [outcome(alice, answer)["applied"] for answer in answers]
+    assert applied == list(range(applied[0], applied[0] + len(answers)))
+    assert alice.get(f"/assignments/{assignment}").json()["lifetime"] == 700_029
+
+
+def test_ends_come_before_what_was_asked_for_meanwhile(alice: Person, sql: Sql) -> None:
+    """A move that was accepted while the box was taken out, and is seen only afterwards, finds nothing to move."""
+    first, second, user = alice.car(), alice.car_with_box(), alice.user()
+    box = alice.box_in(first)
+    assignment = alice.assignment(first, user)
+    with nobody_works(alice):
+        assert alice.delete("/installations", {"carId": first, "productId": box}).status_code == 204
+        move = sql.value(
+            "insert into operation (customer_id, seq, kind, car_id, user_id, assignment_id, request, checksum)"
+            " overriding system value select customer_id, min(seq) - 1000000, 'UpdateAssignment', $2, $3, $4,"
+            " $5::text::jsonb, 'X' from operation where customer_id = $1 group by customer_id"
+            " returning operation_id::text",
+            alice.customer,
+            first,
+            user,
+            assignment,
+            json.dumps({"carId": second}),
+        )
+    row = eventually(lambda: (r := alice.get(f"/operations/{move}").json())["state"] != "Pending" and r, "the move")
+    assert row["errorMessage"] == GONE
+    assert alice.get(f"/assignments/{assignment}").status_code == 404
+
+
+def test_the_applied_numbers_have_no_gap_and_an_operation_knows_who_asked(carol: Person, sql: Sql) -> None:
+    car, user = carol.car(), carol.user()
+    box = carol.box_in(car)
+    assignment = carol.assignment(car, user)
+    carol.assignment(car, user)
+    outcome(carol, carol.patch(f"/assignments/{assignment}", change(end=END)))
+    outcome(carol, carol.delete(f"/assignments/{assignment}"))
+    assert carol.delete("/installations", {"carId": car, "productId": box}).status_code == 204
+    rows = eventually(
+        lambda: len(rows := sql.rows(ASKED, carol.customer)) == 5 and rows[-1]["applied"] and rows, "the outcomes"
+    )
+    assert [row["applied"] for row in rows] == [1, 2, 3, 4, 5]
+    manager = sql.value("select manager_id from manager where username = $1", carol.username)
+    assert {(row["asked_by"], row["asked_from"]) for row in rows} == {(manager, "127.0.0.1")}
+    assert len({row["request_id"] for row in rows}) == 5
+
+
+ASKED = """
+select applied, asked_by, asked_from, request_id from operation where customer_id = $1 order by applied nulls last
+"""
+
+
+# What a change widens
+
+
+def payload(person: Person, operation: dict[str, Any]) -> dict[str, Any]:
+    (webhook,) = person.get("/webhooks").json()
+    (delivery,) = person.get(f"/webhooks/{webhook['id']}/deliveries?$filter=operationId eq {operation['id']}").json()
+    return delivery["payload"]
+
+
+def test_what_only_narrows_is_never_refused_for_the_service(carol: Person, sql: Sql) -> None:
+    assert carol.put("/webhooks", {"url": "http://127.0.0.1:9/"}).status_code == 201
+    car, other, user, second = carol.car_with_box(), carol.car_with_box(), carol.user(), carol.user()
+    assignment = carol.assignment(car, user, START, end=LATER, lifetime=900_000)
+    sql.execute("update service set is_terminated = true where customer_id = $1", carol.customer)
+    at = f"/assignments/{assignment}"
+    wider: list[dict[str, Any]] = [
+        {"end": None}, {"end": "2026-03-01T08:00:01Z"}, {"start": "2025-12-31T08:00:00Z"}, {"lifetime": 900_001},
+        {"carId": other}, {"userId": second}, {"end": END, "lifetime": 1_000_000},
+    ]  # fmt: skip
+    whole = {
+        "assignmentId": assignment, "carId": car, "userId": user, "start": START, "end": LATER, "lifetime": 900_000,
+        "renewableAfter": 450_000,
+    }  # fmt: skip
+    for members in wider:
+        failed = outcome(carol, carol.patch(at, change(**members)))
+        assert failed["errorMessage"] == TERMINATED, members
+        told = payload(carol, failed)
+        asked = whole | members
+        assert {name: told[name] for name in asked} == asked | {"renewableAfter": asked["lifetime"] // 2}
+    for narrower in ({"end": END}, {"start": "2026-01-02T08:00:00Z"}, {"lifetime": 800_000}, {"renewableAfter": 5}):
+        assert outcome(carol, carol.patch(at, change(**narrower)))["state"] == "Succeeded", narrower
+    outcome(carol, carol.delete(at))
+    gone = sql.value(
+        "insert into operation (customer_id, kind, car_id, user_id, assignment_id, request, checksum)"
+        " values ($1, 'UpdateAssignment', $2, $3, $4, '{\"lifetime\": 700000}', 'X') returning operation_id::text",
+        carol.customer,
+        car,
+        user,
+        assignment,
+    )
+    row = eventually(lambda: (r := carol.get(f"/operations/{gone}").json())["state"] != "Pending" and r, "the outcome")
+    told = payload(carol, row)
+    assert told["errorMessage"] == GONE
+    known = {"assignmentId": assignment, "carId": car, "userId": user, "lifetime": 700_000}
+    assert {name: told[name] for name in whole} == dict.fromkeys(whole) | known
+
+
+def test_renewable_after_that_nobody_chose_stays_half_of_the_lifetime(carol: Person) -> None:
+    assignment = carol.assignment(carol.car_with_box(), carol.user())
+    at = f"/assignments/{assignment}"
+
+    def after(**members: Any) -> tuple[int, int]:
+        outcome(carol, carol.patch(at, change(**members)))
+        row = carol.get(at).json()
+        return row["lifetime"], row["renewableAfter"]
+
+    assert after(lifetime=800_000) == (800_000, 400_000)
+    assert after(renewableAfter=300_000) == (800_000, 300_000)
+    assert after(lifetime=900_000) == (900_000, 300_000)
+    assert after(renewableAfter=None) == (900_000, 450_000)
+
+
+# Bounds
+
+
+@contextlib.contextmanager
+def held(dsn: str, customer: int) -> Iterator[None]:
+    """Somebody else holds the customer."""
+
+    async def hold() -> None:
+        connection = await asyncpg.connect(dsn)
+        async with connection.transaction():
+            await connection.execute("select from customer_hold where customer_id = $1 for update", customer)
+            taken.set()
+            await asyncio.to_thread(over.wait)
+        await connection.close()
+
+    taken, over = threading.Event(), threading.Event()
+    with ThreadPoolExecutor(1) as threads:
+        holding = threads.submit(asyncio.run, hold())
+        taken.wait()
+        try:
+            yield
+        finally:
+            over.set()
+            holding.result()
+
+
+@pytest.fixture(scope="module")
+def quiet(database_server: str) -> Iterator[str]:
+    """A database on which no worker works."""
+    with fresh_database(database_server) as dsn:
+        asyncio.run(schema.migrate(dsn))
+        yield dsn
+
+
+@pytest.fixture(scope="module")
+def impatient(quiet: str, settings: Settings) -> Iterator[Town]:
+    """A server that waits for little."""
+    few = {"hold_seconds": 0.4, "hold_waiting": 1, "drain_operations": 3, "pool_size": 6}
+    with RunningServer(settings.model_copy(update=few), quiet, worker=False) as server:
+        sql = Sql(quiet)
+        yield Town(sql, server)
+        sql.close()
+
+
+@pytest.fixture
+def dora(impatient: Town) -> Iterator[Person]:
+    """Who calls the impatient server."""
+    person = impatient.person("dora")
+    yield person
+    person.client.close()
+
+
+def test_a_request_waits_for_a_hold_only_so_long(dora: Person, quiet: str) -> None:
+    car, box = dora.car(), dora.product()
+    dora.service(box)
+    with held(quiet, dora.customer):
+        refused(busy := dora.put("/installations", {"carId": car, "productId": box}), 503, BUSY)
+        assert busy.headers["retry-after"] == "1"
+        assert dora.get("/cars").status_code == 200
+        asked = dora.put("/assignments", {"carId": car, "userId": dora.user(), "start": START})
+        assert asked.status_code == 204, "asking takes no hold"
+    assert dora.put("/installations", {"carId": car, "productId": box}).status_code == 204
+
+
+def test_what_would_be_refused_anyway_is_refused_without_the_hold(dora: Person, quiet: str) -> None:
+    car, box = dora.car(), dora.product()
+    with held(quiet, dora.customer):
+        refused(dora.delete("/cars/2147483647"), 404, NO_CAR)
+        refused(dora.delete("/installations", {"carId": car, "productId": box}), 409, NOT_INSTALLED)
+        assert dora.delete("/users/assignments/customers", {"userId": 2147483647}).status_code == 404
+        assert dora.put("/users/assignments/customers", {"userId": 2147483647}).status_code == 404
+        assert dora.put("/pairings", {"serviceId": 2147483647, "productId": box}).status_code == 404
+
+
+def test_only_some_may_wait_for_their_turn(dora: Person, quiet: str) -> None:
+    cars = [dora.car() for _ in range(5)]
+    with held(quiet, dora.customer), ThreadPoolExecutor(5) as threads:
+        begin = time.monotonic()
+        answers = list(threads.map(lambda car: (dora.delete(f"/cars/{car}"), time.monotonic() - begin), cars))
+    assert {answer.status_code for answer, _ in answers} == {503}
+    assert sum(seconds < 0.4 for _, seconds in answers) >= 3, "one works, one waits, the others hear it at once"
+    assert [dora.delete(f"/cars/{car}").status_code for car in cars] == [204] * 5
+
+
+def test_a_long_backlog_is_503_and_what_was_applied_stays(dora: Person) -> None:
+    sql = dora.sql
+    car, other, user = dora.car_with_box(), dora.car(), dora.user()
+    sql.execute(
+        "insert into operation (customer_id, kind, car_id, user_id, request, checksum)"
+        " select $1, 'CreateAssignment', $2, $3, $4::text::jsonb, 'X' from generate_series(1, 1100)",
+        dora.customer,
+        car,
+        user,
+        '{"start": "2026-01-01T08:00:00Z", "end": null, "lifetime": null, "renewableAfter": null}',
+    )
+    left = "select count(*) from operation where customer_id = $1 and state = 'Pending'"
+    seen = []
+    while (answer := dora.delete(f"/cars/{other}")).status_code == 503:
+        refused(answer, 503, BUSY)
+        seen.append(sql.value(left, dora.customer))
+    assert answer.status_code == 204
+    assert seen == [600, 100]
+    assert sql.value(left, dora.customer) == 0
+
+
+# Operations that fail for a reason of their own, and those that do not
+
+
+@contextlib.contextmanager
+def failing(sql: Sql, car: int, state: str, when: str = "insert") -> Iterator[Callable[[], int]]:
+    """Every write of an assignment of the car fails with this SQLSTATE; what is yielded counts how often."""
+    name = f"fail_{car}"
+    row = "old" if when == "delete" else "new"
+    sql.execute(f"create sequence {name}_tries minvalue 0")  # which counts on when the rest is undone
+    sql.execute(
+        f"create function {name}() returns trigger language plpgsql as $$ begin if {row}.car_id = {car} then"
+        f" perform nextval('{name}_tries'); raise exception 'by a test' using errcode = '{state}'; end if;"
+        f" return {row}; end $$"
+    )
+    sql.execute(f"create trigger {name} before {when} on assignment for each row execute function {name}()")
+    try:
+        yield lambda: sql.value(f"select last_value from {name}_tries")
+    finally:
+        sql.execute(f"drop function {name}() cascade")
+
+
+def test_a_request_never_uses_up_a_try(dora: Person) -> None:
+    sql = dora.sql
+    car, user, other = dora.car_with_box(), dora.user(), dora.car()
+    with failing(sql, car, "23514"):
+        assert dora.put("/assignments", {"carId": car, "userId": user, "start": START}).status_code == 204
+        for _ in range(3):
+            refused(dora.delete(f"/cars/{other}"), 503, STUCK)
+        row = sql.rows("select state, attempts from operation where customer_id = $1", dora.customer)[0]
+        assert tuple(row) == ("Pending", 0)
+    assert dora.delete(f"/cars/{other}").status_code == 204
+    assert len(dora.get(f"/cars/{car}/assignments").json()) == 1
+
+
+@pytest.mark.parametrize("state", ["53100", "55P03", "57014", "25006", "40001", "58030"])
+def test_what_is_nobodys_own_error_never_uses_up_a_try(carol: Person, sql: Sql, state: str) -> None:
+    """A full disk, a lock time-out, a cancelled statement, a read-only server, a conflict in time, an I/O error."""
+    car, user = carol.car_with_box(), carol.user()
+    with failing(sql, car, state) as tries:
+        answer = carol.put("/assignments", {"carId": car, "userId": user, "start": START})
+        eventually(lambda: tries() > 3, "more tries than an error of its own would get")
+        row = sql.rows("select state, attempts from operation where customer_id = $1", carol.customer)[0]
+        assert tuple(row) == ("Pending", 0)
+    assert outcome(carol, answer)["state"] == "Succeeded"
+
+
+def test_an_end_that_is_given_up_is_an_alert(carol: Person, sql: Sql, capfd: pytest.CaptureFixture[str]) -> None:
+    car, user = carol.car_with_box(), carol.user()
+    assignment = carol.assignment(car, user)
+    with failing(sql, car, "23514", "delete"):
+        begin = time.monotonic()
+        row = outcome(carol, carol.delete(f"/assignments/{assignment}"))
+        assert row["state"] == "Failed"
+        assert time.monotonic() - begin < 5
+    said = "".join(capfd.readouterr())
+    assert "AN ASSIGNMENT COULD NOT BE ENDED" in said
+    assert carol.get(f"/assignments/{assignment}").status_code == 200
+    assert outcome(carol, carol.delete(f"/assignments/{assignment}"))["state"] == "Succeeded"

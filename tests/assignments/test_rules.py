@@ -1,0 +1,128 @@
+"""What an operation makes of an assignment: laws of the plain function, whatever the assignment and the patch."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from keyrack.assignments.rules import (
+    END_BEFORE_START,
+    NOT_READY,
+    RENEWABLE_TOO_LATE,
+    Assignment,
+    Box,
+    Ground,
+    Operation,
+    decide,
+)
+
+TIMES = [f"2026-01-{day:02}T08:00:00Z" for day in range(1, 6)]
+LIFETIMES = [604_800, 700_000, 900_000]
+
+assignments = st.builds(
+    Assignment,
+    id=st.just(7),
+    car=st.sampled_from([1, 2]),
+    user=st.sampled_from([1, 2]),
+    start=st.sampled_from(TIMES[:2]),
+    end=st.sampled_from([*TIMES[2:], None]),
+    lifetime=st.sampled_from(LIFETIMES),
+    renewable_after=st.sampled_from([None, 1, 600_000]),
+)
+patches = st.fixed_dictionaries(
+    {},
+    optional={
+        "carId": st.sampled_from([1, 2]),
+        "userId": st.sampled_from([1, 2]),
+        "start": st.sampled_from(TIMES),
+        "end": st.sampled_from([*TIMES, None]),
+        "lifetime": st.sampled_from([*LIFETIMES, None]),
+        "renewableAfter": st.sampled_from([None, 1, 650_000]),
+    },
+)
+boxes = st.fixed_dictionaries({}, optional={(5, n): st.sampled_from(["ready", "none", "unserved", "terminated"])
+                                            for n in (1, 2)})  # fmt: skip
+members = st.sets(st.sampled_from([(5, 1), (5, 2)]))
+
+
+def patch(before: Assignment, changes: dict[str, Any], ground: Ground) -> str | None:
+    """Apply the patch; why it failed."""
+    ground.assignments[5, 7] = before
+    return decide(Operation(5, "UpdateAssignment", "Request", before.car, before.user, 7, changes), ground).failure
+
+
+def possible(wanted: Assignment) -> bool:
+    shown = wanted.shown()
+    return not (wanted.end and wanted.end < wanted.start) and shown["renewableAfter"] < shown["lifetime"]
+
+
+@given(assignments, patches, boxes, members)
+def test_what_only_narrows_is_never_refused_for_box_or_service(
+    before: Assignment, changes: dict[str, Any], boxes: dict[Any, Box], members: set[Any]
+) -> None:
+    wanted = before.patched(changes)
+    narrows = (
+        (wanted.car, wanted.user) == (before.car, before.user)
+        and wanted.start >= before.start
+        and (before.end is None or (wanted.end is not None and wanted.end <= before.end))
+        and wanted.lifetime <= before.lifetime
+    )
+    failure = patch(before, changes, Ground(boxes=boxes, members=members))
+    if narrows:
+        assert failure in (None, END_BEFORE_START, RENEWABLE_TOO_LATE)
+        assert (failure is None) == possible(wanted)
+
+
+@given(assignments, patches, boxes, members)
+def test_nobody_gets_more_without_a_working_box(
+    before: Assignment, changes: dict[str, Any], boxes: dict[Any, Box], members: set[Any]
+) -> None:
+    """Whatever a patch leaves behind, everything that it grants was granted before or stands on a box that is ready."""
+    ground = Ground(boxes=boxes, members=members)
+    failure = patch(before, changes, ground)
+    after = ground.assignments[5, 7]
+    if failure is not None:
+        assert after == before
+        return
+    may = boxes.get((5, after.car)) == "ready" and (5, after.user) in members
+    same = (after.car, after.user) == (before.car, before.user)
+    earlier, later = after.start < before.start, (after.end or "~") > (before.end or "~")
+    assert may or (same and not earlier and not later and after.lifetime <= before.lifetime)
+
+
+@given(assignments, patches, boxes, members)
+def test_the_outcome_tells_what_was_asked_for(
+    before: Assignment, changes: dict[str, Any], boxes: dict[Any, Box], members: set[Any]
+) -> None:
+    ground = Ground(boxes=boxes, members=members)
+    ground.assignments[5, 7] = before
+    operation = Operation(5, "UpdateAssignment", "Request", before.car, before.user, 7, changes)
+    decision = decide(operation, ground)
+    assert decision.shown == before.patched(changes).shown()
+    for name, value in changes.items():
+        if value is not None:
+            assert decision.shown[name] == value
+
+
+@given(assignments, st.sampled_from(LIFETIMES))
+def test_what_was_never_chosen_stays_half_of_the_lifetime(before: Assignment, lifetime: int) -> None:
+    before = replace(before, renewable_after=None)
+    assert before.patched({"lifetime": lifetime}).shown()["renewableAfter"] == lifetime // 2
+    chosen = replace(before, renewable_after=1)
+    assert chosen.patched({"lifetime": lifetime}).shown()["renewableAfter"] == 1
+    assert chosen.patched({"renewableAfter": None}).shown()["renewableAfter"] == before.lifetime // 2
+
+
+@given(boxes, members, st.sampled_from([1, 2]), st.sampled_from([1, 2]))
+def test_a_creation_needs_box_service_and_user(boxes: dict[Any, Box], members: set[Any], car: int, user: int) -> None:
+    request = {"start": TIMES[0], "end": None, "lifetime": None, "renewableAfter": None}
+    ground = Ground(boxes=boxes, members=members)
+    decision = decide(Operation(5, "CreateAssignment", "Request", car, user, None, request), ground)
+    ready = boxes.get((5, car)) == "ready"
+    assert (decision.failure is None) == (ready and (5, user) in members) == (len(ground.created) == 1)
+    if not ready:
+        assert decision.failure == NOT_READY[boxes.get((5, car))]
+    assert decision.shown["lifetime"] == 604_800
