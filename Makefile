@@ -5,7 +5,12 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet install
 PYTEST_ARGS ?=
 
-.PHONY: demo install install-dev test test-faults test-odata-long check unit bench clean docs lock
+.PHONY: help demo install install-dev test test-faults test-odata-long check unit bench clean docs lock
+
+## help: these lines
+help:
+	@sed -n 's/^## \([a-z-]*\): \(.*\)/\1|\2/p' $(MAKEFILE_LIST) | while IFS='|' read -r target text; do \
+	  printf '  %-16s %s\n' "$$target" "$$text"; done
 
 ## demo: run the whole service with a demo fleet; DEMO_ARGS="--port 8080 --state DIR"
 demo: install
@@ -24,6 +29,7 @@ $(VENV)/.installed: requirements/runtime.txt pyproject.toml
 	@$(PIP) --no-deps --no-build-isolation -e .
 	@touch $@
 
+## install-dev: the same with the tools for tests, types and lint
 install-dev: $(VENV)/.installed-dev
 
 $(VENV)/.installed-dev: $(VENV)/.installed requirements/dev.txt
@@ -34,11 +40,13 @@ $(VENV)/.installed-dev: $(VENV)/.installed requirements/dev.txt
 ## test: lint, types and the whole suite
 test: check unit
 
+## check: lint and types
 check: install-dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/pyright
 
+## unit: the suite alone; PYTEST_ARGS="tests/endpoints/test_cars.py -x"
 unit: install-dev
 	$(BIN)/pytest -n auto --dist loadfile $(PYTEST_ARGS)
 
@@ -46,13 +54,14 @@ unit: install-dev
 test-odata-long: install-dev
 	KEYRACK_LONG=1 $(BIN)/pytest -n auto --dist loadscope tests/odata/test_syntax.py tests/odata/test_rows.py
 
-## test-faults: 10,000 operations while workers are killed, the database is restarted and receivers fail
+## test-faults: 10,000 operations while workers are killed and the database is restarted; 1,000 random histories
 test-faults: install-dev
-	KEYRACK_FAULTS=10000 $(BIN)/pytest -s -p no:cacheprovider tests/assignments/test_faults.py $(PYTEST_ARGS)
+	KEYRACK_FAULTS=10000 KEYRACK_HISTORIES=1000 $(BIN)/pytest -s -p no:cacheprovider \
+	  tests/assignments/test_faults.py tests/assignments/test_histories.py $(PYTEST_ARGS)
 
-## bench: the tables of docs/performance.md
+## bench: the tables of docs/performance.md; BENCH="outcomes" for one of them
 bench: install-dev
-	$(BIN)/python -m benchmarks
+	$(BIN)/python -m benchmarks $(BENCH)
 
 ## docs: make docs/endpoints.md and docs/settings.md from their tables
 docs: install
@@ -67,5 +76,6 @@ lock:
 	  --no-annotate --extra embedded --extra dev pyproject.toml requirements/build.in -c requirements/runtime.txt \
 	  -o requirements/dev.txt
 
+## clean: without the virtual environment and what tools have left
 clean:
 	rm -rf $(VENV) .pytest_cache .ruff_cache

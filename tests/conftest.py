@@ -30,11 +30,10 @@ import uvloop
 from keyrack import processes
 from keyrack.access import auth
 from keyrack.database import schema
-from keyrack.database.connection import Database
 from keyrack.database.session import session
 from keyrack.embedded.server import EmbeddedServer
 from keyrack.settings import Settings
-from keyrack.worker import Worker
+from keyrack.worker import Worker, connect
 
 DEADLINE = 15.0  # seconds that a condition may take to come true
 
@@ -173,7 +172,7 @@ class RunningServer:
         if not self._with_worker:
             await serving
             return
-        database = await Database.connect(self._dsn, self.settings, application="keyrack worker")
+        database = await connect(self._dsn, self.settings)
         worker = Worker(database, self._dsn, self.settings)
         working = asyncio.create_task(worker.run())
         await serving

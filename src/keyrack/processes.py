@@ -16,11 +16,11 @@ import structlog
 import uvicorn
 import uvloop
 
-from keyrack.database.connection import UNREACHABLE, Database
+from keyrack.database.connection import UNREACHABLE
 from keyrack.http.app import create_app
 from keyrack.http.connections import GuardedProtocol
 from keyrack.settings import Settings
-from keyrack.worker import PARAMETERS, Worker
+from keyrack.worker import Worker, connect
 
 log = structlog.get_logger("keyrack.processes")
 
@@ -107,7 +107,7 @@ def work(settings: Settings, dsn: str, ready: Callable[[], None]) -> None:
 
 
 async def _work(settings: Settings, dsn: str, stop: asyncio.Event) -> None:
-    db = await Database.connect(dsn, settings, application="keyrack worker", parameters=PARAMETERS)
+    db = await connect(dsn, settings)
     worker = Worker(db, dsn, settings)
     working = asyncio.create_task(worker.run())
     await stop.wait()

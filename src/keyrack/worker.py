@@ -30,6 +30,11 @@ FORGET_CHANGES_OF_ACCESS = "delete from access_change where at < now() - interva
 FORGET_LIMITS = "delete from rate_limit where full_at < now() - interval '1 hour'"
 
 
+async def connect(dsn: str, settings: Settings) -> Database:
+    """The connections of a worker. Raises `Unavailable`."""
+    return await Database.connect(dsn, settings, application="keyrack worker", parameters=PARAMETERS)
+
+
 class Bell:
     """Wakes one sleeper for each ring; a ring while nobody sleeps is kept for the next one."""
 

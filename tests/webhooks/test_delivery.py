@@ -24,12 +24,12 @@ import pytest
 from standardwebhooks import Webhook
 
 from keyrack.database import schema
-from keyrack.database.connection import Connection, Database, InTransaction
+from keyrack.database.connection import Connection, InTransaction
 from keyrack.settings import Settings
 from keyrack.webhooks import housekeeping, publishing, registry
 from keyrack.webhooks.claims import Pace, backoff
 from keyrack.webhooks.sending import Attempt, Sender, may_dial, networks, signed
-from keyrack.worker import Worker
+from keyrack.worker import Worker, connect
 from tests.conftest import Process, eventually, fresh_database
 from tests.webhooks.receiver import Received, Receiver
 
@@ -268,12 +268,14 @@ class Office:
         return await self.sql.fetchval(registry.INSERT, 1, url, None, ["assignment.created"], True, SECRET, 1_000)
 
     async def deliver(self, webhook: int, lane: int, count: int = 1) -> None:
-        """Write deliveries as outcomes do."""
+        """Write deliveries as outcomes do, by a clock that steps back; it is the applied number that counts."""
         await self.sql.execute(
-            "with d as (insert into delivery (customer_id, webhook_id, message_id, type, lane, payload, created_at)"
+            "with d as (insert into delivery"
+            " (customer_id, webhook_id, message_id, type, lane, payload, created_at, applied)"
             " select 1, $1, gen_random_uuid(), 'assignment.created', $2::bigint,"
-            " json_build_object('lane', $2::bigint, 'n', n)::text,"
-            " clock_timestamp() from generate_series(1, $3::integer) n order by n)"
+            " json_build_object('lane', $2::bigint, 'n', n)::text, clock_timestamp() - n * interval '1 second', n + ("
+            "   select coalesce(max(applied), 0) from delivery where webhook_id = $1 and lane = $2::bigint)"
+            " from generate_series(1, $3::integer) n order by random())"
             " insert into delivery_lane values (1, $1, $2) on conflict (customer_id, webhook_id, lane)"
             " do update set due_at = delivery_lane.due_at",
             webhook, lane, count,
@@ -283,7 +285,7 @@ class Office:
     @contextlib.asynccontextmanager
     async def worker(self, **settings: Any) -> AsyncGenerator[Worker]:
         wanted = LOCAL.model_copy(update=settings)
-        database = await Database.connect(self.dsn, wanted)
+        database = await connect(self.dsn, wanted)
         worker = Worker(database, self.dsn, wanted)
         task = asyncio.create_task(worker.run())
         try:

@@ -29,6 +29,7 @@ PATIENCE = 5.0  # seconds that a command gives the workers to get over an operat
 BUSY = "The customer has too much work under way. Please try again."
 STUCK = "An operation of the customer is being tried again. Please try again."
 
+ANY_PENDING: LiteralString = "select exists (select from operation where customer_id = $1 and state = 'Pending')"
 HOLD: LiteralString = "select true from customer_hold where customer_id = $1 for update"
 
 
@@ -52,16 +53,18 @@ async def drain(db: Database, customer: int, settings: Settings) -> Done:
     """Apply what is pending in committed pieces, as far as the settings allow. Raises `Unavailable` beyond that; what
     was applied stays so."""
     end = time.monotonic() + settings.drain_seconds
+    piece = min(PIECE, settings.drain_operations)
     done = Done()
-    while True:
+    while await db.fetchval(ANY_PENDING, customer):
         async with db.transaction() as connection:
             await take(connection, customer)
-            rows = await applying.pending(connection, customer, PIECE)
+            rows = await applying.pending(connection, customer, piece)
             done += await _applied(connection, rows)
-        if len(rows) < PIECE:
-            return done
+        if len(rows) < piece:
+            break
         if done.operations >= settings.drain_operations or time.monotonic() > end:
             raise Unavailable(BUSY)
+    return done
 
 
 async def _applied(connection: Connection, rows: list[applying.Row]) -> Done:

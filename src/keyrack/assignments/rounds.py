@@ -66,6 +66,7 @@ class Rounds:
         self._call_another = call_another  # there is more than this loop takes
         self._call_later = call_later  # somebody has to look again after so many seconds
         self._after = 0  # the customer that was served last
+        self._apart: set[int] = set()  # customers that something from outside stood in the way of
         self._most = 100  # operations of one transaction; follows the time that they take
 
     async def run(self) -> Done | None:
@@ -74,9 +75,16 @@ class Rounds:
         if len(groups) > 1:
             self._call_another()
         for group in groups:
-            done = await self._serve(group)
+            after = 0 if whole and group is groups[-1] else group.customers[-1]
+            try:
+                done = await self._serve(group)
+            except Exception:  # all is undone and comes again, but others come first, and nobody has to share it
+                self._after = after
+                self._apart.update(group.customers)
+                raise
             if done is not None:
-                self._after = 0 if whole and group is groups[-1] else group.customers[-1]
+                self._after = after
+                self._apart.difference_update(group.customers)
                 return done
         return None
 
@@ -90,7 +98,7 @@ class Rounds:
         shared = False  # whether the last group takes more
         for row in rows:
             customer, operations = row["customer_id"], row["operations"]
-            if operations > MANY:
+            if operations > MANY or customer in self._apart:
                 groups.append(Group([customer], operations))
                 shared = False
             elif shared and groups[-1].operations + operations <= self._most:
@@ -113,7 +121,7 @@ class Rounds:
                 done = await applying.apply(connection, rows)
         except Exception as error:
             if is_interruption(error):
-                raise  # all is undone and comes again
+                raise
             log.warning("operations undone; each is now applied by itself", error=repr(error))
             return await self._serve_singly(group.customers, each)
         self._learn(done.operations, time.monotonic() - begin)

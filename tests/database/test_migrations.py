@@ -1,0 +1,110 @@
+"""Migrations: what an older release has written is there afterwards, and nothing in the schema shuts a door."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import asyncpg
+import pytest
+from alembic import command
+from alembic.config import Config
+from sqlalchemy.ext.asyncio import create_async_engine
+from sqlalchemy.pool import NullPool
+
+import keyrack.database
+from keyrack.database import schema
+from tests.conftest import Sql, eventually, fresh_database
+
+
+async def upgrade(dsn: str, revision: str) -> None:
+    """As far as the release went that had this revision."""
+    config = Config()
+    config.set_main_option("script_location", str(Path(keyrack.database.__file__).parent / "migrations"))
+
+    def run(connection: Any) -> None:
+        config.attributes["connection"] = connection
+        command.upgrade(config, revision)
+
+    engine = create_async_engine(
+        "postgresql+asyncpg://", async_creator=lambda: asyncpg.connect(dsn), poolclass=NullPool
+    )
+    async with engine.begin() as connection:
+        await connection.run_sync(run)
+
+
+OLD = """
+insert into customer (customer_id, name) values (7, 'old');
+insert into person (user_id, email_address, type) values (70, 'old@example.org', 'Anonymous');
+insert into customer_user (customer_id, user_id) values (7, 70);
+insert into car (customer_id, car_id, name) values (7, 71, 'old');
+insert into product (customer_id, product_id, unique_id, serial_number, sap_number, kind, car_id)
+  values (7, 72, 'U', 'S', 'P', 'Box', 71);
+insert into service (customer_id, service_id, name, product_id) values (7, 73, 'old', 72);
+insert into assignment (customer_id, assignment_id, car_id, user_id, starts_at, lifetime, renewable_after) values
+  (7, 1, 71, 70, '2026-01-01Z', 700000, 350000), (7, 2, 71, 70, '2026-01-01Z', 700000, 5);
+insert into operation (customer_id, kind, car_id, user_id, assignment_id, request, checksum)
+  values (7, 'DeleteAssignment', 71, 70, 2, '{}', 'X');
+insert into operation_lane (customer_id, car_id) values (7, 71);
+insert into webhook (customer_id, webhook_id, url, kinds, signing_secret)
+  values (7, 1, 'http://127.0.0.1:9/', '{assignment.created,assignment.deleted}', 'whsec_eA==');
+insert into delivery (customer_id, webhook_id, message_id, type, lane, payload, created_at, state) values
+  (7, 1, gen_random_uuid(), 'assignment.created', 5, '{"n": 3}', '2026-01-03Z', 'Waiting'),
+  (7, 1, gen_random_uuid(), 'assignment.created', 5, '{"n": 1}', '2026-01-01Z', 'Waiting'),
+  (7, 1, gen_random_uuid(), 'assignment.created', 5, '{"n": 2}', '2026-01-02Z', 'Waiting'),
+  (7, 1, gen_random_uuid(), 'assignment.created', 5, '{"n": 0}', '2026-01-01Z', 'Delivered');
+"""
+
+
+@pytest.fixture(scope="module")
+def migrated(database_server: str) -> Iterator[Sql]:
+    """A database that an older release has filled."""
+    with fresh_database(database_server) as dsn:
+        asyncio.run(upgrade(dsn, "0004"))
+        old = Sql(dsn)
+        old.execute(OLD)
+        old.close()
+        assert asyncio.run(schema.migrate(dsn)) == schema.head()
+        sql = Sql(dsn)
+        yield sql
+        sql.close()
+
+
+def test_customers_of_before_have_a_hold(migrated: Sql) -> None:
+    assert [tuple(row) for row in migrated.rows("select customer_id, applied, due_at from customer_hold")] == [
+        (7, 0, None)
+    ]
+
+
+def test_deliveries_that_wait_keep_their_order_before_all_that_come(migrated: Sql) -> None:
+    rows = migrated.rows(
+        "select (payload::jsonb->>'n')::integer as n, applied from delivery where state = 'Waiting' order by applied"
+    )
+    assert [row["n"] for row in rows] == [1, 2, 3]
+    assert all(row["applied"] <= 0 for row in rows)
+
+
+def test_half_of_the_lifetime_was_never_chosen(migrated: Sql) -> None:
+    rows = migrated.rows("select renewable_after from assignment order by assignment_id")
+    assert [row["renewable_after"] for row in rows] == [None, 5]
+
+
+def test_what_was_pending_is_applied(migrated: Sql, database_server: str) -> None:
+    from keyrack.assignments.rounds import Rounds
+    from keyrack.database.connection import Connection, InTransaction
+
+    rounds = Rounds(InTransaction(Connection(migrated._connection)), lambda: None, lambda _: None)
+    done = migrated.run(rounds.run())
+    assert (done.operations, done.deliveries) == (1, 1)
+    assert migrated.value("select count(*) from assignment") == 1
+    eventually(lambda: migrated.value("select applied from customer_hold") == 1, "the applied number")
+    assert migrated.value("select applied from delivery where type = 'assignment.deleted'") == 1
+
+
+def test_no_trigger_gives_a_notice(sql: Sql) -> None:
+    """A transaction that notifies takes a global lock and cannot be prepared: notices go out after the commit."""
+    assert (
+        sql.rows("select proname from pg_proc where prosrc ~* 'notify' and pronamespace = 'public'::regnamespace") == []
+    )
