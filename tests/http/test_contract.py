@@ -469,3 +469,18 @@ def test_what_is_public_needs_nothing(anyone: httpx.Client) -> None:
             assert answer.headers["content-type"] == (
                 "text/plain; charset=utf-8" if endpoint.parameters else endpoint.media_type
             )
+
+
+CHANGE_THE_GROUND = {
+    ("DELETE", "/cars/{carId}"),
+    ("PUT", "/installations"),
+    ("DELETE", "/installations"),
+    ("PUT", "/pairings"),
+    ("DELETE", "/pairings"),
+    ("PUT", "/users/assignments/customers"),
+    ("DELETE", "/users/assignments/customers"),
+}
+
+
+def test_what_changes_the_ground_of_assignments_has_its_place_in_their_order() -> None:
+    assert {(row.method, row.path) for row in ALL if row.ground is not None} == CHANGE_THE_GROUND
