@@ -26,7 +26,7 @@ from urllib.parse import quote
 
 import asyncpg
 import uvicorn
-from tests import odata_evaluator as means
+from tests.odata import evaluator as means
 from tests.odata.evaluator import Evaluate
 
 from benchmarks import foundation

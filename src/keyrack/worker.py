@@ -26,7 +26,7 @@ log = structlog.get_logger("keyrack.worker")
 PARAMETERS = {"plan_cache_mode": "force_generic_plan", "enable_seqscan": "off"}
 GRACE = 2.5  # seconds that deliveries under way get at a stop; with the rest it stays below what a parent waits
 TIDY_SECONDS = 300  # between two rounds of throwing away what nobody needs any more
-FORGET_CHANGES_OF_ACCESS = "delete from access_change where at < now() - interval '1 day'"
+FORGET_CHANGES_OF_ACCESS = "delete from access_change where at < now() - interval '1 hour'"
 FORGET_LIMITS = "delete from rate_limit where full_at < now() - interval '1 hour'"
 
 

@@ -377,7 +377,7 @@ def test_what_fails_for_too_long_is_dead_and_frees_its_lane(own: str) -> None:
                 async with office.worker(webhook_retry_for=0.5):
                     await office.until("dead", "select count(*) from delivery where state = 'Dead'", 2)
                     await office.drained()
-                    rows = await office.sql.fetch("select * from delivery order by delivery_id")
+                    rows = await office.sql.fetch("select * from delivery order by applied")
                     assert all(row["attempts"] >= 1 and row["error"] and not row["next_attempt_at"] for row in rows)
                     first = rows[0]["delivery_id"]
                     broken = False
