@@ -190,7 +190,7 @@ class Client:
 
 
 ACTIONS = ("create", "change", "end", "uninstall", "install", "unpair", "delete car", "remove user")
-WEIGHTS = (8, 9, 2, 2, 3, 1, 1, 1)
+WEIGHTS = (8, 9, 2, 2, 3, 2, 1, 1)
 CAR_OF = "select car_id from product where customer_id = $1 and product_id = $2"
 IDS = "select assignment_id from assignment where customer_id = $1"
 
