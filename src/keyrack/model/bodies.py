@@ -37,7 +37,7 @@ def moment(text: str) -> datetime:
     """The time of a text `yyyy-MM-ddTHH:mm:ssZ`. Raises `ValueError`."""
     if not re.fullmatch(ASSIGNMENT_TIME, text, re.ASCII):
         raise ValueError(INVALID_MOMENT)
-    return datetime.strptime(text, "%Y-%m-%dT%H:%M:%SZ").replace(tzinfo=UTC)
+    return datetime.fromisoformat(text)
 
 
 def stamp(time: datetime) -> str:
