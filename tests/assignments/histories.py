@@ -151,6 +151,9 @@ class Client:
                 if (at := await self.sql.fetchval(CAR_OF, self.fleet.customer, box)) is not None:
                     await self.change("uninstall", box, "DELETE", "/installations", {"carId": at, "productId": box})
             case "install":
+                free = await self.sql.fetch(FREE, self.fleet.customer)
+                if free and some.random() < 0.8:
+                    car, box = some.choice(free)
                 await self.change("install", box, "PUT", "/installations", {"carId": car, "productId": box})
             case "unpair":
                 pair = {"serviceId": self.fleet.boxes[box], "productId": box}
@@ -162,7 +165,8 @@ class Client:
                     self.fleet.cars = [made["id"] if old == car else old for old in self.fleet.cars]
             case "remove user":
                 at = "/users/assignments/customers"
-                if await self.change("user gone", user, "DELETE", at, {"userId": user}) and some.random() < 0.8:
+                gone = await self.change("user gone", user, "DELETE", at, {"userId": user})
+                if not gone or some.random() < 0.7:
                     await self.change("user", user, "PUT", at, {"userId": user})
 
     def times(self) -> dict[str, Any]:
@@ -190,8 +194,13 @@ class Client:
 
 
 ACTIONS = ("create", "change", "end", "uninstall", "install", "unpair", "delete car", "remove user")
-WEIGHTS = (8, 9, 2, 2, 3, 2, 1, 1)
+WEIGHTS = (8, 9, 2, 2, 4, 2, 1, 1)
 CAR_OF = "select car_id from product where customer_id = $1 and product_id = $2"
+FREE = """
+select c.car_id, p.product_id from car c join product p on p.customer_id = c.customer_id and p.car_id is null
+where c.customer_id = $1 and not exists (
+  select from product i where i.customer_id = c.customer_id and i.car_id = c.car_id)
+"""
 IDS = "select assignment_id from assignment where customer_id = $1"
 
 
