@@ -328,6 +328,15 @@ def _id(answer: httpx.Response) -> int:
     return answer.json()["id"]
 
 
+@contextlib.contextmanager
+def nobody_works(person: Person) -> Iterator[None]:
+    """No worker applies anything of the person within the block; what a request applies itself is applied."""
+    set_due = "update customer_hold set due_at = now() + $2::text::interval where customer_id = $1"
+    person.sql.execute(set_due, person.customer, "1 hour")
+    yield
+    person.sql.execute(set_due, person.customer, "0")
+
+
 def refused(answer: httpx.Response, status: int, text: str) -> None:
     """Whether the answer is this refusal, with nothing but its message as plain text."""
     assert (answer.status_code, answer.text) == (status, text)

@@ -20,18 +20,9 @@ from keyrack.database import schema
 from keyrack.endpoints.cars import NO_CAR
 from keyrack.endpoints.installations import NOT_INSTALLED
 from keyrack.settings import Settings
-from tests.conftest import Person, RunningServer, Sql, Town, eventually, fresh_database, refused
+from tests.conftest import Person, RunningServer, Sql, Town, eventually, fresh_database, nobody_works, refused
 
 START, END, LATER = "2026-01-01T08:00:00Z", "2026-02-01T08:00:00Z", "2026-03-01T08:00:00Z"
-
-
-@contextlib.contextmanager
-def nobody_works(person: Person) -> Iterator[None]:
-    """No worker applies anything of the person within the block; what a request applies itself is applied."""
-    set_due = "update customer_hold set due_at = now() + $2::text::interval where customer_id = $1"
-    person.sql.execute(set_due, person.customer, "1 hour")
-    yield
-    person.sql.execute(set_due, person.customer, "0")
 
 
 def outcome(person: Person, answer: Any) -> dict[str, Any]:

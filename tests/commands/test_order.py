@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +11,7 @@ import pytest
 
 from keyrack.assignments.rules import NO_SERVICE, TERMINATED
 from tests.commands.test_cli import Operator
-from tests.conftest import Person, Sql, eventually
+from tests.conftest import Person, Sql, eventually, nobody_works
 
 START = "2026-01-01T08:00:00Z"
 
@@ -21,15 +19,6 @@ START = "2026-01-01T08:00:00Z"
 @pytest.fixture(scope="module")
 def operator(dsn: str) -> Operator:
     return Operator(dsn)
-
-
-@contextlib.contextmanager
-def nobody_works(person: Person) -> Iterator[None]:
-    """No worker applies anything of the person within the block."""
-    set_due = "update customer_hold set due_at = now() + $2::text::interval where customer_id = $1"
-    person.sql.execute(set_due, person.customer, "1 hour")
-    yield
-    person.sql.execute(set_due, person.customer, "0")
 
 
 def ask(person: Person, car: int, user: int) -> str:

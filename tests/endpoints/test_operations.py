@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
 import uuid
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -13,7 +11,7 @@ import pytest
 from keyrack.assignments.applying import GIVEN_UP
 from keyrack.assignments.rules import GONE, NO_BOX, NO_CAR, NO_SERVICE, NO_USER, TERMINATED
 from keyrack.endpoints.operations import NO_OPERATION
-from tests.conftest import Person, eventually
+from tests.conftest import Person, eventually, nobody_works
 
 START = "2026-01-01T08:00:00Z"
 
@@ -87,15 +85,6 @@ def test_the_state_at_the_time_of_the_work_counts(alice: Person) -> None:
     assert (failed["state"], failed["errorMessage"], failed["assignmentId"]) == ("Failed", NO_SERVICE, None)
 
 
-@contextlib.contextmanager
-def held_back(person: Person) -> Iterator[None]:
-    """Nothing that the person asks for is applied within the block."""
-    set_due = "update customer_hold set due_at = now() + $2::text::interval where customer_id = $1"
-    person.sql.execute(set_due, person.customer, "1 hour")
-    yield
-    person.sql.execute(set_due, person.customer, "0")
-
-
 ASKED = """
 insert into operation (customer_id, kind, car_id, user_id, request, checksum)
 values ($1, 'CreateAssignment', $2, $3, $4::text::jsonb, 'X') returning operation_id::text
@@ -121,7 +110,7 @@ def test_what_goes_away_while_it_is_accepted_fails(alice: Person, gone: str, mes
 def test_a_change_of_an_assignment_that_is_gone_fails(alice: Person) -> None:
     car, user = alice.car_with_box(), alice.user()
     assignment = alice.assignment(car, user)
-    with held_back(alice):
+    with nobody_works(alice):
         first, second = alice.delete(f"/assignments/{assignment}"), alice.delete(f"/assignments/{assignment}")
         third = alice.patch(f"/assignments/{assignment}", [{"op": "remove", "path": "/end"}])
     assert outcome(alice, first)["state"] == "Succeeded"
@@ -188,7 +177,7 @@ def test_order_is_kept_while_many_cars_are_worked_on(alice: Person) -> None:
 )
 def test_a_poisoned_operation_fails_alone_within_two_seconds(carol: Person, request_: str) -> None:
     car, other, user = carol.car_with_box(), carol.car_with_box(), carol.user()
-    with held_back(carol):
+    with nobody_works(carol):
         poisoned = carol.sql.value(ASKED, carol.customer, car, user, request_)
         behind = carol.put("/assignments", new(other, user))
     assert outcome(carol, behind)["state"] == "Succeeded"

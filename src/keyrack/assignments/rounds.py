@@ -23,10 +23,8 @@ MANY = 20  # pending operations from which on a customer has a transaction of it
 CUSTOMERS = 100  # that one look at the pending work finds, at most
 SHORTEST, LONGEST = 20, 1_000  # operations of one transaction
 TARGET = 0.05  # seconds that one transaction is to take: as long as others wait for the holds
-TRIES: tuple[float, ...] = (
-    0.4,
-    1.2,
-)  # seconds until the second and the third try of an operation that fails for a reason of its own
+# Seconds until the second and the third try of an operation that fails for a reason of its own
+TRIES: tuple[float, ...] = (0.4, 1.2)
 
 # Steps from customer to customer through the index of what is pending, beginning behind the last one that was served
 WAITING: LiteralString = """
@@ -123,7 +121,7 @@ class Rounds:
             if is_interruption(error):
                 raise
             log.warning("operations undone; each is now applied by itself", error=repr(error))
-            return await self._serve_singly(group.customers, each)
+            return await self._serve_singly(group.customers)
         self._learn(done.operations, time.monotonic() - begin)
         return done
 
@@ -133,12 +131,12 @@ class Rounds:
         elif operations >= self._most and seconds < TARGET / 2:
             self._most = min(LONGEST, self._most * 2)
 
-    async def _serve_singly(self, customers: Sequence[int], each: int) -> Done:
-        """The same, each operation undone alone if it fails."""
+    async def _serve_singly(self, customers: Sequence[int]) -> Done:
+        """The same for the first few of each customer, each operation undone alone if it fails."""
         total = Done()
         for customer in customers:
             async with self._db.transaction() as connection:
-                for row in await applying.claim(connection, [customer], each):
+                for row in await applying.claim(connection, [customer], MANY):
                     done = await self._apply_alone(connection, row)
                     if done is None:
                         break  # what comes behind it waits
