@@ -15,7 +15,7 @@ import pytest
 from keyrack.access import auth
 from keyrack.errors import INVALID_DEVICE_KEY
 from keyrack.telemetry.ingest import TOO_EARLY, TOO_LATE, UNKNOWN_UNIT
-from tests.conftest import Person
+from tests.conftest import Person, eventually
 
 _numbers = itertools.count(1)
 NOW = datetime.now(UTC).replace(microsecond=0)
@@ -254,10 +254,7 @@ def test_a_device_key_is_needed_and_can_be_revoked(unit: Unit) -> None:
         assert (answer.status_code, answer.json()) == (401, {"statusCode": 401, "message": INVALID_DEVICE_KEY})
     assert unit.tell(2) == ACCEPTED
     unit.person.sql.execute("update device_key set revoked_at = now() where hash = $1", auth.digest(unit.key))
-    for _ in range(50):
-        if unit.deliver(unit.sample(1)).status_code == 401:
-            return
-    raise AssertionError("a revoked key still holds")
+    eventually(lambda: unit.deliver(unit.sample(1)).status_code == 401, "the end of a revoked key")
 
 
 def test_media_type_encoding_and_size(unit: Unit) -> None:
