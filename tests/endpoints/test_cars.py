@@ -118,7 +118,7 @@ def test_change_every_member_at_once(alice: Person) -> None:
 
 @pytest.mark.parametrize("member", OPTIONAL)
 def test_remove_a_member(alice: Person, member: str) -> None:
-    for step in ({"op": "remove"}, {"op": "replace", "value": None}, {"op": "replace"}, {"op": "remove", "value": "x"}):
+    for step in ({"op": "remove"}, {"op": "replace", "value": None}, {"op": "remove", "value": "x"}):
         car = alice.car(**FULL)
         done(alice.patch(f"/cars/{car}", [{**step, "path": f"/{member}"}]))
         assert alice.get(f"/cars/{car}").json() == {"id": car, **FULL, member: None}
@@ -133,16 +133,13 @@ def test_the_last_step_counts(alice: Person) -> None:
     assert alice.get(f"/cars/{car}").json()["vin"] == "new"
 
 
-def test_an_empty_patch_changes_nothing(alice: Person) -> None:
-    car = alice.car(**FULL)
-    done(alice.patch(f"/cars/{car}", []))
-    assert alice.get(f"/cars/{car}").json() == {"id": car, **FULL}
-    refused(alice.patch("/cars/2147483647", []), 404, NO_CAR)
+def test_no_such_car_to_change(alice: Person) -> None:
+    refused(alice.patch("/cars/2147483647", [{"op": "remove", "path": "/vin"}]), 404, NO_CAR)
 
 
 def test_a_patch_may_say_that_it_is_one(alice: Person) -> None:
     headers = {"Content-Type": "application/json-patch+json"}
-    done(alice.patch(f"/cars/{alice.car()}", content=b"[]", headers=headers))
+    done(alice.patch(f"/cars/{alice.car()}", content=b'[{"op": "remove", "path": "/vin"}]', headers=headers))
     assert alice.put("/cars", content=b'{"name": "A"}', headers=headers).status_code == 415
 
 
@@ -152,7 +149,6 @@ def test_a_patch_may_say_that_it_is_one(alice: Person) -> None:
         {"op": "replace", "path": "/name", "value": None},
         {"op": "replace", "path": "/name", "value": ""},
         {"op": "replace", "path": "/name", "value": " \t"},
-        {"op": "replace", "path": "/name"},
         {"op": "remove", "path": "/name"},
     ],
 )

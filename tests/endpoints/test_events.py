@@ -134,7 +134,7 @@ def test_the_numbers_hold_between_processes(carol: Person, dsn: str) -> None:
             for k in range(10):
                 event: NewEvent = NewEvent.model_validate(EVENT | {"carId": car, "userId": user})
                 if n % 2:
-                    event = OfflineEvent.model_validate(event.model_dump() | {"client_id": f"{n // 4}-{k}"})
+                    event = OfflineEvent.model_validate(event.model_dump(by_alias=True) | {"clientId": f"{n // 4}-{k}"})
                 (results,) = await record(database, carol.customer, [[event]])
                 got += [result.id for result in results if isinstance(result, Recorded) and not result.known]
             return got

@@ -88,7 +88,6 @@ def test_rename_a_group(alice: Person) -> None:
     done(alice.patch(f"/groups/{group}", [{"op": "replace", "path": "/name", "value": "After"}]))
     assert {"id": group, "name": "After"} in alice.get("/groups").json()
     done(alice.patch(f"/groups/{group}", [{"op": "replace", "path": "/name", "value": "x" * 250}]))
-    done(alice.patch(f"/groups/{group}", []))
     assert {"id": group, "name": "x" * 250} in alice.get("/groups").json()
 
 
@@ -96,7 +95,7 @@ def test_rename_a_group(alice: Person) -> None:
     ("step", "text"),
     [
         ({"value": None}, "Couldn't update group. No valid name provided."),
-        ({}, "Couldn't update group. No valid name provided."),
+        ({}, "Couldn't update group. No valid name provided. A replace needs a value."),
         ({"value": ""}, "Couldn't update group. No valid name provided."),
         ({"value": " \t"}, "Couldn't update group. No valid name provided."),
         ({"value": "x" * 251}, "Couldn't update group. The name must not be longer than 250 characters."),
@@ -123,8 +122,7 @@ def test_rename_to_a_name_that_is_taken(alice: Person) -> None:
 
 def test_no_such_group(alice: Person) -> None:
     for id in ("2147483647", "0", "-1", "2147483648", "x"):
-        for steps in ([], [{"op": "replace", "path": "/name", "value": "A"}]):
-            refused(alice.patch(f"/groups/{id}", steps), 404, NO_GROUP)
+        refused(alice.patch(f"/groups/{id}", [{"op": "replace", "path": "/name", "value": "A"}]), 404, NO_GROUP)
         refused(alice.delete(f"/groups/{id}"), 404, NO_GROUP)
 
 

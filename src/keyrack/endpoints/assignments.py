@@ -21,7 +21,7 @@ from keyrack.database.notices import WORK
 from keyrack.endpoints.cars import NO_CAR
 from keyrack.endpoints.users import NO_USER
 from keyrack.errors import BadRequest, NotFound, Refusal
-from keyrack.model.bodies import INVALID_MOMENT, Body, Int32, Moment, moment, no_valid, patched, stamp
+from keyrack.model.bodies import INVALID_MOMENT, Grant, Int32, Moment, moment, no_valid, patched, stamp
 from keyrack.model.resources import ASSIGNMENT
 from keyrack.settings import Settings
 
@@ -48,7 +48,7 @@ PatchValue = Annotated[
 _NUMBER = re.compile(r"-?[0-9]{1,10}")
 
 
-class NewAssignment(Body):
+class NewAssignment(Grant):
     car_id: Int32
     user_id: Int32
     start: Moment
@@ -57,7 +57,7 @@ class NewAssignment(Body):
     renewable_after: Int32 | None = None
 
 
-class AssignmentPatch(Body):
+class AssignmentPatch(Grant):
     op: Literal["remove", "replace"]
     path: Literal["/carId", "/userId", "/start", "/end", "/lifetime", "/renewableAfter"]
     value: PatchValue = None
@@ -131,7 +131,7 @@ async def create(request: Request, body: NewAssignment, settings: Settings) -> A
     headers=OPERATION_HEADERS,
 )
 async def update(request: Request, patch: list[AssignmentPatch]) -> Answer:
-    changes: dict[str, Any] = {name: _value(name, value) for name, value in patched(patch).items()}
+    changes: dict[str, Any] = {name: _value(name, value) for name, value in patched(patch, UPDATE).items()}
     _check(
         UPDATE,
         _moment(changes.get("start")),

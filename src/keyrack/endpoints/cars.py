@@ -119,7 +119,7 @@ async def create(request: Request, car: NewCar) -> Answer:
     refuses={400: (no_valid(UPDATE_CAR, "name"),), 404: (NO_CAR,)},
 )
 async def update(request: Request, patch: list[CarPatch]) -> Answer:
-    changes = patched(patch)
+    changes = patched(patch, UPDATE_CAR)
     for name, value in changes.items():
         longest = 4000 if name == "description" else 250
         if value is not None and len(value) > longest:

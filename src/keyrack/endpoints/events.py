@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal, LiteralString
 
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic import BaseModel, Field, TypeAdapter, ValidationError
 
 from keyrack.api.endpoint import FROM_DEVICES, Answer, Endpoints, Request, answer, created
 from keyrack.database.connection import Database
@@ -15,7 +15,7 @@ from keyrack.endpoints.cars import NO_CAR
 from keyrack.endpoints.ingest import Delivered, shown
 from keyrack.endpoints.users import NO_USER
 from keyrack.errors import BadRequest, NotFound, Refusal
-from keyrack.model.bodies import Body, EventTime, Int32, Latitude, Longitude, LongText, instant, no_valid
+from keyrack.model.bodies import EventTime, Grant, Int32, Latitude, Longitude, LongText, instant, no_valid
 from keyrack.model.resources import EVENT
 from keyrack.telemetry.lines import Invalid, NotALine, Report, explained, lines
 
@@ -59,7 +59,7 @@ from judged j left join new using (n) left join counter on true order by j.n
 ALONE: LiteralString = "select from event_counter where customer_id = $1 for update"
 
 
-class NewEvent(Body):
+class NewEvent(Grant):
     date_time: EventTime
     utc_date_time: EventTime
     user_id: Int32
@@ -73,7 +73,6 @@ class NewEvent(Body):
 class OfflineEvent(NewEvent):
     """An event that is delivered later, perhaps more than once: `clientId` says whether it is the same one."""
 
-    model_config = ConfigDict(extra="forbid")
     client_id: Annotated[str, Field(min_length=1, max_length=200, pattern=r"^[^\x00]*$")]
 
 

@@ -92,12 +92,7 @@ async def create(request: Request, group: NewGroup) -> Answer:
     refuses={400: (no_valid(UPDATE_GROUP, "name"), NAME_TOO_LONG), 404: (NO_GROUP,), 409: (SAME_NAME,)},
 )
 async def update(request: Request, patch: list[GroupPatch]) -> Answer:
-    changes = patched(patch)
-    if not changes:
-        if await request.db.fetchval(EXISTS, request.customer, *request.ids) is None:
-            raise NotFound(NO_GROUP)
-        return NO_CONTENT
-    name: str = changes["name"] or ""
+    name: str = patched(patch, UPDATE_GROUP)["name"] or ""
     if not name.strip():
         raise BadRequest(no_valid(UPDATE_GROUP, "name"))
     if len(name) > 250:

@@ -146,7 +146,7 @@ async def create(request: Request, webhook: NewWebhook, settings: Settings) -> A
 )
 async def update(request: Request, patch: list[WebhookPatch]) -> Answer:
     # A member that is removed gets its default; only the url has none
-    given = {name: value for name, value in patched(patch).items() if value is not None or name == "url"}
+    given = {name: value for name, value in patched(patch, UPDATE).items() if value is not None or name == "url"}
     whole: dict[str, Any] = checked(CHANGED, json.dumps(given).encode(), UPDATE).model_dump()
     changes = {step.path[1:]: whole[step.path[1:]] for step in patch}
     if await request.db.fetchval(registry.UPDATE, request.customer, *request.ids, changes) is None:

@@ -121,7 +121,8 @@ class Server:
         if endpoint.form is not None:
             value = endpoint.form(body)
         elif endpoint.body is not None:
-            value = checked(endpoint.body, body, endpoint.what)
+            strict = "handling=strict" in (http.get_header("Prefer") or "").lower().replace(" ", "")
+            value = checked(endpoint.body, body, endpoint.what, strict=strict)
         request = Request(
             process.db, process.batches, process.announce, secrets.token_hex(16), http.method, http.path,
             http.remote_addr, manager, customer, intake.ids(endpoint, params), http.scope["query_string"], body,

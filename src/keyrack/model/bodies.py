@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Annotated, Any, Protocol
 
@@ -12,6 +12,7 @@ from pydantic.alias_generators import to_camel
 from pydantic_core import PydanticCustomError
 
 from keyrack.errors import BadRequest
+from keyrack.model import members
 
 ASSIGNMENT_TIME = r"^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}Z$"  # spec, "Assignment rules", 1
 INVALID_MOMENT = "The form is yyyy-MM-ddTHH:mm:ssZ"
@@ -23,7 +24,13 @@ EVENT_TIME = re.compile(
 class Body(BaseModel):
     """A JSON object: strict about the types of its members, indifferent to members that it does not know."""
 
-    model_config = ConfigDict(strict=True, extra="ignore", alias_generator=to_camel, populate_by_name=True)
+    model_config = ConfigDict(strict=True, extra="ignore", alias_generator=to_camel)
+
+
+class Grant(Body):
+    """A body that gives somebody access, or tells of it: what is misspelt must not be read as "unlimited"."""
+
+    model_config = ConfigDict(extra="forbid")
 
 
 def _moment(value: object) -> datetime:
@@ -97,19 +104,38 @@ class PatchStep(Protocol):
     def path(self) -> str: ...
     @property
     def value(self) -> Any: ...
+    @property
+    def model_fields_set(self) -> set[str]: ...
 
 
-def patched(steps: Iterable[PatchStep]) -> dict[str, Any]:
-    """What a patch leaves behind: member -> value, None for what it removes. A later step overrides an earlier one."""
+def patched(steps: Sequence[PatchStep], what: str) -> dict[str, Any]:
+    """What a patch leaves behind: member -> value, None for what it removes. A later step overrides an earlier one.
+
+    Raises `BadRequest` for a patch without steps, and for a `replace` without `value` (RFC 6902, section 4.3): read as
+    null it would make an assignment unlimited.
+    """
+    if not steps:
+        raise BadRequest(f"Couldn't {what}. The patch has no steps.")
+    for step in steps:
+        if step.op == "replace" and "value" not in step.model_fields_set:
+            raise BadRequest(f"{no_valid(what, step.path[1:])} A replace needs a value.")
     return {step.path[1:]: step.value if step.op == "replace" else None for step in steps}
 
 
-def checked(adapter: TypeAdapter[Any], body: bytes, what: str) -> Any:
-    """The body as the adapter's type. Raises `BadRequest`: `Couldn't <what>. No valid <members> provided.`"""
+def checked(adapter: TypeAdapter[Any], body: bytes, what: str, *, strict: bool = False) -> Any:
+    """The body as the adapter's type; `strict` refuses members that it does not know, whatever the type says of them.
+
+    Raises `BadRequest`: `Couldn't <what>. No valid <members> provided.`
+    """
     try:
-        return adapter.validate_json(body)
+        value = adapter.validate_json(body)
     except ValidationError as error:
+        if any(problem["type"] == "extra_forbidden" for problem in error.errors(include_url=False)):
+            raise BadRequest(members.refusal(what, members.unknown(adapter, body))) from None
         raise BadRequest(_explained(error, what)) from None
+    if strict and (unknown := members.unknown(adapter, body)):
+        raise BadRequest(members.refusal(what, unknown))
+    return value
 
 
 def no_valid(what: str, *members: str) -> str:
@@ -123,11 +149,11 @@ def _explained(error: ValidationError, what: str) -> str:
     first = problems[0]
     if first["type"] == "json_invalid":
         return f"Couldn't {what}. The body is not valid JSON: {first['msg'].removeprefix('Invalid JSON: ')}."
-    members = list(dict.fromkeys(name for problem in problems if (name := _member(problem["loc"]))))
-    if not members:
+    named = list(dict.fromkeys(name for problem in problems if (name := _member(problem["loc"]))))
+    if not named:
         return f"Couldn't {what}. The body must be {_form(first['type'])}."
     hints = [p["msg"] for p in problems if p["type"] in HINTED]
-    return no_valid(what, *members[:5]) + (f" {hints[0]}." if hints and len(members) == 1 else "")
+    return no_valid(what, *named[:5]) + (f" {hints[0]}." if hints and len(named) == 1 else "")
 
 
 # Kinds of error whose own words help; the others ("missing", a wrong type) say what the text says already

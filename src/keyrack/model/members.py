@@ -1,0 +1,46 @@
+"""In charge of members that a body should not have: found, named, and with the one that was probably meant."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from difflib import get_close_matches
+from typing import Any, cast
+
+from pydantic import TypeAdapter
+
+NAMED = 5  # members that a refusal names, at most
+
+
+def unknown(adapter: TypeAdapter[Any], body: bytes) -> list[tuple[str, list[str]]]:
+    """The members of a valid body that its form does not know, each with those that it knows at this place."""
+    schema = adapter.json_schema()
+    return list(_unknown(json.loads(body), schema, schema.get("$defs", {})))
+
+
+def _unknown(value: object, schema: Mapping[str, Any], defs: Mapping[str, Any]) -> Iterator[tuple[str, list[str]]]:
+    if "$ref" in schema:
+        schema = defs[schema["$ref"].rsplit("/", 1)[-1]]
+    for choice in schema.get("anyOf", ()):
+        if "$ref" in choice or "properties" in choice:
+            yield from _unknown(value, choice, defs)
+    if isinstance(value, list) and isinstance(schema.get("items"), dict):
+        for item in cast("list[object]", value):
+            yield from _unknown(item, schema["items"], defs)
+    known: Mapping[str, Any] | None = schema.get("properties")
+    if isinstance(value, dict) and known is not None:
+        for name, member in cast("dict[str, object]", value).items():
+            if name in known:
+                yield from _unknown(member, known[name], defs)
+            else:
+                yield name, list(known)
+
+
+def refusal(what: str, members: Iterable[tuple[str, list[str]]]) -> str:
+    """The text of their refusal: `Couldn't <what>. There is no member ende. Did you mean end?`"""
+    told: list[str] = []
+    for name, known in list(dict(members).items())[:NAMED]:
+        lower = {one.lower(): one for one in known}
+        meant = get_close_matches(name.lower(), lower, 1)
+        told.append(f"There is no member {name[:60]}." + (f" Did you mean {lower[meant[0]]}?" if meant else ""))
+    return f"Couldn't {what}. " + " ".join(told)

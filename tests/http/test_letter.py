@@ -1,0 +1,104 @@
+"""To the letter: what is misspelt, missing or unknown is refused, and never read as "unlimited"."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.conftest import Person, done, refused
+
+START, END = "2026-01-01T08:00:00Z", "2026-02-01T08:00:00Z"
+
+
+@pytest.fixture(scope="module")
+def car(alice: Person) -> int:
+    return alice.car_with_box()
+
+
+@pytest.fixture(scope="module")
+def user(alice: Person) -> int:
+    return alice.user()
+
+
+# A replace needs a value (RFC 6902, section 4.3)
+
+
+def test_a_replace_without_value_makes_no_assignment_unlimited(alice: Person, car: int, user: int) -> None:
+    id = alice.assignment(car, user, START, end=END)
+    text = "Couldn't update assignment. No valid end provided. A replace needs a value."
+    refused(alice.patch(f"/assignments/{id}", [{"op": "replace", "path": "/end"}]), 400, text)
+    text = "Couldn't update assignment. There is no member Value. Did you mean value?"
+    refused(alice.patch(f"/assignments/{id}", [{"op": "replace", "path": "/end", "Value": END}]), 400, text)
+    assert alice.get(f"/assignments/{id}").json()["end"] == END
+    assert not alice.get(f"/operations?$filter=assignmentId eq {id} and kind eq 'UpdateAssignment'").json()
+
+
+def test_a_replace_without_value_is_refused_everywhere(alice: Person) -> None:
+    car, group = alice.car(vin="V"), alice.group("Named")
+    hook = alice.put("/webhooks", {"url": "http://127.0.0.1:9/", "enabled": False}).json()["id"]
+    for path, member, what in (
+        (f"/cars/{car}", "vin", "car"),
+        (f"/groups/{group}", "name", "group"),
+        (f"/webhooks/{hook}", "enabled", "webhook"),
+    ):
+        text = f"Couldn't update {what}. No valid {member} provided. A replace needs a value."
+        for step in ({}, {"Value": "x"}):
+            refused(alice.patch(path, [{"op": "replace", "path": f"/{member}", **step}]), 400, text)
+        refused(alice.patch(path, []), 400, f"Couldn't update {what}. The patch has no steps.")
+    assert alice.get(f"/cars/{car}").json()["vin"] == "V"
+    assert alice.get(f"/webhooks/{hook}").json()["enabled"] is False
+    done(alice.delete(f"/webhooks/{hook}"))
+
+
+# Members that a body does not know
+
+
+@pytest.mark.parametrize(
+    ("member", "meant"), [("ende", "end"), ("End", "end"), ("car_id", "carId"), ("lifeTime", "lifetime"), ("xyz", None)]
+)
+def test_a_misspelt_member_grants_nothing(alice: Person, car: int, user: int, member: str, meant: str | None) -> None:
+    body = {"carId": car, "userId": user, "start": START, member: END}
+    text = f"Couldn't create assignment. There is no member {member}." + (f" Did you mean {meant}?" if meant else "")
+    refused(alice.put("/assignments", body), 400, text)
+
+
+def test_a_misspelt_member_of_an_event_is_named(alice: Person, car: int, user: int) -> None:
+    body = {
+        "dateTime": "2026-05-01T10:00:00", "utcDateTime": "2026-05-01T08:00:00Z", "carId": car, "userId": user,
+        "type": "CarOpened", "userAgent": "x", "latitute": 1.0,
+    }  # fmt: skip
+    refused(
+        alice.put("/events", body), 400, "Couldn't create event. There is no member latitute. Did you mean latitude?"
+    )
+
+
+def test_only_the_names_of_the_spec_are_known(alice: Person, car: int, user: int) -> None:
+    answer = alice.put("/assignments", {"car_id": car, "user_id": user, "start": START})
+    assert answer.status_code == 400
+    assert answer.text.startswith("Couldn't create assignment. There is no member car_id. Did you mean carId?")
+    answer = alice.put("/users", {"email_address": "a@example.org", "user_data": {"first_name": "A", "last_name": "B"}})
+    assert (answer.status_code, answer.text) == (
+        400,
+        "Couldn't create user. No valid emailAddress and userData provided.",
+    )
+
+
+def test_elsewhere_unknown_members_are_ignored_unless_strictness_is_preferred(alice: Person) -> None:
+    assert alice.put("/cars", {"name": "A", "colour": "red"}).status_code == 201
+    strict = {"Prefer": "respond-async, handling=strict"}
+    text = "Couldn't create car. There is no member licenceplate. Did you mean licensePlate?"
+    refused(alice.put("/cars", {"name": "A", "licenceplate": "X"}, headers=strict), 400, text)
+    assert alice.put("/cars", {"name": "A", "licensePlate": "X"}, headers=strict).status_code == 201
+    body: dict[str, Any] = {
+        "emailAddress": "strict@example.org",
+        "userData": {"firstName": "A", "lastname": "B", "lastName": "B"},
+    }
+    text = "Couldn't create user. There is no member lastname. Did you mean lastName?"
+    refused(alice.put("/users", body, headers=strict), 400, text)
+    step = {"op": "replace", "path": "/vin", "value": "x", "from": "/name"}
+    refused(
+        alice.patch(f"/cars/{alice.car()}", [step], headers=strict),
+        400,
+        "Couldn't update car. There is no member from.",
+    )
