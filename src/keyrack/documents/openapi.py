@@ -167,6 +167,15 @@ def _header_parameters(endpoint: Endpoint) -> list[Json]:
                 "schema": {"type": "integer", "format": "int32"},
             }
         )
+    if endpoint.body is not None and endpoint.form is None:
+        parameters.append(
+            {
+                "name": "Prefer",
+                "in": "header",
+                "description": "`handling=strict` refuses members of the body that are not known (RFC 7240).",
+                "schema": {"type": "string"},
+            }
+        )
     if endpoint.repeatable:
         parameters.append(
             {
