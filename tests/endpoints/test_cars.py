@@ -284,11 +284,12 @@ def test_telemetry_has_every_member_of_the_spec(alice: Person) -> None:
 
 @pytest.mark.parametrize(
     "date",
-    ["yesterday", "2026-01-01", "2026-01-01T00:00:00", "2026-01-01T00:00:00+00:00", "2026-02-30T00:00:00Z",
-     "2026-01-01T25:00:00Z", "2026-01-01T00:00:00.5Z", "0000-01-01T00:00:00Z", "2026-01-01T00:00:00Z%0A", "%00"],
+    ["yesterday", "2026-01-01", "2026-01-01T00:00:00", "2026-01-01T00:00:00+0000", "2026-02-30T00:00:00Z",
+     "2026-01-01T25:00:00Z", "2026-01-01T00:00:00.Z", "0000-01-01T00:00:00Z", "2026-01-01T00:00:00Z%0A", "%00"],
 )  # fmt: skip
 def test_a_date_of_another_form(alice: Person, date: str) -> None:
-    text = "Invalid searchDate provided. The form is yyyy-MM-ddTHH:mm:ssZ."
+    form = "The form is that of RFC 3339, as 2026-01-31T08:00:00Z or 2026-01-31T09:00:00+01:00."
+    text = f"Invalid searchDate provided. {form}"
     refused(alice.get(f"/cars/{car_with_iq(alice)}/location/{date}"), 400, text)
     refused(alice.get(f"/cars/2147483647/location/{date}"), 400, text)
 

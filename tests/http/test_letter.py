@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.conftest import Person, done, refused
+from tests.conftest import Person, done, eventually, refused
 
 START, END = "2026-01-01T08:00:00Z", "2026-02-01T08:00:00Z"
 
@@ -102,3 +102,41 @@ def test_elsewhere_unknown_members_are_ignored_unless_strictness_is_preferred(al
         400,
         "Couldn't update car. There is no member from.",
     )
+
+
+# Times: every one of RFC 3339, stored in UTC, shown in the spec's one form
+
+
+@pytest.mark.parametrize(
+    ("sent", "shown"),
+    [
+        ("2026-01-01T08:00:00Z", "2026-01-01T08:00:00Z"),
+        ("2026-01-01T08:00:00.000Z", "2026-01-01T08:00:00Z"),
+        ("2026-01-01T08:00:00+00:00", "2026-01-01T08:00:00Z"),
+        ("2026-01-01T08:00:00.999999999Z", "2026-01-01T08:00:00Z"),
+        ("2026-01-01t08:00:00z", "2026-01-01T08:00:00Z"),
+        ("2026-01-01T00:30:00+02:00", "2025-12-31T22:30:00Z"),
+        ("2026-01-01T08:00:00-09:30", "2026-01-01T17:30:00Z"),
+        ("0001-01-01T00:00:00Z", "0001-01-01T00:00:00Z"),
+        ("9999-12-31T23:59:59.9Z", "9999-12-31T23:59:59Z"),
+    ],
+)
+def test_an_assignment_takes_every_time_of_rfc_3339(alice: Person, car: int, user: int, sent: str, shown: str) -> None:
+    id = alice.assignment(car, user, sent, end=sent)
+    row = alice.get(f"/assignments/{id}").json()
+    assert (row["start"], row["end"]) == (shown, shown)
+    other = alice.assignment(car, user, "0001-01-01T00:00:00Z")
+    done(alice.patch(f"/assignments/{other}", [{"op": "replace", "path": "/end", "value": sent}]))
+    eventually(lambda: alice.get(f"/assignments/{other}").json()["end"] == shown, "the change")
+    assert alice.get(f"/cars/{car}/location/{sent}").status_code in (200, 404)
+
+
+def test_the_form_is_told_also_when_several_members_are_wrong(alice: Person) -> None:
+    answer = alice.put("/assignments", {"carId": "x", "userId": 1, "start": "yesterday"})
+    form = "The form is that of RFC 3339, as 2026-01-31T08:00:00Z or 2026-01-31T09:00:00+01:00."
+    refused(answer, 400, f"Couldn't create assignment. No valid carId and start provided. {form}")
+
+
+def test_what_is_equal_to_the_second_is_no_end_before_the_start(alice: Person, car: int, user: int) -> None:
+    id = alice.assignment(car, user, "2026-01-01T08:00:00.9Z", end="2026-01-01T08:00:00.1Z")
+    assert alice.get(f"/assignments/{id}").json()["end"] == "2026-01-01T08:00:00Z"

@@ -150,7 +150,7 @@ def _path_parameters(endpoint: Endpoint) -> list[Json]:
         if name == "deliveryId":
             schema["format"] = "int64"
         if name == "searchDate":
-            schema = {"type": "string", "format": "date-time", "description": "yyyy-MM-ddTHH:mm:ssZ"}
+            schema = {"type": "string", "format": "date-time", "description": "A time as in RFC 3339"}
         parameters.append({"name": name, "in": "path", "required": True, "schema": schema})
     return parameters
 

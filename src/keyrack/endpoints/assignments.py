@@ -21,7 +21,7 @@ from keyrack.database.notices import WORK
 from keyrack.endpoints.cars import NO_CAR
 from keyrack.endpoints.users import NO_USER
 from keyrack.errors import BadRequest, NotFound, Refusal
-from keyrack.model.bodies import INVALID_MOMENT, Grant, Int32, Moment, moment, no_valid, patched, stamp
+from keyrack.model.bodies import INVALID_MOMENT, Grant, Int32, WholeSecond, moment, no_valid, patched, stamp
 from keyrack.model.resources import ASSIGNMENT
 from keyrack.settings import Settings
 
@@ -51,8 +51,8 @@ _NUMBER = re.compile(r"-?[0-9]{1,10}")
 class NewAssignment(Grant):
     car_id: Int32
     user_id: Int32
-    start: Moment
-    end: Moment | None = None
+    start: WholeSecond
+    end: WholeSecond | None = None
     lifetime: Int32 | None = None
     renewable_after: Int32 | None = None
 

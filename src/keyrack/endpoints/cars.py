@@ -11,7 +11,7 @@ from keyrack.assignments.asking import end_all_of_car
 from keyrack.assignments.holds import settle
 from keyrack.database.connection import Statements
 from keyrack.errors import BadRequest, NotFound
-from keyrack.model.bodies import AnyText, Body, LongText, Name, Text, moment, no_valid, patched
+from keyrack.model.bodies import INVALID_MOMENT, AnyText, Body, LongText, Name, Text, moment, no_valid, patched
 from keyrack.model.resources import ASSIGNMENT_OF_CAR, CAR, EVENT, PRODUCT
 from keyrack.model.telematics import LOCATION, LOCATION_AT, TELEMETRY
 
@@ -20,7 +20,7 @@ endpoints = Endpoints("Cars")
 NO_CAR = "Unable to find a car for the given carId which is assigned to the given customerId."
 NO_PRODUCTS = "Unable to find any products which are assigned to the given carId."
 NO_IQ = "Unable to find an IQ product which is assigned to the given carId."
-INVALID_DATE = "Invalid searchDate provided. The form is yyyy-MM-ddTHH:mm:ssZ."
+INVALID_DATE = f"Invalid searchDate provided. {INVALID_MOMENT}."
 
 
 def search_date(text: str) -> datetime:

@@ -7,15 +7,24 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Annotated, Any, Protocol
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, TypeAdapter, ValidationError, WithJsonSchema
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    TypeAdapter,
+    ValidationError,
+    WithJsonSchema,
+)
 from pydantic.alias_generators import to_camel
 from pydantic_core import PydanticCustomError
 
 from keyrack.errors import BadRequest
 from keyrack.model import members
 
-ASSIGNMENT_TIME = r"^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}Z$"  # spec, "Assignment rules", 1
-INVALID_MOMENT = "The form is yyyy-MM-ddTHH:mm:ssZ"
+MOMENT = r"^\d{4}-\d{2}-\d{2}[Tt]\d{2}:\d{2}:\d{2}(\.\d+)?([Zz]|[+-]\d{2}:[0-5]\d)$"  # RFC 3339, section 5.6
+INVALID_MOMENT = "The form is that of RFC 3339, as 2026-01-31T08:00:00Z or 2026-01-31T09:00:00+01:00"
 EVENT_TIME = re.compile(
     r"^(\d{4}-\d{2}-\d{2})[Tt](\d{2}:\d{2}:\d{2})(\.\d{1,9})?([Zz]|[+-]\d{2}:\d{2})?$"  # RFC 3339, offset optional
 )
@@ -41,14 +50,17 @@ def _moment(value: object) -> datetime:
 
 
 def moment(text: str) -> datetime:
-    """The time of a text `yyyy-MM-ddTHH:mm:ssZ`. Raises `ValueError`."""
-    if not re.fullmatch(ASSIGNMENT_TIME, text, re.ASCII):
+    """The instant of a time as in RFC 3339, in UTC; what lies below a microsecond is cut. Raises `ValueError`."""
+    if not re.fullmatch(MOMENT, text, re.ASCII):
         raise ValueError(INVALID_MOMENT)
-    return datetime.fromisoformat(text)
+    try:
+        return datetime.fromisoformat(text.upper()).astimezone(UTC)
+    except OverflowError:
+        raise ValueError("the year lies outside 0001 to 9999") from None
 
 
 def stamp(time: datetime) -> str:
-    """yyyy-MM-ddTHH:mm:ssZ."""
+    """yyyy-MM-ddTHH:mm:ssZ, the spec's one form; a fraction is cut."""
     return time.astimezone(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
 
 
@@ -88,8 +100,9 @@ EmailAddress = Annotated[
 Moment = Annotated[
     datetime,
     BeforeValidator(_moment),
-    WithJsonSchema({"type": "string", "format": "date-time", "pattern": ASSIGNMENT_TIME}),
+    WithJsonSchema({"type": "string", "format": "date-time"}),
 ]
+WholeSecond = Annotated[Moment, AfterValidator(lambda time: time.replace(microsecond=0))]
 EventTime = Annotated[str, BeforeValidator(_event_time), WithJsonSchema({"type": "string", "format": "date-time"})]
 Latitude = Annotated[float, Field(ge=-90, le=90, allow_inf_nan=False, json_schema_extra={"format": "double"})]
 Longitude = Annotated[float, Field(ge=-180, le=180, allow_inf_nan=False, json_schema_extra={"format": "double"})]
@@ -152,8 +165,9 @@ def _explained(error: ValidationError, what: str) -> str:
     named = list(dict.fromkeys(name for problem in problems if (name := _member(problem["loc"]))))
     if not named:
         return f"Couldn't {what}. The body must be {_form(first['type'])}."
-    hints = [p["msg"] for p in problems if p["type"] in HINTED]
-    return no_valid(what, *named[:5]) + (f" {hints[0]}." if hints and len(named) == 1 else "")
+    # Whose form a time has must be told in any case: nobody would guess it
+    hints = [p["msg"] for p in problems if p["type"] in HINTED and (len(named) == 1 or p["type"] == "moment")]
+    return no_valid(what, *named[:5]) + (f" {hints[0]}." if hints else "")
 
 
 # Kinds of error whose own words help; the others ("missing", a wrong type) say what the text says already
