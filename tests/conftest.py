@@ -346,6 +346,7 @@ def refused(answer: httpx.Response, status: int, text: str) -> None:
 def done(answer: httpx.Response) -> None:
     """Whether the answer is 204, without a body."""
     assert (answer.status_code, answer.content) == (204, b""), answer.text
+    assert "content-type" not in answer.headers
 
 
 PASSWORD = "correct horse battery staple"

@@ -85,6 +85,14 @@ def test_what_the_body_alone_shows_to_be_wrong_is_not_counted(
     assert asking.put(servers[0]).status_code == 204
 
 
+def test_what_is_not_there_is_not_counted(carol: Person, servers: tuple[RunningServer, RunningServer]) -> None:
+    asking = Asking(carol)
+    for member in ("carId", "userId"):
+        statuses = {asking.put(servers[0], **{member: 2147483647}).status_code for _ in range(BURST + 1)}
+        assert statuses == {404}
+    assert [asking.put(servers[0]).status_code for _ in range(BURST + 1)] == [204] * BURST + [429]
+
+
 def test_only_creating_is_limited(carol: Person, servers: tuple[RunningServer, RunningServer]) -> None:
     asking = Asking(carol)
     while asking.put(servers[0]).status_code == 204:

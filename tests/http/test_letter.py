@@ -104,6 +104,13 @@ def test_elsewhere_unknown_members_are_ignored_unless_strictness_is_preferred(al
     )
 
 
+def test_a_product_whose_service_is_terminated_cannot_be_installed(alice: Person) -> None:
+    car, box = alice.car(), alice.product()
+    alice.service(box, terminated=True)
+    answer = alice.put("/installations", {"carId": car, "productId": box})
+    refused(answer, 409, "The product has no service assigned.")
+
+
 # Times: every one of RFC 3339, stored in UTC, shown in the spec's one form
 
 

@@ -11,6 +11,7 @@ from typing import LiteralString
 from keyrack.database.connection import Statements
 from keyrack.errors import TooManyRequests
 
+GIVE_BACK: LiteralString = "select give_back($1, $2) from generate_series(1, $3::integer)"
 TAKE: LiteralString = "select allowed, remaining, wait, reset from take($1, $2, $3, $4)"
 
 
@@ -49,9 +50,9 @@ class Limit:
             results.append(TooManyRequests(max(1, math.ceil(row["wait"])), headers) if refused else headers)
         return results
 
-    async def give_back(self, statements: Statements, who: object) -> None:
+    async def give_back(self, statements: Statements, who: object, count: int = 1) -> None:
         """Return what was taken for something that turned out to be harmless."""
-        await statements.execute("select give_back($1, $2)", self._bucket(who), self.rate)
+        await statements.execute(GIVE_BACK, self._bucket(who), self.rate, count)
 
     def _bucket(self, who: object) -> str:
         return f"{self.name}:{who}"

@@ -89,8 +89,10 @@ async def accept(
             results.append(headers)
             continue
         there = next(found)
-        missing = NO_CAR if not there.car else NO_USER if not there.user else None
-        results.append(headers if missing is None else NotFound(missing))
+        absent = NO_CAR if not there.car else NO_USER if not there.user else None
+        results.append(headers if absent is None else NotFound(absent))
+    if missing := sum(isinstance(result, NotFound) for result in results):
+        await asked[0].limit.give_back(db, customer, missing)
     rest = iter(results)
     return [[next(rest) for _ in part] for part in parts]
 

@@ -25,7 +25,8 @@ UNINSTALL = "uninstall product"
 
 PRODUCT: LiteralString = """
 select p.product_id, p.kind, p.car_id,
-  exists (select from service s where s.customer_id = p.customer_id and s.product_id = p.product_id) as served
+  exists (select from service s where s.customer_id = p.customer_id and s.product_id = p.product_id
+          and not s.is_terminated) as served
 from product p
 where p.customer_id = $1 and ($2::integer is null or p.product_id = $2)
   and ($3::text is null or p.serial_number = $3) and ($4::text is null or p.unique_id = $4)

@@ -66,8 +66,9 @@ for _method in METHODS:
 
 def _put_answer(reply: falcon.asgi.Response, answer: Answer) -> None:
     reply.status = answer.status
-    reply.data = answer.body
-    reply.content_type = answer.media_type
+    if answer.body is not None:
+        reply.data = answer.body
+        reply.content_type = answer.media_type
     for name, value in answer.headers.items():
         reply.set_header(name, value)
 
