@@ -51,6 +51,16 @@ def test_a_replace_without_value_is_refused_everywhere(alice: Person) -> None:
     done(alice.delete(f"/webhooks/{hook}"))
 
 
+def test_a_patch_has_few_steps(alice: Person) -> None:
+    car, step = alice.car(), {"op": "remove", "path": "/vin"}
+    done(alice.patch(f"/cars/{car}", [step] * 50))
+    text = "Couldn't update car. A patch has at most 50 steps."
+    for steps in ([step] * 51, [step] * 20_000):
+        refused(alice.patch(f"/cars/{car}", steps), 400, text)
+    answer = alice.patch(f"/cars/{car}", [{"op": "x" * 15}] * 30_000)
+    assert (answer.status_code, len(answer.text) < 500) == (400, True)
+
+
 # Members that a body does not know
 
 

@@ -21,7 +21,7 @@ from keyrack.database.notices import WORK
 from keyrack.endpoints.cars import NO_CAR
 from keyrack.endpoints.users import NO_USER
 from keyrack.errors import BadRequest, NotFound, Refusal
-from keyrack.model.bodies import INVALID_MOMENT, Grant, Int32, WholeSecond, moment, no_valid, patched, stamp
+from keyrack.model.bodies import INVALID_MOMENT, Grant, Int32, Patch, WholeSecond, moment, no_valid, patched, stamp
 from keyrack.model.resources import ASSIGNMENT
 from keyrack.settings import Settings
 
@@ -124,7 +124,7 @@ async def create(request: Request, body: NewAssignment, settings: Settings) -> A
 @endpoints.patch(
     "/assignments/{assignmentId}",
     "Ask for a change of an assignment",
-    body=list[AssignmentPatch],
+    body=Patch[AssignmentPatch],
     what=UPDATE,
     refuses={
         400: (END_BEFORE_START, LIFETIME_RANGE, RENEWABLE_RANGE),

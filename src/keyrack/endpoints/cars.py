@@ -11,7 +11,7 @@ from keyrack.assignments.asking import end_all_of_car
 from keyrack.assignments.holds import settle
 from keyrack.database.connection import Statements
 from keyrack.errors import BadRequest, NotFound
-from keyrack.model.bodies import INVALID_MOMENT, AnyText, Body, LongText, Name, Text, moment, no_valid, patched
+from keyrack.model.bodies import INVALID_MOMENT, AnyText, Body, LongText, Name, Patch, Text, moment, no_valid, patched
 from keyrack.model.resources import ASSIGNMENT_OF_CAR, CAR, EVENT, PRODUCT
 from keyrack.model.telematics import LOCATION, LOCATION_AT, TELEMETRY
 
@@ -114,7 +114,7 @@ async def create(request: Request, car: NewCar) -> Answer:
 @endpoints.patch(
     "/cars/{carId}",
     "Change a car",
-    body=list[CarPatch],
+    body=Patch[CarPatch],
     what=UPDATE_CAR,
     refuses={400: (no_valid(UPDATE_CAR, "name"),), 404: (NO_CAR,)},
 )

@@ -11,7 +11,7 @@ from keyrack.endpoints.products import NO_PRODUCT
 from keyrack.endpoints.services import NO_SERVICE
 from keyrack.endpoints.users import NO_USER
 from keyrack.errors import BadRequest, Conflict, NotFound, Refusal, on_constraint
-from keyrack.model.bodies import AnyText, Body, Int32, Name, no_valid, patched
+from keyrack.model.bodies import AnyText, Body, Int32, Name, Patch, no_valid, patched
 from keyrack.model.resources import CAR, GROUP, PRODUCT, SERVICE_OF_PRODUCT, USER
 
 endpoints = Endpoints("Groups")
@@ -87,7 +87,7 @@ async def create(request: Request, group: NewGroup) -> Answer:
 @endpoints.patch(
     "/groups/{groupId}",
     "Rename a group",
-    body=list[GroupPatch],
+    body=Patch[GroupPatch],
     what=UPDATE_GROUP,
     refuses={400: (no_valid(UPDATE_GROUP, "name"), NAME_TOO_LONG), 404: (NO_GROUP,), 409: (SAME_NAME,)},
 )

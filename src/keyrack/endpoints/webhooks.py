@@ -11,7 +11,7 @@ from pydantic import AfterValidator, Field, TypeAdapter
 from keyrack.api.endpoint import NO_CONTENT, Answer, Endpoints, Parent, Request, answer, created
 from keyrack.database.notices import DELIVER
 from keyrack.errors import BadRequest, Conflict, NotFound
-from keyrack.model.bodies import Body, Int32, Moment, checked, no_valid, patched, stamp
+from keyrack.model.bodies import Body, Int32, Moment, Patch, checked, no_valid, patched, stamp
 from keyrack.settings import Settings
 from keyrack.webhooks import publishing, registry
 from keyrack.webhooks.outcomes import DELIVERY, KINDS, WEBHOOK, Kind
@@ -139,7 +139,7 @@ async def create(request: Request, webhook: NewWebhook, settings: Settings) -> A
 @endpoints.patch(
     "/webhooks/{webhookId}",
     "Change a webhook",
-    body=list[WebhookPatch],
+    body=Patch[WebhookPatch],
     what=UPDATE,
     refuses={400: tuple(no_valid(UPDATE, name) for name in ("url", "secret", "kinds", "enabled")), 404: (NO_WEBHOOK,)},
     ours=True,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from typing import Annotated, Any, Protocol
+from typing import Annotated, Any, Protocol, TypeVar
 
 from pydantic import (
     AfterValidator,
@@ -121,6 +121,11 @@ class PatchStep(Protocol):
     def model_fields_set(self) -> set[str]: ...
 
 
+STEPS = 50  # of a patch, at most: it has fewer members to change
+Step = TypeVar("Step")
+Patch = Annotated[list[Step], Field(max_length=STEPS)]
+
+
 def patched(steps: Sequence[PatchStep], what: str) -> dict[str, Any]:
     """What a patch leaves behind: member -> value, None for what it removes. A later step overrides an earlier one.
 
@@ -162,6 +167,8 @@ def _explained(error: ValidationError, what: str) -> str:
     first = problems[0]
     if first["type"] == "json_invalid":
         return f"Couldn't {what}. The body is not valid JSON: {first['msg'].removeprefix('Invalid JSON: ')}."
+    if first["type"] == "too_long" and not first["loc"]:
+        return f"Couldn't {what}. A patch has at most {STEPS} steps."
     named = list(dict.fromkeys(name for problem in problems if (name := _member(problem["loc"]))))
     if not named:
         return f"Couldn't {what}. The body must be {_form(first['type'])}."
