@@ -11,7 +11,7 @@ import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, LiteralString
+from typing import Any, LiteralString, NamedTuple
 from uuid import UUID, uuid4
 
 from keyrack.database.connection import Statements
@@ -19,8 +19,7 @@ from keyrack.database.connection import Statements
 PIECE = 5_000  # ends that one statement asks for
 
 
-@dataclass(frozen=True, slots=True)
-class Asker:
+class Asker(NamedTuple):
     """Who asks: kept with the operation."""
 
     manager: int | None = None
@@ -138,8 +137,6 @@ async def _end_all(
 ) -> None:
     last, count = 0, PIECE
     while count == PIECE:
-        row = await statements.fetchrow(
-            sql, customer, of, last, cause, checksum, asker.manager, asker.address, asker.request, PIECE
-        )
+        row = await statements.fetchrow(sql, customer, of, last, cause, checksum, *asker, PIECE)
         assert row is not None  # noqa: S101 - one row by its form
         last, count = row["last"], row["count"]

@@ -17,8 +17,7 @@ from typing import LiteralString
 import structlog
 
 from keyrack.assignments import applying
-from keyrack.assignments.applying import Done
-from keyrack.database.connection import Connection, Database, is_interruption
+from keyrack.database.connection import Connection, Database, Row, is_interruption
 from keyrack.errors import NO_CUSTOMER, NotFound, Unavailable
 from keyrack.settings import Settings
 
@@ -39,39 +38,39 @@ async def take(connection: Connection, customer: int) -> None:
         raise NotFound(NO_CUSTOMER)
 
 
-async def settle(connection: Connection, customer: int, most: int = PIECE) -> Done:
-    """Hold the customer and apply what is pending. Raises `Unavailable` if that is more than `most` operations."""
+async def settle(connection: Connection, customer: int) -> None:
+    """Hold the customer and apply what is pending. Raises `Unavailable` if that is more than a piece."""
     await take(connection, customer)
     # Lock first, read in the next statement: what was committed before the lock was ours is seen
-    rows = await applying.pending(connection, customer, most + 1)
-    if len(rows) > most:
+    rows = await applying.pending(connection, customer, PIECE + 1)
+    if len(rows) > PIECE:
         raise Unavailable(BUSY)
-    return await _applied(connection, rows)
+    await _apply(connection, rows)
 
 
-async def drain(db: Database, customer: int, settings: Settings) -> Done:
+async def drain(db: Database, customer: int, settings: Settings) -> None:
     """Apply what is pending in committed pieces, as far as the settings allow. Raises `Unavailable` beyond that; what
     was applied stays so."""
     end = time.monotonic() + settings.drain_seconds
     piece = min(PIECE, settings.drain_operations)
-    done = Done()
+    done = 0
     while await db.fetchval(ANY_PENDING, customer):
         async with db.transaction() as connection:
             await take(connection, customer)
             rows = await applying.pending(connection, customer, piece)
-            done += await _applied(connection, rows)
+            await _apply(connection, rows)
         if len(rows) < piece:
-            break
-        if done.operations >= settings.drain_operations or time.monotonic() > end:
+            return
+        done += len(rows)
+        if done >= settings.drain_operations or time.monotonic() > end:
             raise Unavailable(BUSY)
-    return done
 
 
-async def _applied(connection: Connection, rows: list[applying.Row]) -> Done:
+async def _apply(connection: Connection, rows: list[Row]) -> None:
     if not rows:
-        return Done()
+        return
     try:
-        return await applying.apply(connection, rows)
+        await applying.apply(connection, rows)
     except Exception as error:
         if is_interruption(error):
             raise

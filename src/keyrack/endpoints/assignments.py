@@ -142,10 +142,9 @@ async def update(request: Request, patch: list[AssignmentPatch]) -> Answer:
         changes.get("renewableAfter"),
         complete="lifetime" in changes,
     )
-    asker = request.asker
     row = await request.db.fetchrow(
         asking.UPDATE, request.customer, *request.ids, changes.get("carId"), changes.get("userId"), changes,
-        request.checksum, asker.manager, asker.address, asker.request,
+        request.checksum, *request.asker,
     )  # fmt: skip
     assert row is not None  # noqa: S101 - one row by its form
     for flag, text in (("assignment", NO_ASSIGNMENT), ("car", NO_CAR), ("user", NO_USER)):
@@ -161,9 +160,8 @@ async def update(request: Request, patch: list[AssignmentPatch]) -> Answer:
     headers=OPERATION_HEADERS,
 )
 async def delete(request: Request) -> Answer:
-    asker = request.asker
     operation = await request.db.fetchval(
-        asking.DELETE, request.customer, *request.ids, request.checksum, asker.manager, asker.address, asker.request
+        asking.DELETE, request.customer, *request.ids, request.checksum, *request.asker
     )
     if operation is None:
         raise NotFound(NO_ASSIGNMENT)
