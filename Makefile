@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet install
 PYTEST_ARGS ?=
 
-.PHONY: help demo install install-dev test test-faults test-odata-long check unit bench clean docs lock
+.PHONY: help demo install install-dev test test-abuse test-faults test-odata-long check unit bench clean docs lock
 
 ## help: these lines
 help:
@@ -58,6 +58,10 @@ test-odata-long: install-dev
 test-faults: install-dev
 	KEYRACK_FAULTS=10000 KEYRACK_HISTORIES=1000 $(BIN)/pytest -s -p no:cacheprovider \
 	  tests/assignments/test_faults.py tests/assignments/test_histories.py $(PYTEST_ARGS)
+
+## test-abuse: attacks on a server, their figures beside their goals; PYTEST_ARGS="-k memory"
+test-abuse: install-dev
+	KEYRACK_ABUSE=1 $(BIN)/pytest -s -p no:cacheprovider tests/abuse $(PYTEST_ARGS)
 
 ## bench: the tables of docs/performance.md; BENCH="outcomes" for one of them
 bench: install-dev
