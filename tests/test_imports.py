@@ -39,7 +39,7 @@ DOORS = {
     "access": {"auth", "limits", "privacy"},
     "api": {"endpoint", "idempotency", "reads"},
     "assignments": {"asking", "holds", "rounds", "rules"},
-    "database": {"batching", "connection", "listener", "notices", "partitions", "schema"},
+    "database": {"batching", "connection", "listener", "notices", "partitions", "schema", "shares"},
     "demo": {"", "drawings"},
     "documents": {"openapi", "reference", "tables"},
     "embedded": {"server"},

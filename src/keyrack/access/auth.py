@@ -8,9 +8,12 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import os
 import secrets
+import sys
+import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Hashable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, LiteralString, TypeVar
@@ -24,6 +27,7 @@ from joserfc.jwk import KeySet, RSAKey
 
 from keyrack.database.connection import Database, Statements
 from keyrack.database.listener import Listener
+from keyrack.database.shares import Shares, Who
 from keyrack.errors import INVALID_DEVICE_KEY, INVALID_KEY, INVALID_TOKEN, NO_MANAGER, NotFound, Unauthorized
 from keyrack.settings import Settings
 
@@ -79,19 +83,34 @@ CHANGES: LiteralString = "select count(*), coalesce(sum(access_change_id), 0) fr
 
 
 class Passwords:
-    """Argon2id with OWASP's profile (19 MiB, two passes), two at a time and off the event loop."""
+    """Argon2id with OWASP's profile (19 MiB, two passes), two at a time, off the event loop and behind it.
 
-    def __init__(self) -> None:
+    A party, such as a customer or the address of a log-in, has one of the two; so many may wait for each, for so many
+    seconds: then `Unavailable`.
+    """
+
+    THREADS = 2
+
+    def __init__(self, waiting: int = 1, seconds: float = 1.0) -> None:
         self._hasher = PasswordHasher(time_cost=2, memory_cost=19_456, parallelism=1)
-        self._threads = ThreadPoolExecutor(2, thread_name_prefix="passwords")
+        self._threads = ThreadPoolExecutor(self.THREADS, thread_name_prefix="passwords", initializer=_stand_back)
+        self._turns = Shares(self.THREADS, waiting, seconds)
         self._nobody = self._hasher.hash(secrets.token_hex(16))
 
-    async def hash(self, password: str) -> str:
-        return await asyncio.get_running_loop().run_in_executor(self._threads, self._hasher.hash, password)
+    async def hash(self, password: str, *parties: Hashable) -> str:
+        return await self._in_turn(parties, self._hasher.hash, password)
 
-    async def verify(self, password: str, hash: str | None) -> bool:
+    async def verify(self, password: str, hash: str | None, *parties: Hashable) -> bool:
         """Whether the password is the one; without a hash (nobody has that name) it takes the same time: False."""
-        return await asyncio.get_running_loop().run_in_executor(self._threads, self._verify, password, hash)
+        return await self._in_turn(parties, self._verify, password, hash)
+
+    async def _in_turn(self, parties: tuple[Hashable, ...], work: Callable[..., V], *args: object) -> V:
+        who = Who(parties, 1)
+        await self._turns.take(who)
+        try:
+            return await asyncio.get_running_loop().run_in_executor(self._threads, work, *args)
+        finally:
+            self._turns.give_back(who)
 
     def _verify(self, password: str, hash: str | None) -> bool:
         try:
@@ -99,6 +118,12 @@ class Passwords:
         except (VerificationError, InvalidHashError):
             return False
         return hash is not None
+
+
+def _stand_back() -> None:
+    """Let the event loop and the database have the processor first: they are done long before a hash is."""
+    if sys.platform == "linux":  # where it is the thread's alone
+        os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), 10)
 
 
 class SigningKeys:
@@ -142,7 +167,7 @@ class Access:
     def __init__(self, db: Database, settings: Settings) -> None:
         self._db = db
         self._settings = settings
-        self.passwords = Passwords()
+        self.passwords = Passwords(settings.share_waiting, settings.share_seconds)
         self.listener: Listener | None = None
         self._generation = 0
         self._keys: dict[bytes, float] = {}
@@ -202,10 +227,14 @@ class Access:
             self._remember(self._devices, hashed, customer, generation)
         return customer
 
-    async def log_in(self, username: str, password: str) -> str | None:
-        """An access token for a manager, or None: unknown user and wrong password cost the same time."""
+    async def log_in(self, username: str, password: str, address: str) -> str | None:
+        """An access token for a manager, or None: unknown user and wrong password cost the same time.
+
+        Raises `Unavailable` where too many log-ins from the address wait already.
+        """
         row = await self._db.fetchrow(CREDENTIALS, username)
-        if not await self.passwords.verify(password, None if row is None else row["password_hash"]) or row is None:
+        known = None if row is None else row["password_hash"]
+        if not await self.passwords.verify(password, known, ("address", address)) or row is None:
             return None
         return await self.sign(row["subject"], API_AUDIENCE, typ="at+jwt")
 

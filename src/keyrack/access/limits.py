@@ -1,10 +1,8 @@
-"""In charge of how much one may take: 429 per customer, user name or address, and shares of the connections."""
+"""In charge of how much one may take: 429 per customer, user name or address."""
 
 from __future__ import annotations
 
-import asyncio
 import math
-from collections import defaultdict
 from dataclasses import dataclass
 from typing import LiteralString
 
@@ -56,17 +54,3 @@ class Limit:
 
     def _bucket(self, who: object) -> str:
         return f"{self.name}:{who}"
-
-
-class Shares:
-    """The reads of each customer that one process runs at a time: whoever asks for slow things waits for them alone.
-
-    With `each` below the number of connections there is always one left for somebody else.
-    """
-
-    def __init__(self, each: int) -> None:
-        self._of: defaultdict[int, asyncio.Semaphore] = defaultdict(lambda: asyncio.Semaphore(each))
-
-    def of(self, customer: int) -> asyncio.Semaphore:
-        """What a read of the customer holds while it runs."""
-        return self._of[customer]

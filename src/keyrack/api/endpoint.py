@@ -19,7 +19,6 @@ from pydantic import TypeAdapter
 
 from keyrack import odata
 from keyrack.access.auth import Manager
-from keyrack.access.limits import Shares
 from keyrack.api.reads import PAGE, Parent, Select
 from keyrack.assignments.asking import Asker, checksum
 from keyrack.database.batching import Batches
@@ -101,14 +100,11 @@ class Read:
     empty: str = ""  # 404: the parent is there and has none
     tenant: Callable[[Request], int] = lambda request: request.customer
 
-    async def __call__(
-        self, request: Request, _body: None, limits: Limits, shares: Shares, settings: Settings
-    ) -> Answer:
+    async def __call__(self, request: Request, _body: None, limits: Limits, settings: Settings) -> Answer:
         select = self.select
         args = (self.tenant(request), *request.ids) if select.resource.scope or select.of else request.ids
         query = odata.query(select.resource, request.query, select.shape, alias="t", first=len(args) + 1, limits=limits)
-        async with shares.of(args[0] if select.resource.scope else 0):
-            row = await request.db.fetchrow(select.statement(query), *args, *query.args)
+        row = await request.db.fetchrow(select.statement(query), *args, *query.args)
         return Answer(200, self._body(row, query), self._headers(row, query, request, settings))
 
     def _body(self, row: Row | None, query: Query) -> bytes:
@@ -164,6 +160,9 @@ class Endpoint:
     what: str = ""  # "create car": names the action in the refusal of a body
     form: Callable[[bytes], Any] | None = None  # the body is a form, not JSON, and this is how it is read
     parts: tuple[type, ...] = ()  # what of the process `run` takes behind the body
+    # What takes long and needs no connection: makes of the checked body what `run` gets; it may name parts as well
+    before: Callable[..., Awaitable[Any]] | None = None
+    before_parts: tuple[type, ...] = ()
     # It changes what pending operations stand on: these are applied first, unless it is refused by this look already
     ground: Check | None = None
     key: bool = True  # the exceptions of the edge's checks, each visible in its row
@@ -266,7 +265,11 @@ class Endpoints:
             adapter: TypeAdapter[Any] | None = TypeAdapter(body) if body is not None else None
             run = function if body is not None else _without_body(function)
             parts = _parts(function, 1 if body is None else 2)
-            self._add(Endpoint(method, path, self.tag, summary, run, status, body=adapter, parts=parts, **row), convert)
+            before = _parts(row["before"], 2) if "before" in row else ()
+            endpoint = Endpoint(
+                method, path, self.tag, summary, run, status, body=adapter, parts=parts, before_parts=before, **row
+            )
+            self._add(endpoint, convert)
             return function
 
         return add

@@ -73,7 +73,7 @@ class Batches:
 
     async def _batch(self, work: Work[Any, Any], customer: int, batch: list[Waiting]) -> None:
         try:
-            results = await work(self._db, customer, [items for items, _ in batch])
+            results = await work(self._db.of(customer), customer, [items for items, _ in batch])
         except asyncio.CancelledError:
             for _, future in batch:
                 future.cancel()

@@ -13,6 +13,7 @@ from typing import Any, LiteralString, Protocol
 import asyncpg
 
 from keyrack.database.session import prepare, session
+from keyrack.database.shares import PROCESS, Shares, Who
 from keyrack.errors import Unavailable
 from keyrack.settings import Settings
 
@@ -83,44 +84,46 @@ class Connection:
         await self.raw.copy_records_to_table(table, records=rows, columns=columns)
 
 
-class Database:
-    """The connections of one process; a statement outside a transaction takes one for itself.
+class Pool:
+    """The connections of one process, and who gets one next.
 
-    asyncpg's pool opens, counts and mends them. Between two statements a connection stays here: handing it back to
-    the pool and taking it out again costs a third of a read (docs/performance.md), and is done only when somebody
-    waits for one, or when something has gone wrong with it.
+    asyncpg's pool opens and mends them. Between two statements a connection stays here: handing it back to the pool
+    and taking it out again costs a third of a read (docs/performance.md), and is done only when something has gone
+    wrong with it.
     """
 
-    def __init__(self, pool: asyncpg.Pool) -> None:
+    def __init__(self, pool: asyncpg.Pool, size: int, settings: Settings) -> None:
+        self.share = max(1, size // 2)  # connections that one party has at a time
         self._pool = pool
+        self._shares = Shares(size, settings.share_waiting, settings.share_seconds)
         self._kept: list[asyncpg.Connection] = []
-        self._waiting = 0
 
-    @classmethod
-    async def connect(
-        cls,
-        dsn: str,
-        settings: Settings,
-        *,
-        application: str = "keyrack",
-        parameters: Mapping[str, str] | None = None,
-    ) -> Database:
-        """Open the pool; `parameters` are the server's. Raises `Unavailable` while it cannot be reached."""
+    async def take(self, who: Who) -> asyncpg.Connection:
+        """A connection for `who`. Raises `Unavailable` where too many wait for theirs."""
+        await self._shares.take(who)
         try:
-            pool = await asyncpg.create_pool(
-                dsn,
-                min_size=1,
-                max_size=settings.pool_size,
-                init=prepare,
-                reset=_keep,
-                statement_cache_size=200,  # each costs memory in every connection, here and in the database
-                max_cached_statement_lifetime=0,
-                command_timeout=settings.read_timeout + 5,  # a server that is gone without a word
-                server_settings=session(settings, application) | dict(parameters or {}),
-            )
-        except UNREACHABLE as error:
-            raise Unavailable(f"The database cannot be reached: {error}") from error
-        return cls(pool)
+            while self._kept:
+                raw = self._kept.pop()
+                with suppress(asyncpg.InterfaceError):  # its server side has ended, and asyncpg has it back already
+                    if not raw.is_closed():
+                        return raw
+                await self._pool.release(raw)
+            return await self._pool.acquire()
+        except BaseException:
+            self._shares.give_back(who)
+            raise
+
+    def give_back(self, who: Who, raw: asyncpg.Connection) -> None:
+        """Keep the connection for the next one."""
+        self._kept.append(raw)
+        self._shares.give_back(who)
+
+    async def mend(self, who: Who, raw: asyncpg.Connection) -> None:
+        """Give back a connection on which something has gone wrong."""
+        try:
+            await self._pool.release(raw)
+        finally:
+            self._shares.give_back(who)
 
     async def close(self) -> None:
         """Close all connections; statements under way get three seconds."""
@@ -132,24 +135,75 @@ class Database:
         except TimeoutError:
             self._pool.terminate()
 
+
+class Database:
+    """The database, on somebody's behalf; a statement outside a transaction takes a connection for itself."""
+
+    __slots__ = ("_pool", "_who")
+
+    def __init__(self, pool: Pool, who: Who = PROCESS) -> None:
+        self._pool = pool
+        self._who = who
+
+    @classmethod
+    async def connect(
+        cls,
+        dsn: str,
+        settings: Settings,
+        *,
+        application: str = "keyrack",
+        parameters: Mapping[str, str] | None = None,
+        size: int | None = None,
+    ) -> Database:
+        """Open the connections, `size` at most, else `pool_size`; `parameters` are the server's. Raises `Unavailable`
+        while it cannot be reached."""
+        size = size or settings.pool_size
+        try:
+            pool = await asyncpg.create_pool(
+                dsn,
+                min_size=1,
+                max_size=size,
+                init=prepare,
+                reset=_keep,
+                statement_cache_size=200,  # each costs memory in every connection, here and in the database
+                max_cached_statement_lifetime=0,
+                command_timeout=settings.read_timeout + 5,  # a server that is gone without a word
+                server_settings=session(settings, application) | dict(parameters or {}),
+            )
+        except UNREACHABLE as error:
+            raise Unavailable(f"The database cannot be reached: {error}") from error
+        return cls(Pool(pool, size, settings))
+
+    def of(self, customer: int, manager: int = 0, *, reads: bool = False) -> Database:
+        """The same database on behalf of a customer or a manager or both, 0 for none: what it takes is taken from
+        their shares, half of the connections each. Reads leave the last one of it to what is written."""
+        parties = [("customer", customer)] if customer else []
+        if manager:
+            parties.append(("manager", manager))
+        return Database(self._pool, Who(tuple(parties), max(1, self._pool.share - reads)))
+
+    async def close(self) -> None:
+        """Close all connections; statements under way get three seconds."""
+        await self._pool.close()
+
     async def fetch(self, sql: LiteralString, *args: object) -> list[Row]:
-        raw = await self._take()
+        raw = await self._pool.take(self._who)
         try:
             rows = await raw.fetch(sql, *args)
         except BaseException:
-            await self._pool.release(raw)
+            await self._pool.mend(self._who, raw)
             raise
-        await self._give_back(raw)
+        self._pool.give_back(self._who, raw)
         return rows
 
     async def fetchrow(self, sql: LiteralString, *args: object) -> Row | None:
-        raw = await self._take()
+        raw = await self._pool.take(self._who)
         try:
             row = await raw.fetchrow(sql, *args)
         except BaseException:
-            await self._pool.release(raw)
+            await self._pool.mend(self._who, raw)
             raise
-        await self._give_back(raw)
+        self._pool.give_back(self._who, raw)
         return row
 
     async def fetchval(self, sql: LiteralString, *args: object) -> Any:
@@ -162,33 +216,14 @@ class Database:
     @asynccontextmanager
     async def transaction(self) -> AsyncGenerator[Connection]:
         """A transaction: committed when the block ends, undone when it raises."""
-        raw = await self._take()
+        raw = await self._pool.take(self._who)
         try:
             async with raw.transaction():
                 yield Connection(raw)
         except BaseException:
-            await self._pool.release(raw)
+            await self._pool.mend(self._who, raw)
             raise
-        await self._give_back(raw)
-
-    async def _take(self) -> asyncpg.Connection:
-        while self._kept:
-            raw = self._kept.pop()
-            with suppress(asyncpg.InterfaceError):  # its server side has ended, and the pool has taken it back already
-                if not raw.is_closed():
-                    return raw
-            await self._pool.release(raw)
-        self._waiting += 1
-        try:
-            return await self._pool.acquire()
-        finally:
-            self._waiting -= 1
-
-    async def _give_back(self, raw: asyncpg.Connection) -> None:
-        if self._waiting:
-            await self._pool.release(raw)
-        else:
-            self._kept.append(raw)
+        self._pool.give_back(self._who, raw)
 
 
 class InTransaction(Database):
@@ -196,6 +231,10 @@ class InTransaction(Database):
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
+
+    def of(self, customer: int, manager: int = 0, *, reads: bool = False) -> Database:
+        """Itself: it has its connection already."""
+        return self
 
     async def fetch(self, sql: LiteralString, *args: object) -> list[Row]:
         async with self._connection.transaction():

@@ -79,7 +79,7 @@ async def token(request: Request, wanted: PasswordGrant, settings: Settings, acc
     except TooManyRequests:
         await names.give_back(db, name)
         raise
-    signed = await access.log_in(wanted.username, wanted.password)
+    signed = await access.log_in(wanted.username, wanted.password, request.address)
     if signed is None:
         raise WrongCredentials
     await names.give_back(db, name)

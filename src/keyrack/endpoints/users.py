@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from typing import Literal, LiteralString
+from typing import Literal, LiteralString, NamedTuple
 
 from pydantic import Field
 
@@ -76,20 +76,35 @@ CREATE_USER = "create user"
 _MEMBERS = (("emailAddress",), ("userData",), ("firstName", "lastName"), ("firstName",), ("lastName",))
 
 
+class WithHash(NamedTuple):
+    """A user to be created: the password to tell, where one was made, and the hash to keep."""
+
+    user: NewUser
+    generated: str | None
+    hash: str | None
+
+
+async def hashed(request: Request, user: NewUser, access: Access) -> WithHash:
+    """A hash takes its time, and no connection waits for it."""
+    if user.type != "Normal":
+        return WithHash(user, None, None)
+    generated = None if user.password else secrets.token_urlsafe(12)
+    password = user.password or generated or ""
+    return WithHash(user, generated, await access.passwords.hash(password, ("customer", request.customer)))
+
+
 @endpoints.put(
     "/users",
     "Create a user in the customer",
     body=NewUser,
     what=CREATE_USER,
+    before=hashed,
     status=201,
     answers=UserCreated,
     refuses={400: tuple(no_valid(CREATE_USER, *members) for members in _MEMBERS), 409: (SAME_ADDRESS,)},
 )
-async def create(request: Request, user: NewUser, access: Access) -> Answer:
-    kind = user.type or "Anonymous"
-    generated = secrets.token_urlsafe(12) if kind == "Normal" and not user.password else None
-    password = user.password or generated if kind == "Normal" else None
-    hashed = await access.passwords.hash(password) if password else None
+async def create(request: Request, new: WithHash) -> Answer:
+    user = new.user
     with on_constraint({"person_email_address_key": (Conflict, SAME_ADDRESS)}):
         id = await request.db.fetchval(
             INSERT,
@@ -97,10 +112,10 @@ async def create(request: Request, user: NewUser, access: Access) -> Answer:
             user.email_address,
             user.user_data.first_name,
             user.user_data.last_name,
-            kind,
-            hashed,
+            user.type or "Anonymous",
+            new.hash,
         )
-    return answer({"id": id, "password": generated}, 201)
+    return answer({"id": id, "password": new.generated}, 201)
 
 
 async def _somebody(statements: Statements, _request: Request, user: SomeUser) -> int:

@@ -18,7 +18,6 @@ import asyncpg
 import falcon.asgi
 
 from keyrack.access.auth import CHANGES, Access, Manager, ensure_signing_key
-from keyrack.access.limits import Shares
 from keyrack.api import idempotency
 from keyrack.api.endpoint import Answer, Check, Endpoint, Request
 from keyrack.assignments.holds import Turns, drain
@@ -38,6 +37,7 @@ from keyrack.settings import Settings
 from keyrack.telemetry.ingest import Telemetry
 
 DEVICE_KEY = "Device-Key"
+OWN = 2  # connections that a process keeps for itself
 DEADLOCKS = 4  # in which the database may choose the same request to give way, before the caller is told to
 
 
@@ -47,6 +47,13 @@ class Handler:
 
     endpoint: Endpoint
     parts: list[object] = field(default_factory=list[object])
+    before_parts: list[object] = field(default_factory=list[object])
+
+    async def before(self, request: Request, value: Any) -> Any:
+        """What `run` gets for the checked body."""
+        if self.endpoint.before is None:
+            return value
+        return await self.endpoint.before(request, value, *self.before_parts)
 
     async def run(self, request: Request, value: Any) -> Answer:
         return await self.endpoint.run(request, value, *self.parts)
@@ -57,6 +64,7 @@ class Process:
     """What is open as long as the process serves."""
 
     db: Database
+    own: Database  # for access checks, log-ins and health, whatever the others do
     access: Access
     announce: Announcer
     batches: Batches
@@ -76,8 +84,9 @@ class Server:
     async def lifespan(self, dsn: str) -> AsyncGenerator[None]:
         """Open what the process needs, and close it."""
         db = await Database.connect(dsn, self.settings)
-        await ensure_signing_key(db)
-        access = Access(db, self.settings)
+        own = await Database.connect(dsn, self.settings, application="keyrack access", size=OWN)
+        await ensure_signing_key(own)
+        access = Access(own, self.settings)
         access.listener = Listener(dsn, {"keyrack_access": access.forget}, access.forget, CHANGES)
         announce = Announcer(db)
         batches = Batches(db)
@@ -86,13 +95,13 @@ class Server:
             Settings: self.settings,
             Access: access,
             Limits: _limits(self.settings),
-            Shares: Shares(max(1, self.settings.pool_size // 2)),
             Telemetry: Telemetry(batches, self.settings),
             Documents: _documents(self.settings),
         }
         for handler in self.handlers:
             handler.parts = [parts[part] for part in handler.endpoint.parts]
-        self._process = Process(db, access, announce, batches)
+            handler.before_parts = [parts[part] for part in handler.endpoint.before_parts]
+        self._process = Process(db, own, access, announce, batches)
         try:
             yield
         finally:
@@ -100,6 +109,7 @@ class Server:
                 task.cancel()
                 with suppress(asyncio.CancelledError):
                     await task
+            await own.close()
             await db.close()
 
     @property
@@ -124,9 +134,11 @@ class Server:
             strict = "handling=strict" in (http.get_header("Prefer") or "").lower().replace(" ", "")
             value = checked(endpoint.body, body, endpoint.what, strict=strict)
         request = Request(
-            process.db, process.batches, process.announce, secrets.token_hex(16), http.method, http.path,
-            http.remote_addr, manager, customer, intake.ids(endpoint, params), http.scope["query_string"], body,
+            self._database(endpoint, manager, customer), process.batches, process.announce, secrets.token_hex(16),
+            http.method, http.path, http.remote_addr, manager, customer, intake.ids(endpoint, params),
+            http.scope["query_string"], body,
         )  # fmt: skip
+        value = await handler.before(request, value)
         key = http.get_header("Idempotency-Key") if endpoint.repeatable else None
         for _ in range(DEADLOCKS):
             try:
@@ -136,6 +148,12 @@ class Server:
             except asyncpg.DeadlockDetectedError:
                 continue  # it did nothing; whoever it stood against goes on now
         raise Unavailable
+
+    def _database(self, endpoint: Endpoint, manager: Manager | None, customer: int) -> Database:
+        """The database on behalf of whoever asks; who is not known yet is served by the process's own connections."""
+        if manager is None and not customer:
+            return self.process.own
+        return self.process.db.of(customer, manager.id if manager else 0, reads=endpoint.method == "GET")
 
     async def caller(self, http: falcon.asgi.Request, *, key: bool, token: bool) -> Manager | None:
         """Who calls, as far as these are asked for. Raises `Unauthorized`, `NotFound`."""

@@ -1,0 +1,104 @@
+"""In charge of who goes next where many want the same few things: connections, or threads that hash passwords.
+
+Nobody has more than a share, and of those who wait, whoever has the fewest comes next. So one caller's flood waits for
+itself, and others for what is under way at most.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter, deque
+from collections.abc import Hashable
+from typing import NamedTuple
+
+from keyrack.errors import Unavailable
+
+TOO_MANY = "Too many requests wait for their turn already. Please try again."
+TOO_LONG = "The request has waited too long for its turn. Please try again."
+
+
+class Who(NamedTuple):
+    """On whose behalf: the parties whose shares it is taken from, such as a customer and a manager; nobody's is the
+    process's own. `most` is how many each of them may have by then."""
+
+    parties: tuple[Hashable, ...] = ()
+    most: int = 0
+
+
+PROCESS = Who()
+
+
+class Shares:
+    """`total` things; `waiting` askers may wait for each party, for so many seconds."""
+
+    def __init__(self, total: int, waiting: int, seconds: float) -> None:
+        self._free = total
+        self._waiting = waiting
+        self._seconds = seconds
+        self._has: Counter[Hashable] = Counter()
+        self._waits: Counter[Hashable] = Counter()
+        self._lines: dict[Who, deque[asyncio.Future[None]]] = {}  # the one that was served last stands last
+
+    async def take(self, who: Who) -> None:
+        """Take one. Raises `Unavailable` where too many wait, or after having waited for too long."""
+        if self._free and self._may(who):
+            self._give(who)
+            return
+        if any(self._waits[party] >= self._waiting for party in who.parties):
+            raise Unavailable(TOO_MANY)
+        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._lines.setdefault(who, deque()).append(turn)
+        self._waits.update(who.parties)
+        try:
+            async with asyncio.timeout(self._seconds if who.parties else None):
+                await turn
+        except BaseException as error:
+            self._leave(who, turn)
+            if turn.done() and not turn.cancelled():  # it came at the very moment
+                self.give_back(who)
+            if isinstance(error, TimeoutError):
+                raise Unavailable(TOO_LONG) from None
+            raise
+        finally:
+            self._less(self._waits, who)
+
+    def give_back(self, who: Who) -> None:
+        """Return what was taken: to the next one, if somebody waits."""
+        self._less(self._has, who)
+        self._free += 1
+        while self._free and self._lines and (following := self._following()) is not None:
+            line = self._lines.pop(following)
+            turn = line.popleft()
+            if line:
+                self._lines[following] = line
+            if not turn.cancelled():
+                self._give(following)
+                turn.set_result(None)
+
+    def _may(self, who: Who) -> bool:
+        return all(self._has[party] < who.most for party in who.parties)
+
+    def _give(self, who: Who) -> None:
+        self._free -= 1
+        self._has.update(who.parties)
+
+    def _following(self) -> Who | None:
+        """Of those who may, the one whose parties have the fewest; the process itself has none."""
+        return min(filter(self._may, self._lines), key=self._held, default=None)
+
+    def _held(self, who: Who) -> int:
+        return max((self._has[party] for party in who.parties), default=-1)
+
+    def _leave(self, who: Who, turn: asyncio.Future[None]) -> None:
+        line = self._lines.get(who, deque[asyncio.Future[None]]())
+        if turn in line:
+            line.remove(turn)
+            if not line:
+                del self._lines[who]
+
+    @staticmethod
+    def _less(counter: Counter[Hashable], who: Who) -> None:
+        for party in who.parties:
+            counter[party] -= 1
+            if not counter[party]:
+                del counter[party]

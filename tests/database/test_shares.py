@@ -1,0 +1,144 @@
+"""Who gets a connection next: nobody more than a share, whoever has the fewest first, and few may wait."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Coroutine
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from keyrack.database.shares import PROCESS, TOO_LONG, TOO_MANY, Shares, Who
+from keyrack.errors import Unavailable
+
+A, B = Who(("a",), 2), Who(("b",), 2)
+
+
+def run(work: Coroutine[Any, Any, None]) -> None:
+    asyncio.run(work)
+
+
+async def asked(shares: Shares, who: Who) -> asyncio.Task[None]:
+    """Somebody who has asked, and has it or waits."""
+    task = asyncio.create_task(shares.take(who))
+    await asyncio.sleep(0)
+    return task
+
+
+def test_nobody_has_more_than_a_share() -> None:
+    async def work() -> None:
+        shares = Shares(4, 10, 60)
+        first = [await asked(shares, A) for _ in range(3)]
+        assert [task.done() for task in first] == [True, True, False]
+        assert (await asked(shares, B)).done()
+        shares.give_back(A)
+        await first[2]
+
+    run(work())
+
+
+def test_every_party_has_its_share() -> None:
+    """A manager with two customers has no more than one with a single one."""
+
+    async def work() -> None:
+        shares = Shares(10, 10, 60)
+        tasks = [await asked(shares, Who((("customer", number), ("manager", 1)), 2)) for number in range(3)]
+        assert [task.done() for task in tasks] == [True, True, False]
+        tasks[2].cancel()
+
+    run(work())
+
+
+def test_whoever_has_the_fewest_comes_next() -> None:
+    async def work() -> None:
+        shares = Shares(2, 10, 60)
+        many = [await asked(shares, A) for _ in range(5)]
+        late = await asked(shares, B)
+        shares.give_back(A)
+        await late
+        assert sum(task.done() for task in many) == 2
+        shares.give_back(A)
+        shares.give_back(B)
+        await asyncio.gather(*many[2:4])
+        many[4].cancel()
+
+    run(work())
+
+
+def test_the_process_itself_comes_first_and_is_never_refused() -> None:
+    async def work() -> None:
+        shares = Shares(1, 1, 60)
+        await shares.take(PROCESS)
+        customer = await asked(shares, A)
+        own = [await asked(shares, PROCESS) for _ in range(5)]
+        for task in own:
+            shares.give_back(PROCESS)
+            await task
+        assert not customer.done()
+        shares.give_back(PROCESS)
+        await customer
+
+    run(work())
+
+
+def test_few_wait_and_not_for_long() -> None:
+    async def work() -> None:
+        shares = Shares(1, 2, 0.05)
+        await shares.take(B)
+        waiting = [await asked(shares, A) for _ in range(2)]
+        with pytest.raises(Unavailable) as refused:
+            await shares.take(A)
+        assert (refused.value.text, refused.value.headers["Retry-After"]) == (TOO_MANY, "1")
+        for task in waiting:
+            with pytest.raises(Unavailable) as refused:
+                await task
+            assert refused.value.text == TOO_LONG
+        shares.give_back(B)
+        await shares.take(A)
+
+    run(work())
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    st.integers(1, 4),
+    st.lists(st.tuples(st.sampled_from(["take", "cancel", "give back"]), st.integers(0, 5)), max_size=60),
+)
+def test_none_is_lost_and_none_is_made(total: int, steps: list[tuple[str, int]]) -> None:
+    """Whatever is taken, cancelled and returned, in whatever order: bounds hold, nobody waits for what is free."""
+    callers = [Who((f"customer {number}", f"manager {number % 2}"), 2) for number in range(5)] + [PROCESS]
+
+    async def work() -> None:
+        shares = Shares(total, 100, 60)
+        tasks: list[tuple[Who, asyncio.Task[None]]] = []
+        for what, number in steps:
+            who = callers[number]
+            mine = [pair for pair in tasks if pair[0] == who]
+            if what == "take":
+                tasks.append((who, asyncio.create_task(shares.take(who))))
+            elif what == "give back" and (held := [pair for pair in mine if pair[1].done()]):
+                tasks.remove(held[0])
+                shares.give_back(who)
+            elif what == "cancel" and (waiting := [pair for pair in mine if not pair[1].done()]):
+                waiting[-1][1].cancel()  # at once: it may have been given to in this very moment
+                tasks.remove(waiting[-1])
+            if number % 2:
+                await asyncio.sleep(0)
+        for _ in range(3):
+            await asyncio.sleep(0)
+        holders = [who for who, task in tasks if task.done()]
+        has = Counter(party for who in holders for party in who.parties)
+        assert len(holders) <= total
+        assert all(count <= 2 for count in has.values())
+        if len(holders) < total:
+            assert all(
+                any(has[party] == 2 for party in who.parties) for who, task in tasks if not task.done() and who.parties
+            )
+            assert not [who for who, task in tasks if not task.done() and not who.parties]
+        for _, task in tasks:
+            task.cancel()
+
+    run(work())
