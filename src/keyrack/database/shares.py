@@ -7,7 +7,7 @@ itself, and others for what is under way at most.
 from __future__ import annotations
 
 import asyncio
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Hashable
 from typing import NamedTuple
 
@@ -35,8 +35,8 @@ class Shares:
         self._free = total
         self._waiting = waiting
         self._seconds = seconds
-        self._has: Counter[Hashable] = Counter()
-        self._waits: Counter[Hashable] = Counter()
+        self._has: dict[Hashable, int] = {}
+        self._waits: dict[Hashable, int] = {}
         self._lines: dict[Who, deque[asyncio.Future[None]]] = {}  # the one that was served last stands last
 
     async def take(self, who: Who) -> None:
@@ -44,11 +44,11 @@ class Shares:
         if self._free and self._may(who):
             self._give(who)
             return
-        if any(self._waits[party] >= self._waiting for party in who.parties):
+        if any(self._waits.get(party, 0) >= self._waiting for party in who.parties):
             raise Unavailable(TOO_MANY)
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._lines.setdefault(who, deque()).append(turn)
-        self._waits.update(who.parties)
+        _more(self._waits, who)
         try:
             async with asyncio.timeout(self._seconds if who.parties else None):
                 await turn
@@ -60,11 +60,11 @@ class Shares:
                 raise Unavailable(TOO_LONG) from None
             raise
         finally:
-            self._less(self._waits, who)
+            _less(self._waits, who)
 
     def give_back(self, who: Who) -> None:
         """Return what was taken: to the next one, if somebody waits."""
-        self._less(self._has, who)
+        _less(self._has, who)
         self._free += 1
         while self._free and self._lines and (following := self._following()) is not None:
             line = self._lines.pop(following)
@@ -76,18 +76,21 @@ class Shares:
                 turn.set_result(None)
 
     def _may(self, who: Who) -> bool:
-        return all(self._has[party] < who.most for party in who.parties)
+        for party in who.parties:  # a loop: it runs before every statement
+            if self._has.get(party, 0) >= who.most:
+                return False
+        return True
 
     def _give(self, who: Who) -> None:
         self._free -= 1
-        self._has.update(who.parties)
+        _more(self._has, who)
 
     def _following(self) -> Who | None:
         """Of those who may, the one whose parties have the fewest; the process itself has none."""
         return min(filter(self._may, self._lines), key=self._held, default=None)
 
     def _held(self, who: Who) -> int:
-        return max((self._has[party] for party in who.parties), default=-1)
+        return max((self._has.get(party, 0) for party in who.parties), default=-1)
 
     def _leave(self, who: Who, turn: asyncio.Future[None]) -> None:
         line = self._lines.get(who, deque[asyncio.Future[None]]())
@@ -96,9 +99,15 @@ class Shares:
             if not line:
                 del self._lines[who]
 
-    @staticmethod
-    def _less(counter: Counter[Hashable], who: Who) -> None:
-        for party in who.parties:
-            counter[party] -= 1
-            if not counter[party]:
-                del counter[party]
+
+def _more(counts: dict[Hashable, int], who: Who) -> None:
+    for party in who.parties:
+        counts[party] = counts.get(party, 0) + 1
+
+
+def _less(counts: dict[Hashable, int], who: Who) -> None:
+    for party in who.parties:
+        if counts[party] > 1:
+            counts[party] -= 1
+        else:
+            del counts[party]
