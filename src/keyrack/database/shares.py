@@ -76,7 +76,7 @@ class Shares:
                 turn.set_result(None)
 
     def _may(self, who: Who) -> bool:
-        for party in who.parties:  # a loop: it runs before every statement
+        for party in who.parties:  # noqa: SIM110 - it runs before every statement, and `all` takes twice as long
             if self._has.get(party, 0) >= who.most:
                 return False
         return True
