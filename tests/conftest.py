@@ -344,7 +344,7 @@ def refused(answer: httpx.Response, status: int, text: str) -> None:
 
 
 def done(answer: httpx.Response) -> None:
-    """Whether the answer is 204, without a body."""
+    """Whether the answer is 204, without a body and without its type (A9)."""
     assert (answer.status_code, answer.content) == (204, b""), answer.text
     assert "content-type" not in answer.headers
 

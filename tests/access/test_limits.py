@@ -86,6 +86,7 @@ def test_what_the_body_alone_shows_to_be_wrong_is_not_counted(
 
 
 def test_what_is_not_there_is_not_counted(carol: Person, servers: tuple[RunningServer, RunningServer]) -> None:
+    """A9"""
     asking = Asking(carol)
     for member in ("carId", "userId"):
         statuses = {asking.put(servers[0], **{member: 2147483647}).status_code for _ in range(BURST + 1)}

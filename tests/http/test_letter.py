@@ -21,7 +21,7 @@ def user(alice: Person) -> int:
     return alice.user()
 
 
-# A replace needs a value (RFC 6902, section 4.3)
+# A1: a replace needs a value (RFC 6902, section 4.3)
 
 
 def test_a_replace_without_value_makes_no_assignment_unlimited(alice: Person, car: int, user: int) -> None:
@@ -52,6 +52,7 @@ def test_a_replace_without_value_is_refused_everywhere(alice: Person) -> None:
 
 
 def test_a_patch_has_few_steps(alice: Person) -> None:
+    """B11: a patch of a megabyte kept everybody waiting for 1.7 s."""
     car, step = alice.car(), {"op": "remove", "path": "/vin"}
     done(alice.patch(f"/cars/{car}", [step] * 50))
     text = "Couldn't update car. A patch has at most 50 steps."
@@ -61,7 +62,7 @@ def test_a_patch_has_few_steps(alice: Person) -> None:
     assert (answer.status_code, len(answer.text) < 500) == (400, True)
 
 
-# Members that a body does not know
+# A2, A3: members that a body does not know
 
 
 @pytest.mark.parametrize(
@@ -115,13 +116,14 @@ def test_elsewhere_unknown_members_are_ignored_unless_strictness_is_preferred(al
 
 
 def test_a_product_whose_service_is_terminated_cannot_be_installed(alice: Person) -> None:
+    """A10"""
     car, box = alice.car(), alice.product()
     alice.service(box, terminated=True)
     answer = alice.put("/installations", {"carId": car, "productId": box})
     refused(answer, 409, "The product has no service assigned.")
 
 
-# Times: every one of RFC 3339, stored in UTC, shown in the spec's one form
+# A4: times: every one of RFC 3339, stored in UTC, shown in the spec's one form
 
 
 @pytest.mark.parametrize(
