@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +17,12 @@ from sqlalchemy.ext.asyncio import create_async_engine
 from sqlalchemy.pool import NullPool
 
 import keyrack.database
+from keyrack.assignments.rounds import Rounds
 from keyrack.database import schema
+from keyrack.database.batching import Batches
+from keyrack.database.connection import Connection, InTransaction
+from keyrack.settings import Settings
+from keyrack.telemetry.ingest import Telemetry
 from tests.conftest import Sql, eventually, fresh_database
 
 
@@ -55,6 +62,17 @@ insert into delivery (customer_id, webhook_id, message_id, type, lane, payload, 
   (7, 1, gen_random_uuid(), 'assignment.created', 5, '{"n": 1}', '2026-01-01Z', 'Waiting'),
   (7, 1, gen_random_uuid(), 'assignment.created', 5, '{"n": 2}', '2026-01-02Z', 'Waiting'),
   (7, 1, gen_random_uuid(), 'assignment.created', 5, '{"n": 0}', '2026-01-01Z', 'Delivered');
+insert into car (customer_id, car_id, name) values (7, 81, 'stands'), (7, 82, 'has moved');
+insert into product (customer_id, product_id, unique_id, serial_number, sap_number, kind, car_id) values
+  (7, 83, 'UI', 'SI', 'P', 'IQ', 81), (7, 84, 'UJ', 'SJ', 'P', 'IQ', 82);
+select make_history((now() - make_interval(days => n))::date) from generate_series(0, 3) n;
+insert into position (customer_id, car_id, at, latitude, longitude) values
+  (7, 81, date_trunc('day', now()) - interval '3 days', 50, 8),
+  (7, 82, date_trunc('day', now()) - interval '2 days', 50, 8),
+  (7, 82, date_trunc('day', now()) - interval '1 day', 51, 8);
+insert into car_state (customer_id, car_id, position_kept, position_at, latitude, longitude, read_at, telemetry) values
+  (7, 81, false, date_trunc('day', now()) - interval '2 days', 50, 8, now(), '{"rpm": 7}'),
+  (7, 82, true, date_trunc('day', now()) - interval '1 day', 51, 8, now(), '{}');
 """
 
 
@@ -92,15 +110,41 @@ def test_half_of_the_lifetime_was_never_chosen(migrated: Sql) -> None:
 
 
 def test_what_was_pending_is_applied(migrated: Sql, database_server: str) -> None:
-    from keyrack.assignments.rounds import Rounds
-    from keyrack.database.connection import Connection, InTransaction
-
     rounds = Rounds(InTransaction(Connection(migrated._connection)), lambda: None, lambda _: None)
     done = migrated.run(rounds.run())
     assert (done.operations, done.deliveries) == (1, 1)
     assert migrated.value("select count(*) from assignment") == 1
     eventually(lambda: migrated.value("select applied from customer_hold") == 1, "the applied number")
     assert migrated.value("select applied from delivery where type = 'assignment.deleted'") == 1
+
+
+READINGS = """
+select n.at, latitude from position h, packed_times(h.at, h.times) n(at) where car_id = $1
+union all select n.at, latitude from car_state, packed_times(position_since, position_times) n(at) where car_id = $1
+order by 1
+"""
+
+
+@pytest.mark.parametrize(("serial", "car", "known"), [("SI", 81, [(3, 50), (2, 50)]), ("SJ", 82, [(2, 50), (1, 51)])])
+def test_readings_of_before_stay_and_are_continued(
+    migrated: Sql, serial: str, car: int, known: list[tuple[int, int]]
+) -> None:
+    """A5: a run's last reading stood in the newest state alone, or in history too."""
+    today = datetime.now(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
+    assert migrated.value("select product_id from car_state where car_id = $1", car) == {81: 83, 82: 84}[car]
+    assert [tuple(row) for row in migrated.rows(READINGS, car)] == [(today - timedelta(days=d), v) for d, v in known]
+    database = InTransaction(Connection(migrated._connection))
+
+    async def tell(*times: datetime) -> int:
+        place = {"currentLatitude": known[-1][1], "currentLongitude": 8}
+        samples = [{"serialNumber": serial, "carDataReadTime": at.isoformat(), **place} for at in times]
+        return (await Telemetry(Batches(database), Settings()).ingest(7, json.dumps(samples).encode())).accepted
+
+    last = today - timedelta(days=known[-1][0])
+    times = [last + timedelta(minutes=1), last - timedelta(minutes=1), last + timedelta(minutes=2)]
+    assert migrated.run(tell(*times)) == 3
+    found = [row["at"] for row in migrated.rows(READINGS, car)]
+    assert found == sorted([*times, *(today - timedelta(days=d) for d, _ in known)])
 
 
 def test_no_trigger_gives_a_notice(sql: Sql) -> None:

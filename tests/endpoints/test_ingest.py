@@ -13,9 +13,10 @@ import httpx
 import pytest
 
 from keyrack.access import auth
+from keyrack.endpoints.cars import NO_CAR, NO_TELEMETRY
 from keyrack.errors import INVALID_DEVICE_KEY
 from keyrack.telemetry.ingest import TOO_EARLY, TOO_LATE, UNKNOWN_UNIT
-from tests.conftest import Person, eventually
+from tests.conftest import Person, eventually, refused
 
 _numbers = itertools.count(1)
 NOW = datetime.now(UTC).replace(microsecond=0)
@@ -58,6 +59,24 @@ class Unit:
             f"select * from {table} where customer_id = $1 and car_id = $2 order by at", self.person.customer, self.car
         )
         return [tuple(row)[2:] for row in found]
+
+    def readings(self, table: str, columns: str) -> list[tuple[Any, ...]]:
+        """All that is stored, a reading a row: the time and the values."""
+        found = self.person.sql.rows(
+            f"select n.at, {columns} from {table} h, packed_times(h.at, h.times) n(at)"
+            " where customer_id = $1 and car_id = $2"
+            f" union all select n.at, {columns} from car_state, packed_times({table}_since, {table}_times) n(at)"
+            " where customer_id = $1 and car_id = $2 order by 1",
+            self.person.customer,
+            self.car,
+        )
+        return [tuple(row) for row in found]
+
+    def odometers(self) -> list[float]:
+        return [row[1] for row in self.readings("odometer", "odometer")]
+
+    def positions(self) -> list[tuple[Any, ...]]:
+        return self.readings("position", "latitude, longitude")
 
 
 def device_key(person: Person) -> str:
@@ -109,6 +128,60 @@ def test_a_sample_is_what_the_reads_then_show(unit: Unit) -> None:
     assert unit.get(f"location/{ago(600)}") == place
 
 
+TELEMETRY = """
+selectedCulture deviceSerialNumber vin odometer rpm dtc isDriving carDataReadTime isHybrid chargeState ignition
+driverSeatbelt isTractionControlActive isCruiseControlActive isCruiseControlEnabled isParkingBrakeEngaged
+isLeftTurnSignalActive isRightTurnSignalActive fuelType timeToNextService fuelConsumption totalFuelUsed fuelLevelVolume
+fuelLevelPercent engineHours distanceToNextService adBlueLevel fuelFilterLifeRemaining oilLevel oilTemperature
+oilLifeRemaining transmissionOilTemperature engineTemperature engineCoolantTemperature batteryVoltage currentLongitude
+currentLatitude currentSpeed tirePressureFrontLeft tirePressureFrontRight tirePressureRearLeft tirePressureRearRight
+interiorTemperature outsideTemperature frontBrakeLifeRemaining rearBrakeLifeRemaining
+""".strip().split()
+
+
+def test_telemetry_that_was_never_told_is_null_or_zero_where_null_is_no_value(unit: Unit) -> None:
+    """A6: every member of the spec is there; those that are not nullable are 0 or false."""
+    refused(unit.person.get(f"/cars/{unit.car}/telemetry"), 404, NO_TELEMETRY)
+    unit.tell(1)
+    never = {"odometer": 0, "rpm": 0, "isDriving": False, "dtc": []}
+    assert unit.get("telemetry") == dict.fromkeys(TELEMETRY) | never | {
+        "deviceSerialNumber": unit.serial, "carDataReadTime": ago(1),
+    }  # fmt: skip
+    assert unit.get("telemetry?$select=rpm,odometer") == {"rpm": 0, "odometer": 0}
+    assert unit.get("location") == dict.fromkeys(("latitude", "longitude", "date", "odometerDate", "odometer"))
+
+
+def test_a_unit_that_was_swapped_shows_nothing_of_the_old_one(unit: Unit, bob: Person) -> None:
+    """A6: what the old unit told stays the car's history, and is found by date alone."""
+    alice, nothing = unit.person, dict.fromkeys(("latitude", "longitude", "date", "odometerDate", "odometer"))
+    for minutes in (9, 8):
+        unit.tell(minutes, currentLatitude=1, currentLongitude=2, odometer=3, oilLevel=4, rpm=5, isDriving=True)
+    old = alice.get(f"/cars/{unit.car}/products").json()[0]["id"]
+    serial = f"IQ{next(_numbers)}"
+    alice.service(alice.product("IQ", serial_number=serial))
+    assert alice.delete("/installations", {"carId": unit.car, "productId": old}).status_code == 204
+    assert alice.put("/installations", {"carId": unit.car, "serialNumber": serial}).status_code == 204
+    new = Unit(alice, unit.car, serial, unit.key)
+    refused(alice.get(f"/cars/{unit.car}/telemetry"), 404, NO_TELEMETRY)
+    refused(bob.get(f"/cars/{unit.car}/telemetry"), 404, NO_CAR)
+    assert new.get("location") == nothing
+    assert new.get(f"location/{ago(8.1)}")["date"] == ago(8)
+    assert new.tell(8.5, fuelLevelPercent=50) == ACCEPTED
+    telemetry = new.get("telemetry")
+    shown = {name: value for name, value in telemetry.items() if value is not None}
+    assert shown == {
+        "deviceSerialNumber": serial, "carDataReadTime": ago(8.5), "fuelLevelPercent": 50,
+        "odometer": 0, "rpm": 0, "isDriving": False, "dtc": [],
+    }  # fmt: skip
+    assert new.get("location") == nothing
+    new.tell(8.5, odometer=7)  # before the last reading of the old one
+    assert (new.get("location")["odometer"], new.get("telemetry")["odometer"]) == ("7", 7)
+    assert unit.odometers() == [3, 7, 3]
+    assert new.get(f"location/{ago(9)}") == {
+        "latitude": "1", "longitude": "2", "date": ago(9), "odometerDate": ago(9), "odometer": "3",
+    }  # fmt: skip
+
+
 def test_an_array_and_gzip_are_taken_too(unit: Unit) -> None:
     samples = [unit.sample(n, odometer=100 - n) for n in (3, 2, 1)]
     headers = {"Content-Type": "application/json", "Content-Encoding": "gzip"}
@@ -128,9 +201,10 @@ def test_a_repeat_is_harmless(unit: Unit) -> None:
         unit.sample(n, odometer=100 - n, currentLatitude=50 + n / 100, currentLongitude=8, rpm=n) for n in (4, 3, 2, 1)
     ]
     assert unit.deliver(*samples).json()["accepted"] == 4
-    before = unit.rows("position"), unit.rows("odometer"), unit.get("telemetry")
+    before = unit.positions(), unit.odometers(), unit.get("telemetry")
+    assert before[1] == [96, 97, 98, 99]
     assert unit.deliver(*samples, samples[1]).json() == {"accepted": 0, "duplicates": 5, "refused": []}
-    assert (unit.rows("position"), unit.rows("odometer"), unit.get("telemetry")) == before
+    assert (unit.positions(), unit.odometers(), unit.get("telemetry")) == before
 
 
 def test_two_of_the_same_time_in_one_delivery_are_one(unit: Unit) -> None:
@@ -172,23 +246,12 @@ def test_position_and_odometer_are_found_separately(unit: Unit) -> None:
     assert unit.get(f"location/{ago(30)}")["latitude"] == "2", "the nearest may lie after the date"
 
 
-def test_unchanged_values_need_no_row_but_for_the_ends_of_their_run(unit: Unit) -> None:
-    for n in range(20, 10, -1):
-        assert unit.tell(n, currentLatitude=50, currentLongitude=8) == ACCEPTED
-    assert len(unit.rows("position")) == 1
-    assert unit.get("location")["date"] == ago(11)
-    assert unit.get(f"location/{ago(12)}")["date"] == ago(11), "the newest state counts although history has no row"
-    unit.tell(5, currentLatitude=51, currentLongitude=8)
-    assert [row[1] for row in unit.rows("position")] == [50, 50, 51]
-    assert unit.get(f"location/{ago(12)}")["date"] == ago(11)
-    assert unit.tell(15, currentLatitude=50, currentLongitude=8) == DUPLICATE
-    assert len(unit.rows("position")) == 3
-
-
-def test_a_run_inside_one_delivery_is_kept_alike(unit: Unit) -> None:
-    places = [1, 1, 1, 2, 2, 1]
-    unit.deliver(*[unit.sample(20 - n, currentLatitude=p, currentLongitude=0) for n, p in enumerate(places)])
-    assert [row[1] for row in unit.rows("position")] == [1, 1, 2, 2, 1]
+def test_what_two_samples_of_the_same_time_tell_is_put_together(unit: Unit) -> None:
+    unit.deliver(unit.sample(5, odometer=4, rpm=1), unit.sample(5, currentLatitude=1, currentLongitude=2, oilLevel=3))
+    assert unit.tell(5, rpm=2, odometer=5) == DUPLICATE, "of two the first one counts"
+    telemetry = unit.get("telemetry")
+    told = ("odometer", "rpm", "currentLatitude", "oilLevel")
+    assert [telemetry[name] for name in told] == [4, 1, 1, 3]
 
 
 NO_TIME = "No valid carDataReadTime: the form is yyyy-MM-ddTHH:mm:ssZ, or with an offset."
@@ -287,7 +350,7 @@ def test_many_at_once_of_the_same_cars_lose_nothing(alice: Person) -> None:
             == ((NOW - timedelta(minutes=1000 - 39 - 0.0)).isoformat().replace("+00:00", "Z"))
             or u.get("location")["odometer"] == "394"
         )
-        assert len(u.rows("odometer")) == 200
+        assert len(u.odometers()) == 200
 
 
 def test_a_car_that_is_gone_takes_its_state_with_it(unit: Unit) -> None:

@@ -17,6 +17,7 @@ from keyrack.access import auth
 from keyrack.api.endpoint import Endpoint
 from keyrack.endpoints import ALL
 from tests.conftest import Person, eventually
+from tests.endpoints.test_ingest import unit_of
 from tests.http.test_contract import name
 
 Ids = dict[str, Any]
@@ -102,6 +103,13 @@ def installed(person: Person, kind: str = "Box") -> Ids:
     return named(person, person.box_in(car, kind)) | {"carId": car}
 
 
+def told(person: Person) -> Ids:
+    """A car whose unit has reported."""
+    unit = unit_of(person)
+    unit.tell(1)
+    return {"carId": unit.car}
+
+
 def installable(person: Person) -> Ids:
     product = person.product()
     person.service(product)
@@ -165,7 +173,7 @@ def delivered(person: Person) -> Ids:
 # Where the rows must stand in a relation for the request to succeed in their owner's hands
 WORLDS: Mapping[str, Callable[[Person], Ids]] = {
     "GET /cars/{carId}/products": installed,
-    "GET /cars/{carId}/telemetry": lambda person: installed(person, "IQ"),
+    "GET /cars/{carId}/telemetry": told,
     "GET /cars/{carId}/location": lambda person: installed(person, "IQ"),
     "GET /cars/{carId}/location/{searchDate}": lambda person: installed(person, "IQ"),
     "GET /products/{productId}/services": paired,

@@ -156,6 +156,4 @@ def test_a_fleet_drives_in_the_background_of_a_demo(access: Access, dora: Person
     dora.sql.execute("delete from car_state where customer_id = $1", dora.customer)
     assert drive_in_background(access, 2).daemon
     cars = [row["id"] for row in dora.get("/cars").json()][:2]
-    eventually(
-        lambda: all(dora.get(f"/cars/{car}/telemetry").json()["carDataReadTime"] for car in cars), "the first readings"
-    )
+    eventually(lambda: all(dora.get(f"/cars/{car}/telemetry").status_code == 200 for car in cars), "the first readings")

@@ -110,7 +110,7 @@ def sample(minutes: float, **values: Any) -> dict[str, Any]:
 
 
 def odometers(unit: Unit) -> list[float]:
-    return [row[1] for row in unit.rows("odometer")]
+    return unit.odometers()
 
 
 def test_a_message_is_what_the_reads_then_show(broker: Broker, unit: Unit, dsn: str) -> None:

@@ -140,7 +140,7 @@ def test_a_customer_who_wants_less_keeps_less(own: Any, monkeypatch: pytest.Monk
         brief, usual = await customer(database, 10), await customer(database)
         for owner in (brief, usual):
             await database.execute(
-                "insert into position select $1, 1, t, 1, 1"
+                "insert into position select $1, 1, t, 1, 1, null"
                 " from generate_series($2::timestamptz - interval '40 days', $2, interval '1 day') t",
                 owner,
                 NOW,
@@ -164,18 +164,26 @@ def test_history_is_not_dropped_while_somebody_reads_it(own: Any) -> None:
 
 
 def test_a_state_that_was_thrown_away_does_not_stop_a_unit(own: Any) -> None:
-    """History then knows more than the newest state: COPY would meet a row that is there."""
+    """History then knows more than the newest state: what comes again is found in it."""
 
     async def work(database: Database) -> None:
         telemetry = Telemetry(Batches(database), Settings())
         owner = await customer(database)
         await a_unit(database, owner)
-        at = datetime.now(UTC)
-        lines = [(1, {"serialNumber": "S", "carDataReadTime": at.isoformat(), "odometer": 5})]
+        now = datetime.now(UTC)
+
+        def sample(minutes: int, odometer: float) -> tuple[int, dict[str, Any]]:
+            at = now - timedelta(minutes=minutes)
+            return 1, {"serialNumber": "S", "carDataReadTime": at.isoformat(), "odometer": odometer}
+
+        lines = [sample(9, 5), sample(8, 5), sample(7, 6)]
         await telemetry.ingest(owner, body(lines))
-        await database.execute("delete from car_state")
-        assert (await telemetry.ingest(owner, body(lines))).accepted == 1
-        assert await database.fetchval("select count(*) from odometer") == 1
+        await database.execute("delete from car_state")  # and with it the stretch that has not ended
+        assert (await telemetry.ingest(owner, body([*lines, sample(10, 5)]))).accepted == 4
+        for lines in ([sample(6, 6)], [sample(5, 7)], [sample(9, 5), sample(6, 6), sample(5, 7)]):
+            await telemetry.ingest(owner, body(lines))
+        rows = await database.fetch("select at, odometer, length(times) as more from odometer order by at")
+        assert [(row["odometer"], row["more"] is not None) for row in rows] == [(5, False), (5, True), (6, True)]
 
     own(work)
 
@@ -196,7 +204,7 @@ def test_the_nearest_reading_is_a_step_in_an_index(own: Any, mode: str) -> None:
         for table in ("position", "odometer"):
             values = ", 1, 1" if table == "position" else ", 1"
             await database.execute(
-                f"insert into {table} select $1, c, t{values} from generate_series(1, 30) c,"  # type: ignore[arg-type]
+                f"insert into {table} select $1, c, t{values}, null from generate_series(1, 30) c,"  # type: ignore[arg-type]
                 " generate_series('2026-01-01'::timestamptz, '2026-12-31', interval '6 hours') t",
                 owner,
             )

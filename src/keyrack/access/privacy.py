@@ -68,8 +68,8 @@ ERASE_PERSON: LiteralString = "delete from person where user_id = $1"
 
 KEEP_POSITIONS: LiteralString = "update customer set keeps_positions = $2 where customer_id = $1 returning true"
 STATES_WITHOUT: LiteralString = """
-update car_state set position_at = null, latitude = null, longitude = null, position_kept = false
-where customer_id = $1 and position_at is not null
+update car_state set position_at = null, latitude = null, longitude = null, position_since = null, position_times = null
+where customer_id = $1 and (position_at is not null or position_since is not null)
 """
 HISTORY_WITHOUT: LiteralString = "delete from position where customer_id = $1"
 EVENTS_WITHOUT: LiteralString = """

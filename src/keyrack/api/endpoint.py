@@ -98,6 +98,7 @@ class Read:
     select: Select
     missing: str = ""  # 404: the row, or the parent, is not there
     empty: str = ""  # 404: the parent is there and has none
+    silent: str = ""  # 404: who tells it is there and has not told it yet
     tenant: Callable[[Request], int] = lambda request: request.customer
 
     async def __call__(self, request: Request, _body: None, limits: Limits, settings: Settings) -> Answer:
@@ -112,6 +113,8 @@ class Read:
         if row is None:
             raise NotFound(self.missing)
         body: bytes | None = row["body"]
+        if body is None and self.select.teller is not None and row["there"]:
+            raise NotFound(self.silent)
         if body is None:
             raise NotFound(self.empty if self.select.of else self.missing)
         if body == b"[]" and self.empty and not (self.select.may_be_narrowed(query) and row["there"]):
@@ -215,6 +218,8 @@ class Endpoints:
         of: Parent | None = None,
         missing: str = "",
         empty: str = "",
+        teller: Resource | None = None,
+        silent: str = "",
         by: LiteralString = "",
         paged: bool = False,
         tenant: Callable[[Request], int] | None = None,
@@ -225,9 +230,9 @@ class Endpoints:
         """A read: one statement over a resource; `one` row by its key, or all; `of` the parent of the path's id."""
         if one and of is None and not by:
             by = resource.order("{t}") + " = $2"
-        select = Select(resource, one, of, by, paged, tells_absence=bool(empty) and not one)
-        read = Read(select, missing, empty) if tenant is None else Read(select, missing, empty, tenant)
-        texts = tuple(text for text in (missing, empty) if text)
+        select = Select(resource, one, of, by, paged, bool(empty) and not one, teller)
+        read = Read(select, missing, empty, silent, tenant or Read.tenant)
+        texts = tuple(text for text in (missing, empty, silent) if text)
         refuses = ({404: texts} if texts else {}) | row.pop("refuses", {})
         endpoint = Endpoint(
             "GET", path, self.tag, summary, read, read=read, parts=_parts(Read.__call__, 3), customer=customer,

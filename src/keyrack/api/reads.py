@@ -36,6 +36,7 @@ class Select:
     by: LiteralString = ""
     paged: bool = False
     tells_absence: bool = False  # an empty list is a 404, unless it was only filtered
+    teller: Resource | None = None  # whose row may be there while the one row that was asked for is not yet
 
     @property
     def shape(self) -> Shape:
@@ -71,6 +72,9 @@ class Select:
         columns: list[LiteralString] = [self._body(query, rows) + " as body"]
         if self.may_be_narrowed(query):
             columns.append("exists (select" + everything + ") as there")
+        if self.teller is not None:
+            told: LiteralString = self.teller.table.format(t="t") + _where([self.teller.scope.format(t="t"), link])
+            columns.append("exists (select from " + told + ") as there")
         if query.count:
             columns.append("(select count(*)" + rows + ") as total")
         if self.pages(query):

@@ -80,7 +80,8 @@ async def tend(db: Database, settings: Settings, now: datetime | None = None) ->
 
 
 async def forget(db: Database, customer: int, before: datetime) -> None:
-    """Delete a customer's history up to a time, a little at once."""
+    """Delete a customer's history of the days in UTC before a time, a little at once: a row is of one such day."""
+    before = before.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
     for sql in (DELETE_POSITIONS, DELETE_ODOMETERS):
         while await db.fetchval(sql, customer, before, PER_DELETE) == PER_DELETE:
             pass

@@ -36,8 +36,10 @@ insert into odometer (customer_id, car_id, at, odometer)
 select $1, * from unnest($2::integer[], $3::timestamptz[], $4::float8[])
 """
 INSERT_STATE: LiteralString = """
-insert into car_state (customer_id, car_id, latitude, longitude, position_at, odometer, odometer_at, read_at, telemetry)
-values ($1, $2, $3, $4, $5, $6, $5, $5, $7)
+insert into car_state (customer_id, car_id, product_id, latitude, longitude, position_at, odometer, odometer_at,
+                       read_at, telemetry)
+select $1, $2, product_id, $3, $4, $5, $6, $5, $5, $7
+from product where customer_id = $1 and car_id = $2 and kind = 'IQ'
 """
 
 

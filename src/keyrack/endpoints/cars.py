@@ -20,6 +20,7 @@ endpoints = Endpoints("Cars")
 NO_CAR = "Unable to find a car for the given carId which is assigned to the given customerId."
 NO_PRODUCTS = "Unable to find any products which are assigned to the given carId."
 NO_IQ = "Unable to find an IQ product which is assigned to the given carId."
+NO_TELEMETRY = "There is no telemetry yet for the given carId."
 INVALID_DATE = f"Invalid searchDate provided. {INVALID_MOMENT}."
 
 
@@ -45,6 +46,8 @@ endpoints.get(
     one=True,
     missing=NO_CAR,
     empty=NO_IQ,
+    teller=LOCATION,
+    silent=NO_TELEMETRY,
 )
 endpoints.get(
     "/cars/{carId}/location", LOCATION, "The newest location of a car", of=A_CAR, one=True, missing=NO_CAR, empty=NO_IQ

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import LiteralString
 
 from keyrack.model.fields import Field, Resource, Type, date_time, double, double_as_text, opaque, string
 
-_STATE: LiteralString = "product {t} left join car_state {t}_state using (customer_id, car_id)"
+# What another unit told, before this one was in the car, is not its own
+_STATE: LiteralString = "product {t} left join car_state {t}_state using (customer_id, car_id, product_id)"
 _IQ: LiteralString = "{t}.customer_id = $1 and {t}.kind = 'IQ'"
 
 LOCATION = Resource(
@@ -23,16 +25,19 @@ LOCATION = Resource(
     key=(),
 )
 
-# Nearest to the date $3, before or after: each look-up is one step in an index of one month's partition. The newest
-# reading stands in `car_state`, and history has it only if it told something new.
+# Nearest to the date $3, before or after; of two that are equally near the earlier one. A row is a stretch: readings
+# that told the same, the first one's time and the others' packed. Each look-up is one step in an index of one month's
+# partition, for stretches do not overlap; the one that has not ended stands in `car_state`.
 _NEAREST: LiteralString = (
-    "left join lateral (select * from ("
-    "(select h.at, {columns} from {table} h where h.customer_id = {t}.customer_id and h.car_id = {t}.car_id"
+    "left join lateral (select n.at, {columns} from ("
+    "(select h.at, h.times, {columns} from {table} h where h.customer_id = {t}.customer_id and h.car_id = {t}.car_id"
     " and h.at <= $3 order by h.at desc limit 1) union all "
-    "(select h.at, {columns} from {table} h where h.customer_id = {t}.customer_id and h.car_id = {t}.car_id"
+    "(select h.at, null, {columns} from {table} h where h.customer_id = {t}.customer_id and h.car_id = {t}.car_id"
     " and h.at > $3 order by h.at limit 1) union all "
-    "select h.{table}_at, {columns} from car_state h where h.customer_id = {t}.customer_id and h.car_id = {t}.car_id"
-    " and h.{table}_at is not null) n order by abs(extract(epoch from n.at - $3)), n.at limit 1) {t}_{table} on true"
+    "select h.{table}_since, h.{table}_times, {columns} from car_state h"
+    " where h.customer_id = {t}.customer_id and h.car_id = {t}.car_id"
+    ") h cross join lateral packed_times(h.at, h.times) n(at)"
+    " order by greatest(n.at - $3, $3 - n.at), n.at limit 1) {t}_{table} on true"
 )
 LOCATION_AT = Resource(
     "Location",
@@ -57,6 +62,11 @@ LOCATION_AT = Resource(
 def _told(name: LiteralString, type: Type, cast: LiteralString) -> Field:
     """A telemetry value: kept by its name in the car's newest state."""
     return Field(type, "({t}_state.telemetry->>'" + name + "')" + cast, nullable=True)
+
+
+def _always(told: Field, otherwise: LiteralString) -> Field:
+    """The same where the spec wants a value: what the unit never told is 0 or false."""
+    return replace(told, sql="coalesce(" + told.sql + ", " + otherwise + ")", nullable=False)
 
 
 def _text(name: LiteralString) -> Field:
@@ -87,16 +97,16 @@ _DOUBLES: tuple[LiteralString, ...] = (
 TELEMETRY = Resource(
     "Telemetry",
     _STATE,
-    _IQ,
+    _IQ + " and {t}_state.read_at is not null",
     {
         "selectedCulture": _text("selectedCulture"),
         "deviceSerialNumber": string("{t}.serial_number", nullable=True),
         "vin": _text("vin"),
-        "odometer": double("{t}_state.odometer", nullable=True),
-        "rpm": _told("rpm", Type.INT32, "::integer"),
+        "odometer": _always(double("{t}_state.odometer"), "0"),
+        "rpm": _always(_told("rpm", Type.INT32, "::integer"), "0"),
         "dtc": opaque("coalesce({t}_state.telemetry->'dtc', '[]')"),
-        "isDriving": _flag("isDriving"),
-        "carDataReadTime": date_time("{t}_state.read_at", nullable=True),
+        "isDriving": _always(_flag("isDriving"), "false"),
+        "carDataReadTime": date_time("{t}_state.read_at"),
         **{name: _flag(name) for name in _BOOLEANS},
         "fuelType": _text("fuelType"),
         "timeToNextService": _text("timeToNextService"),

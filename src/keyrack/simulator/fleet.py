@@ -220,7 +220,7 @@ async def _units(client: Client, options: Options) -> list[Unit]:
 async def _unit(client: Client, options: Options, car: int, serial: str, users: list[int]) -> Unit:
     account = Account(car, serial)
     location = await client.get(f"/cars/{car}/location")
-    account.begin(location, await client.get(f"/cars/{car}/telemetry"))
+    account.begin(location, await client.get(f"/cars/{car}/telemetry", missing={}))
     assignments = await client.get(f"/cars/{car}/assignments", missing=[])
     random = Random(f"{options.seed}/{serial}")  # noqa: S311
     failures = Random(f"{options.seed}/{serial}/faults")  # noqa: S311

@@ -53,7 +53,7 @@ class Account:
 
     def begin(self, location: dict[str, Any], telemetry: dict[str, Any]) -> None:
         """What the server knows before anything is sent."""
-        self.read_at = telemetry["carDataReadTime"]
+        self.read_at = telemetry.get("carDataReadTime")
         self.place_at, self.place = location["date"], (location["latitude"], location["longitude"])
         self.odometer_at, self.odometer = location["odometerDate"], location["odometer"]
 

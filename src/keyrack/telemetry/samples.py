@@ -1,12 +1,9 @@
-"""In charge of samples: what a unit may tell, in which bounds, and what one sample changes in what is known of a car.
-
-Everything here is plain values; `telemetry` reads and writes the database.
-"""
+"""In charge of samples: what a unit may tell, in which bounds."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Annotated, Any, Final, Literal
 
@@ -168,90 +165,3 @@ def _reading(line: int, sample: Sample, named: str | None) -> Reading | Invalid:
         return Invalid("currentLatitude and currentLongitude are needed together.")
     position = None if latitude is None else (latitude, longitude)
     return Reading(line, unit, at, position, told.pop("odometer", None), told)
-
-
-@dataclass(slots=True)
-class Known:
-    """What is known of one car: per group of values the newest, and since when. `kept`: history has that row."""
-
-    position: tuple[float, float] | None = None
-    position_at: datetime | None = None
-    position_kept: bool = False
-    odometer: float | None = None
-    odometer_at: datetime | None = None
-    odometer_kept: bool = False
-    read_at: datetime | None = None
-    telemetry: Json = field(default_factory=dict[str, Any])
-    told: dict[str, str] = field(default_factory=dict[str, str])  # of values older than `read_at`: since when
-
-
-@dataclass(slots=True)
-class Changes:
-    """What a batch adds to history. `new` rows lie after all that is stored of their car, `late` ones do not."""
-
-    new_positions: list[tuple[int, datetime, float, float]] = field(default_factory=list[Any])
-    late_positions: list[tuple[int, datetime, float, float]] = field(default_factory=list[Any])
-    new_odometers: list[tuple[int, datetime, float]] = field(default_factory=list[Any])
-    late_odometers: list[tuple[int, datetime, float]] = field(default_factory=list[Any])
-
-
-def take(car: int, known: Known, sample: Reading, changes: Changes) -> bool:
-    """Let a sample change what is known; False when it tells nothing new of the newest state.
-
-    A run of equal values is kept as its first and its last row: the last one is written when the run has ended, and
-    until then the newest state stands for it.
-    """
-    new = False
-    if sample.position is not None:
-        if known.position_at is None or sample.at > known.position_at:
-            new = True
-            if sample.position == known.position:
-                known.position_kept = False
-            else:
-                if known.position is not None and known.position_at is not None and not known.position_kept:
-                    changes.new_positions.append((car, known.position_at, *known.position))
-                changes.new_positions.append((car, sample.at, *sample.position))
-                known.position, known.position_kept = sample.position, True
-            known.position_at = sample.at
-        elif sample.at < known.position_at:
-            changes.late_positions.append((car, sample.at, *sample.position))
-    if sample.odometer is not None:
-        if known.odometer_at is None or sample.at > known.odometer_at:
-            new = True
-            if sample.odometer == known.odometer:
-                known.odometer_kept = False
-            else:
-                if known.odometer is not None and known.odometer_at is not None and not known.odometer_kept:
-                    changes.new_odometers.append((car, known.odometer_at, known.odometer))
-                changes.new_odometers.append((car, sample.at, sample.odometer))
-                known.odometer, known.odometer_kept = sample.odometer, True
-            known.odometer_at = sample.at
-        elif sample.at < known.odometer_at:
-            changes.late_odometers.append((car, sample.at, sample.odometer))
-    return _tell(known, sample.at, sample.values) or new
-
-
-def _tell(known: Known, at: datetime, values: Mapping[str, Any]) -> bool:
-    """Take over each value that is newer than the one known by its name."""
-    last = known.read_at
-    if last is None or at > last:
-        if last is not None and known.telemetry.keys() != values.keys():
-            since = last.isoformat()
-            for name in known.telemetry.keys() - values.keys():
-                known.told.setdefault(name, since)
-        known.telemetry.update(values)
-        if known.told:
-            known.told = {name: since for name, since in known.told.items() if name not in values}
-        known.read_at = at
-        return True
-    if at == last:
-        return False
-    taken = False
-    for name, value in values.items():
-        since = known.told.get(name)
-        if name in known.telemetry and (since is None or datetime.fromisoformat(since) >= at):
-            continue
-        known.telemetry[name] = value
-        known.told[name] = at.isoformat()
-        taken = True
-    return taken

@@ -1,0 +1,153 @@
+"""In charge of history: writing the stretches that have ended, and putting late readings where they belong.
+
+Whoever writes here has the state of the cars locked. The stretches of a car never overlap: between the first times of
+two of them lie readings of the earlier one alone, so whoever looks for a time finds its stretch in one step.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, LiteralString
+
+from keyrack.database.connection import Connection, Row
+from keyrack.telemetry.known import Changes, Moment, Track
+from keyrack.telemetry.stretches import Stretch, Value, packed, times_of
+
+# The stretch whose first time is the last one up to each moment, if there is one
+BEFORE: LiteralString = """
+select n.car_id, n.at as moment, h.at, {columns}, h.times
+from unnest($2::integer[], $3::timestamptz[]) as n (car_id, at)
+left join lateral (
+  select * from {table} h where h.customer_id = $1 and h.car_id = n.car_id and h.at <= n.at order by h.at desc limit 1
+) h on true
+"""
+LAST: LiteralString = """
+select n.car_id, h.at
+from unnest($2::integer[]) as n (car_id)
+cross join lateral (
+  select h.at from {table} h where h.customer_id = $1 and h.car_id = n.car_id order by h.at desc limit 1
+) h
+"""
+REMOVE: LiteralString = """
+delete from {table} h using unnest($2::integer[], $3::timestamptz[]) as n (car_id, at)
+where h.customer_id = $1 and h.car_id = n.car_id and h.at = n.at
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """The history of one kind of reading: its table, and the columns of a value."""
+
+    table: str
+    columns: tuple[str, ...]
+    before: LiteralString
+    last: LiteralString
+    remove: LiteralString
+
+    async def write(
+        self, connection: Connection, customer: int, tracks: Mapping[int, Track], changes: Changes
+    ) -> set[Moment]:
+        """Write what a batch adds; of the late readings, those that history did not have.
+
+        The open stretches of `tracks` are changed where a late reading belongs there.
+        """
+        await self._copy(connection, customer, changes.closed)
+        if not changes.late:
+            return set()
+        found = await self._before(connection, customer, tracks, changes.late)
+        loose = [car for car in {car for car, _ in changes.late} if tracks[car].open is None]
+        rows = await connection.fetch(self.last, customer, loose) if loose else []
+        last: dict[int, datetime] = {row["car_id"]: row["at"] for row in rows}
+        outcome = Outcome()
+        for (car, _), (stretch, late) in found.items():
+            await asyncio.sleep(0)  # others want to be served too
+            is_last = (stretch and stretch.at) == last.get(car)
+            outcome.insert(car, tracks[car], stretch, late, is_last=is_last)
+        if outcome.removed:
+            await connection.execute(self.remove, customer, *_columns(outcome.removed))
+        await self._copy(connection, customer, outcome.added)
+        return outcome.new
+
+    async def _copy(self, connection: Connection, customer: int, stretches: Sequence[tuple[int, Stretch]]) -> None:
+        if stretches:
+            columns = ("customer_id", "car_id", "at", *self.columns, "times")
+            rows = [(customer, car, stretch.at, *stretch.value, stretch.times) for car, stretch in stretches]
+            await connection.copy(self.table, columns, rows)
+
+    async def _before(
+        self, connection: Connection, customer: int, tracks: Mapping[int, Track], late: Mapping[Moment, Value]
+    ) -> dict[tuple[int, datetime | None], tuple[Stretch | None, list[tuple[datetime, Value]]]]:
+        """The late readings, each with those that belong to the same stretch, or lie before all stretches."""
+        found: dict[Any, Any] = {}
+        elsewhere: list[Moment] = []
+        for car, at in late:
+            stretch = tracks[car].open
+            if stretch is None or at < stretch.at:
+                elsewhere.append((car, at))
+            else:
+                found.setdefault((car, stretch.at), (stretch, []))[1].append((at, late[car, at]))
+        rows = await connection.fetch(self.before, customer, *_columns(elsewhere)) if elsewhere else []
+        for row in rows:
+            car, at = row["car_id"], row["moment"]
+            place = found.setdefault((car, row["at"]), (self._stretch(row), []))
+            place[1].append((at, late[car, at]))
+        return found
+
+    def _stretch(self, row: Row) -> Stretch | None:
+        if row["at"] is None:
+            return None
+        return Stretch(row["at"], tuple(row[column] for column in self.columns), row["times"])
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What becomes of history when late readings are put into it."""
+
+    new: set[Moment] = field(default_factory=set[Moment])
+    removed: list[Moment] = field(default_factory=list[Moment])  # stretches, by their first times
+    added: list[tuple[int, Stretch]] = field(default_factory=list[Any])
+
+    def insert(
+        self,
+        car: int,
+        track: Track,
+        stretch: Stretch | None,
+        late: Sequence[tuple[datetime, Value]],
+        *,
+        is_last: bool,
+    ) -> None:
+        """Put readings into the stretch they belong to, or before all of them: it may become several."""
+        readings = {} if stretch is None else dict.fromkeys(times_of(stretch), stretch.value)
+        known = len(readings)
+        for at, value in late:
+            if at not in readings:  # of two of the same time the first one stays
+                readings[at] = value
+                self.new.add((car, at))
+        if len(readings) == known:
+            return
+        stretches = packed(sorted(readings.items()))
+        was_open = stretch is not None and stretch is track.open
+        if stretch is not None and not was_open:
+            self.removed.append((car, stretch.at))
+        # The newest reading opens a stretch if nothing in history lies behind it
+        if was_open or (is_last and track.open is None and stretches[-1][1] == track.at):
+            track.open = stretches.pop()[0]
+        self.added += [(car, found) for found, _ in stretches]
+
+
+def _columns(rows: Sequence[Sequence[Any]]) -> list[list[Any]]:
+    return [list(column) for column in zip(*rows, strict=True)]
+
+
+def _history(table: LiteralString, columns: tuple[LiteralString, ...]) -> History:
+    def of(sql: LiteralString) -> LiteralString:
+        return sql.replace("{table}", table).replace("{columns}", ", ".join(["h." + column for column in columns]))
+
+    return History(table, columns, of(BEFORE), of(LAST), of(REMOVE))
+
+
+POSITIONS = _history("position", ("latitude", "longitude"))
+ODOMETERS = _history("odometer", ("odometer",))

@@ -1,0 +1,120 @@
+"""In charge of what is known of a car, and of what one sample changes in it.
+
+Everything here is plain values; `ingest` and `history` read and write the database.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from keyrack.telemetry.samples import Json, Reading
+from keyrack.telemetry.stretches import Stretch, Value, continued
+
+Moment = tuple[int, datetime]  # a car, and when
+
+
+@dataclass(slots=True)
+class Track:
+    """The newest position, or the newest odometer reading, that the unit in a car has told.
+
+    It is the last reading of the stretch that is `open`, which history does not have yet; all of the car's history lies
+    before that. Without one it is in history already, which may have later readings, of another unit.
+    """
+
+    value: Value | None = None
+    at: datetime | None = None
+    open: Stretch | None = None
+
+
+@dataclass(slots=True)
+class Changes:
+    """What a batch adds to history: `closed` stretches lie after all that is stored of their car; where `late` readings
+    belong has to be looked up."""
+
+    closed: list[tuple[int, Stretch]] = field(default_factory=list[Any])
+    late: dict[Moment, Value] = field(default_factory=dict[Moment, Value])
+
+
+@dataclass(slots=True)
+class Known:
+    """What is known of one car, as told by the unit that is in it now."""
+
+    unit: int  # its productId
+    position: Track = field(default_factory=Track)
+    odometer: Track = field(default_factory=Track)
+    read_at: datetime | None = None
+    telemetry: Json = field(default_factory=dict[str, Any])
+    told: dict[str, str] = field(default_factory=dict[str, str])  # of values older than `read_at`: since when
+
+
+def take(car: int, known: Known, sample: Reading, positions: Changes, odometers: Changes) -> tuple[bool, bool, bool]:
+    """Let a sample change what is known, and say what history is to do with it.
+
+    Whether it told anything new already; and whether the place of its position, and of its odometer reading, in history
+    has to be looked up, which may show that they are new too.
+    """
+    new = _tell(known, sample.at, sample.values)
+    late_position = late_odometer = False
+    if sample.position is not None:
+        newest, late_position = _read(car, known.position, sample.at, sample.position, positions)
+        new = new or newest
+    if sample.odometer is not None:
+        newest, late_odometer = _read(car, known.odometer, sample.at, (sample.odometer,), odometers)
+        new = new or newest
+    return new, late_position, late_odometer
+
+
+def _read(car: int, track: Track, at: datetime, value: Value, changes: Changes) -> tuple[bool, bool]:
+    """Whether this is the newest reading, and whether its place in history has to be looked up."""
+    newest, stretch = track.at is None or at > track.at, track.open
+    if stretch is not None and at == track.at:
+        return False, False
+    if stretch is not None and newest:
+        times = continued(stretch, track.at or at, at) if value == track.value else None
+        if times is None:
+            changes.closed.append((car, stretch))
+            track.open = Stretch(at, value)
+        else:
+            stretch.times = times
+    if newest:
+        track.value, track.at = value, at
+    late = (stretch is None or not newest) and (car, at) not in changes.late
+    if late:
+        changes.late[car, at] = value
+    return newest, late
+
+
+def end(car: int, track: Track, changes: Changes) -> None:
+    """A unit has been replaced: what it told is history."""
+    if track.open is not None:
+        changes.closed.append((car, track.open))
+
+
+def _tell(known: Known, at: datetime, values: Mapping[str, Any]) -> bool:
+    """Take over each value that is newer than the one known by its name; of two of the same time the first one."""
+    last = known.read_at
+    if last is None or at > last:
+        if last is not None and known.telemetry.keys() != values.keys():
+            since = last.isoformat()
+            for name in known.telemetry.keys() - values.keys():
+                known.told.setdefault(name, since)
+        known.telemetry.update(values)
+        if known.told:
+            known.told = {name: since for name, since in known.told.items() if name not in values}
+        known.read_at = at
+        return True
+    taken = False
+    for name, value in values.items():
+        since = known.told.get(name)
+        if name in known.telemetry and (since is None or datetime.fromisoformat(since) >= at):
+            continue
+        known.telemetry[name] = value
+        if at == last:
+            known.told.pop(name, None)
+        else:
+            known.told[name] = at.isoformat()
+        taken = True
+    return taken

@@ -1,0 +1,80 @@
+"""In charge of stretches: readings in a row of one value, kept as the value, the first time, and the other times.
+
+The times after the first one are packed: a byte with the digits of a second's fraction that they have (0, 3 or 6), then
+the step from each time to the next in that unit, as unsigned LEB128. `packed_times` of the database reads it too.
+A stretch lies within one day in UTC, so that retention can drop whole ones, and has at most `LONGEST` bytes, for it is
+written anew with each reading that continues it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+Value = tuple[float, ...]  # latitude and longitude, or the odometer's reading
+
+LONGEST = 256  # bytes of packed times
+MICROSECOND = timedelta(microseconds=1)
+UNITS = {0: 1_000_000, 3: 1_000, 6: 1}  # digits of the fraction -> microseconds
+
+
+@dataclass(slots=True)
+class Stretch:
+    """Readings of one value: the first one's time, and the packed times of the others."""
+
+    at: datetime
+    value: Value
+    times: bytes | None = None
+
+
+def continued(stretch: Stretch, last: datetime, at: datetime) -> bytes | None:
+    """The packed times with one more, `at` after `last`; None where it has to begin another stretch."""
+    step, times = (at - last) // MICROSECOND, stretch.times
+    if times is None:
+        digits = 6 if step % 1_000 else 3 if step % 1_000_000 else 0
+        times = bytes((digits,))
+    step, rest = divmod(step, UNITS[times[0]])
+    if rest or len(times) > LONGEST - 8 or at.astimezone(UTC).date() != stretch.at.astimezone(UTC).date():
+        return None
+    return times + (bytes((step,)) if step < 128 else _number(step))
+
+
+def _number(step: int) -> bytes:
+    digits = bytearray()
+    while step >= 128:
+        digits.append(step & 127 | 128)
+        step >>= 7
+    digits.append(step)
+    return bytes(digits)
+
+
+def times_of(stretch: Stretch) -> list[datetime]:
+    """The times of all its readings."""
+    found, times = [stretch.at], stretch.times
+    if times is None:
+        return found
+    unit, step, shift, total = UNITS[times[0]], 0, 0, 0
+    for byte in times[1:]:
+        step |= (byte & 127) << shift
+        shift += 7
+        if byte < 128:
+            total += step
+            found.append(stretch.at + timedelta(microseconds=total * unit))
+            step = shift = 0
+    return found
+
+
+def packed(readings: Iterable[tuple[datetime, Value]]) -> list[tuple[Stretch, datetime]]:
+    """Readings in the order of their times as stretches, each with its last time."""
+    found: list[tuple[Stretch, datetime]] = []
+    for at, value in readings:
+        if found and found[-1][0].value == value:
+            stretch, last = found[-1]
+            times = continued(stretch, last, at)
+            if times is not None:
+                stretch.times = times
+                found[-1] = (stretch, at)
+                continue
+        found.append((Stretch(at, value), at))
+    return found
