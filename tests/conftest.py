@@ -35,6 +35,14 @@ from keyrack.embedded.server import EmbeddedServer
 from keyrack.settings import Settings
 from keyrack.worker import Worker, connect
 
+# What is no time of RFC 3339 with Z or an offset, though many readers of times take it
+NO_MOMENTS = (
+    "2026-01-01T10:00:00", "2026-01-01T10:00Z", "2026-01-01 10:00:00Z", "2026-01-01T10:00:00,5Z", "2026-01-01",
+    "2026-01-01T10:00:00.Z", "2026-01-01T10:00:00+0100", "2026-01-01T10:00:00+01", "2026-01-01T10:00:00\u221201:00",
+    "2026-01-01T24:00:00Z", "2026-01-01T10:00:61Z", "2026-02-30T10:00:00Z", "2026-W01-1T10:00:00Z", "20260101T100000Z",
+    "2026-01-01T10:00:00+24:00", "9999-12-31T23:59:60Z", "0001-01-01T00:00:00+01:00", " 2026-01-01T10:00:00Z",
+    "1767261600", "now", "",
+)  # fmt: skip
 DEADLINE = 15.0  # seconds that a condition may take to come true
 
 

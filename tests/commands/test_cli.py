@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 
 from keyrack.access import auth
 from keyrack.cli import COMMANDS, application
-from tests.conftest import Process, Sql, Town, reachable_directory
+from tests.conftest import NO_MOMENTS, Process, Sql, Town, reachable_directory
 
 ROOT = Path(__file__).parents[2]
 
@@ -248,6 +248,27 @@ def test_a_product(operator: Operator, customer: int, sql: Sql) -> None:
 def test_the_types_carry_the_brand_that_is_set(operator: Operator, customer: int) -> None:
     options = ("--customer", customer, "--serial-number", "SB", "--unique-id", "UB", "--sap-number", "PB")
     operator.json("product", "add", "--type", "acme IQ", *options, env={"KEYRACK_BRAND": "acme"})
+
+
+def test_every_option_that_takes_a_time_takes_those_of_rfc_3339_and_days(
+    operator: Operator, customer: int, sql: Sql
+) -> None:
+    """A4: the same in the command line, where a day is its beginning in UTC."""
+    numbers = ("--serial-number", "ST", "--unique-id", "UT", "--sap-number", "PT")
+    id = operator.value("product", "add", "--customer", customer, "--type", "vendor IQ", *numbers)["id"]
+    shown = "select dongle_terminated_at::text from product where product_id = $1"
+    for text, at in (
+        ("2027-01-31", "2027-01-31 00:00:00+00"),
+        ("2027-01-31t08:00:00.1234567z", "2027-01-31 08:00:00.123456+00"),
+        ("2027-01-31T23:59:60-00:00", "2027-02-01 00:00:00+00"),
+        ("2027-01-31T08:00:00-09:30", "2027-01-31 17:30:00+00"),
+    ):
+        operator.value("product", "change", id, "--dongle-termination", text)
+        assert sql.value(shown, id) == at
+    form = "no date: the form is 2026-01-31, or that of RFC 3339"
+    for text in set(NO_MOMENTS) - {"2026-01-01", " 2026-01-01T10:00:00Z"}:
+        said = operator.refused("product", "change", id, "--dongle-termination", text, status=2)
+        assert form in " ".join(said.replace("\u2502", " ").split()), text
 
 
 CONTRACT = ("--order-number", "O1", "--document-number", "D1", "--start", "2026-01-01", "--end", "2028-12-31")

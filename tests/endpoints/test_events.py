@@ -18,7 +18,7 @@ from keyrack.endpoints.cars import NO_CAR
 from keyrack.endpoints.events import NO_EVENT, NewEvent, OfflineEvent, Recorded, record
 from keyrack.endpoints.users import NO_USER
 from keyrack.settings import Settings
-from tests.conftest import Person
+from tests.conftest import NO_MOMENTS, Person, refused
 
 _numbers = itertools.count(1)
 EVENT = {
@@ -134,7 +134,8 @@ def test_the_numbers_hold_between_processes(carol: Person, dsn: str) -> None:
             for k in range(10):
                 event: NewEvent = NewEvent.model_validate(EVENT | {"carId": car, "userId": user})
                 if n % 2:
-                    event = OfflineEvent.model_validate(event.model_dump(by_alias=True) | {"clientId": f"{n // 4}-{k}"})
+                    told = EVENT | {"carId": car, "userId": user, "clientId": f"{n // 4}-{k}"}
+                    event = OfflineEvent.model_validate(told)
                 (results,) = await record(database, carol.customer, [[event]])
                 got += [result.id for result in results if isinstance(result, Recorded) and not result.known]
             return got
@@ -224,3 +225,115 @@ def test_the_events_of_a_car_are_found_by_index(carol: Person, dsn: str) -> None
     shown = asyncio.run(plan())
     assert "Index Scan" in shown
     assert "Subplans Removed: 7" in shown
+
+
+# A4: `dateTime` is a wall clock, shown as it was sent; `utcDateTime` is an instant, kept to the microsecond
+
+WALL_CLOCKS = [
+    "2026-05-01T10:00:00",
+    "2026-05-01T10:00:00.5",
+    "2026-05-01t10:00:00.1234567890123456789",
+    "2026-05-01T10:00:00Z",
+    "2026-05-01T10:00:00.000z",
+    "2026-05-01T10:00:00.120+02:00",
+    "2026-05-01T10:00:00-00:00",
+    "2026-05-01T23:59:60",
+    "0001-01-01T14:00:00+14:00",
+    "9999-12-31T11:59:59.999999-12:00",
+]
+INSTANTS = {
+    "2026-05-01T08:00:00Z": "2026-05-01T08:00:00Z",
+    "2026-05-01t08:00:00.123456z": "2026-05-01T08:00:00.123456Z",
+    "2026-05-01T08:00:00.120Z": "2026-05-01T08:00:00.12Z",
+    "2026-05-01T08:00:00.0000009Z": "2026-05-01T08:00:00Z",
+    "2026-05-01T10:00:00.000001+02:00": "2026-05-01T08:00:00.000001Z",
+    "2026-05-01T08:00:00-00:00": "2026-05-01T08:00:00Z",
+    "2016-12-31T23:59:60.25Z": "2017-01-01T00:00:00.25Z",
+    "2016-12-31T18:59:60-05:00": "2017-01-01T00:00:00Z",
+}
+
+
+@pytest.fixture(scope="module")
+def car(alice: Person) -> int:
+    return alice.car()
+
+
+@pytest.fixture(scope="module")
+def user(alice: Person) -> int:
+    return alice.user()
+
+
+def found(person: Person, car: int, condition: str) -> list[int]:
+    """The events of the car that a filter finds."""
+    answer = person.get(f"/cars/{car}/events", params={"$filter": condition})
+    assert answer.status_code == 200, answer.text
+    return [event["id"] for event in answer.json()]
+
+
+@pytest.mark.parametrize("sent", WALL_CLOCKS)
+def test_a_wall_clock_is_shown_as_sent_and_found_as_shown(alice: Person, car: int, user: int, sent: str) -> None:
+    """A4: `dateTime` may lack the offset, comes back exactly as it was sent, and is found by what is shown."""
+    id = alice.event(car, user, dateTime=sent)
+    shown = alice.get(f"/events/{id}").json()["dateTime"]
+    assert shown == sent
+    for condition in ("eq {}", "eq '{}'", "in ({})", "ge {}"):
+        assert id in found(alice, car, "dateTime " + condition.format(shown))
+    assert id not in found(alice, car, f"dateTime ne {shown}") + found(alice, car, f"dateTime lt '{shown}'")
+
+
+@pytest.mark.parametrize("sent", INSTANTS)
+def test_an_instant_is_kept_and_found_as_shown(alice: Person, car: int, user: int, sent: str) -> None:
+    """A4: `utcDateTime` loses nothing above a microsecond, and is found by what is shown and by what was sent."""
+    id = alice.event(car, user, utcDateTime=sent)
+    shown = alice.get(f"/events/{id}").json()["utcDateTime"]
+    assert shown == INSTANTS[sent]
+    for condition in (f"utcDateTime eq {shown}", f"utcDateTime le '{shown}'", f"utcDateTime in ({sent})"):
+        assert id in found(alice, car, condition)
+    assert id not in found(alice, car, f"utcDateTime lt {shown}") + found(alice, car, f"utcDateTime gt {sent}")
+
+
+def test_wall_clocks_are_ordered_by_what_they_show(carol: Person) -> None:
+    """A4: `$orderby=dateTime` goes by the readings, whatever their offsets; `utcDateTime` by the instants."""
+    car, user = carol.car(), carol.user()
+    clocks = [f"2026-05-01T{at}" for at in ("10:00:00+02:00", "09:00:00", "09:30:00-11:00", "10:00:00.000001Z")]
+    ids = [carol.event(car, user, dateTime=at, utcDateTime=f"2026-05-01T08:00:0{n}Z") for n, at in enumerate(clocks)]
+    rows = carol.get(f"/cars/{car}/events?$orderby=dateTime").json()
+    assert [row["dateTime"] for row in rows] == [clocks[1], clocks[2], clocks[0], clocks[3]]
+    assert [row["id"] for row in carol.get(f"/cars/{car}/events?$orderby=utcDateTime desc").json()] == ids[::-1]
+
+
+FORM = "The form is that of RFC 3339, as 2026-01-31T08:00:00Z or 2026-01-31T09:00:00+01:00"
+WALL_CLOCK_FORM = f"{FORM}; a dateTime may lack the offset"
+
+
+def test_what_is_no_time_is_refused_with_the_form(alice: Person, car: int, user: int) -> None:
+    """A4: the form is told, also when several members are wrong; only `dateTime` may lack the offset."""
+    body = EVENT | {"carId": car, "userId": user}
+    for time in NO_MOMENTS:
+        text = f"Couldn't create event. No valid utcDateTime provided. {FORM}."
+        refused(alice.put("/events", body | {"utcDateTime": time}), 400, text)
+        if time != "2026-01-01T10:00:00":
+            text = f"Couldn't create event. No valid dateTime provided. {WALL_CLOCK_FORM}."
+            refused(alice.put("/events", body | {"dateTime": time}), 400, text)
+    wrong = {"utcDateTime": "now", "carId": "x", "dateTime": "soon"}
+    text = f"Couldn't create event. No valid dateTime, utcDateTime and carId provided. {WALL_CLOCK_FORM}."
+    refused(alice.put("/events", body | wrong), 400, text)
+
+
+def test_a_fraction_has_a_bound_where_it_is_shown_again(alice: Person, car: int, user: int) -> None:
+    """A4: fractions of any length, but what is stored as it was sent has at most 250 characters."""
+    longest = "2026-05-01T10:00:00." + "1" * 230
+    id = alice.event(car, user, dateTime=longest, utcDateTime=longest + "2" * 5_000 + "Z")
+    event = alice.get(f"/events/{id}").json()
+    assert (event["dateTime"], event["utcDateTime"]) == (longest, "2026-05-01T10:00:00.111111Z")
+    assert id in found(alice, car, f"dateTime eq {longest}")
+    body = EVENT | {"carId": car, "userId": user, "dateTime": longest + "1"}
+    assert alice.put("/events", body).text.startswith("Couldn't create event. No valid dateTime provided. The form is")
+
+
+def test_the_document_says_that_the_type_has_a_default(alice: Person) -> None:
+    """A9: `type` may be left out of `PUT /events` and of delivered events: OpenAPI says the default."""
+    schemas = alice.client.get("/openapi.json").json()["components"]["schemas"]
+    for name in ("NewEvent", "OfflineEvent"):
+        assert schemas[name]["properties"]["type"]["default"] == "CarOpened"
+        assert "type" not in schemas[name]["required"]

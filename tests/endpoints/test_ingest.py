@@ -16,7 +16,7 @@ from keyrack.access import auth
 from keyrack.endpoints.cars import NO_CAR, NO_TELEMETRY
 from keyrack.errors import INVALID_DEVICE_KEY
 from keyrack.telemetry.ingest import TOO_EARLY, TOO_LATE, UNKNOWN_UNIT
-from tests.conftest import Person, eventually, refused
+from tests.conftest import NO_MOMENTS, Person, eventually, refused
 
 _numbers = itertools.count(1)
 NOW = datetime.now(UTC).replace(microsecond=0)
@@ -254,7 +254,9 @@ def test_what_two_samples_of_the_same_time_tell_is_put_together(unit: Unit) -> N
     assert [telemetry[name] for name in told] == [4, 1, 1, 3]
 
 
-NO_TIME = "No valid carDataReadTime: the form is yyyy-MM-ddTHH:mm:ssZ, or with an offset."
+NO_TIME = (
+    "No valid carDataReadTime: the form is that of RFC 3339, as 2026-01-31T08:00:00Z or 2026-01-31T09:00:00+01:00."
+)
 
 
 @pytest.mark.parametrize(
@@ -270,7 +272,7 @@ NO_TIME = "No valid carDataReadTime: the form is yyyy-MM-ddTHH:mm:ssZ, or with a
         ({"odometer": "7"}, "No valid odometer: input should be a valid number."),
         ({"colour": "red"}, "Unknown field colour."),
         ({"carDataReadTime": "yesterday"}, NO_TIME),
-        ({"carDataReadTime": "2026-01-01T10:00:00"}, NO_TIME),
+        ({"carDataReadTime": 1767261600}, NO_TIME),
         ({"carDataReadTime": ago(-60 * 30)}, TOO_LATE),
         ({"carDataReadTime": ago(60 * 24 * 401)}, TOO_EARLY),
         ({"serialNumber": "nobody"}, UNKNOWN_UNIT),
@@ -282,6 +284,25 @@ def test_a_line_that_is_not_valid_is_refused_alone(unit: Unit, values: dict[str,
     answer = unit.deliver(unit.sample(1) | values, unit.sample(2, rpm=5))
     assert answer.json() == {"accepted": 1, "duplicates": 0, "refused": [{"line": 1, "reason": reason}]}
     assert unit.get("telemetry")["rpm"] == 5
+
+
+def test_every_time_of_rfc_3339_is_taken_and_nothing_else(unit: Unit) -> None:
+    """A4: as docs/telemetry.md says."""
+    day = ago(60 * 24 * 3)[:10]
+    taken = {
+        f"{day}T10:00:00Z": f"{day}T10:00:00Z",
+        f"{day}t10:00:01.5z": f"{day}T10:00:01.5Z",
+        f"{day}T10:00:02.1234567890123456789Z": f"{day}T10:00:02.123456Z",
+        f"{day}T12:00:03+02:00": f"{day}T10:00:03Z",
+        f"{day}T10:00:04-00:00": f"{day}T10:00:04Z",
+        f"{day}T10:00:60Z": f"{day}T10:01:00Z",
+    }
+    for sent, shown in taken.items():
+        assert unit.deliver({"serialNumber": unit.serial, "carDataReadTime": sent, "rpm": 1}).json() == ACCEPTED
+        assert unit.get("telemetry")["carDataReadTime"] == shown
+    samples = [{"serialNumber": unit.serial, "carDataReadTime": time} for time in NO_MOMENTS]
+    refused = unit.deliver(*samples).json()["refused"]
+    assert [entry["reason"] for entry in refused] == [NO_TIME] * len(NO_MOMENTS)
 
 
 def test_lines_that_are_no_objects_are_refused_alone(unit: Unit) -> None:

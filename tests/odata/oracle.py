@@ -36,8 +36,12 @@ RULES = {
     "index": "index",
     "schemaversion": "schemaversion",
 }
-# The one thing that is accepted beyond the grammar: blanks after a comma, since npm's odata-builder writes them
+# Accepted beyond the grammar: blanks after a comma, since npm's odata-builder writes them
 LISTS = ("orderby", "select", "expand", "compute")
+# and date-times as an event's `dateTime` is shown: without an offset, and with a fraction of any length
+WALL_CLOCK = re.compile(
+    r"(-?\d{4,}-\d\d-\d\d[Tt]\d\d:\d\d(?>(?::\d\d(?:\.\d{1,12})?)?))(?>\d*)((?>[Zz]|[-+]\d\d:\d\d)?)", re.ASCII
+)
 
 
 def cases() -> list[dict[str, Any]]:
@@ -88,6 +92,7 @@ def well_formed(option: str, text: str) -> bool:
     rule = rules()(RULES[option])
     if option in LISTS:
         text = re.sub(r",[ \t]+", ",", text)
+    text = WALL_CLOCK.sub(lambda found: found[1] + (found[2] or "Z"), text)
     source = encoded(option, text)
     if option not in ("expr", "literal"):
         source = f"${option}={source}"

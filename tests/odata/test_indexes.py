@@ -93,6 +93,8 @@ def explain(sql: Any, customer: int, resource: Resource, text: str) -> list[dict
         (EVENT, "$filter=id gt 19990", "customer_id, event_id"),
         (EVENT, "$filter=carId eq 7 and utcDateTime ge 2026-01-14T00:00:00Z", "customer_id, car_id, utc_at, event_id"),
         (EVENT, "$filter=utcDateTime ge 2026-01-14T20:00:00Z", "customer_id, utc_at, event_id"),
+        (EVENT, "$filter=utcDateTime ge '2026-01-14T20:00:00.123456Z'", "customer_id, utc_at, event_id"),
+        (EVENT, "$filter=utcDateTime eq 2026-01-14T22:00:00.1 02:00", "customer_id, utc_at, event_id"),
         (EVENT, "$orderby=utcDateTime desc,id desc&$top=10", "customer_id, utc_at, event_id"),
         (ASSIGNMENT, "$filter=start ge 2026-01-14T20:00:00Z", "customer_id, starts_at, assignment_id"),
         (ASSIGNMENT, "$orderby=start&$top=10", "customer_id, starts_at, assignment_id"),

@@ -95,6 +95,39 @@ def test_filters_of_other_resources(fleet: Fleet, resource: Resource, text: str,
         assert len(fleet.ask(resource, text)) == count
 
 
+@pytest.mark.parametrize(
+    ("text", "ids"),
+    [
+        ("$filter=dateTime eq 2026-05-01T10:00:00", [2]),
+        ("$filter=dateTime eq '2026-05-01T10:00:00'", [2]),
+        ("$filter=dateTime eq 2026-05-01T10:00:00 05:00", [2]),  # a wall clock: the offset says nothing about it
+        ("$filter=2026-05-01T10:00:00 lt dateTime", [3]),
+        ("$filter=dateTime in (2026-05-01T09:00:00,'2026-05-01T10:00:00',2026-05-01T11:00:00Z)", [1, 2, 3]),
+        ("$filter=dateTime ge 2026-05-01 and hour(dateTime) ge 10 and date(dateTime) eq 2026-05-01", [2, 3]),
+        ("$filter=date(dateTime) eq dateTime or dateTime le utcDateTime and dateTime lt now()", [1, 2, 3]),
+        ("$filter=dateTime ne null&$orderby=dateTime desc", [3, 2, 1]),
+    ],
+)
+def test_a_wall_clock_is_compared_with_what_it_shows(fleet: Fleet, text: str, ids: list[int]) -> None:
+    assert fleet.ids(EVENT, text) == ids
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "$filter=utcDateTime ge 2026-05-01T10:00:00",
+        "$filter=2026-05-01T10:00:00 lt utcDateTime",
+        "$filter=utcDateTime in (2026-05-01T10:00:00)",
+        "$filter=date(utcDateTime) eq 2026-05-01T10:00:00",
+        "$filter=hour(2026-05-01T10:00:00) eq 10",
+        "$filter=userAgent eq 2026-05-01T10:00:00",
+        "$filter=null eq 2026-05-01T10:00:00",
+    ],
+)
+def test_elsewhere_a_date_time_needs_an_offset(text: str) -> None:
+    assert refusal(text, EVENT) == "A date-time needs an offset, such as Z or +01:00."
+
+
 def test_select_shows_what_is_asked_for_in_the_models_order(fleet: Fleet) -> None:
     assert list(fleet.ask(CAR, "$select=VIN,id,name,name")[0]) == ["id", "name", "vin"]
     assert list(fleet.ask(CAR, "$select=*")[0]) == list(CAR.fields)

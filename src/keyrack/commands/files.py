@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TextIO, cast
 
-from keyrack.commands.options import read_moment, wrong_words
+from keyrack.commands.options import FORMS, read_moment, wrong_words
 from keyrack.commands.session import Failed
 from keyrack.model.bodies import INT32_MAX
 
@@ -48,14 +48,14 @@ class Row:
         return None
 
     def moment(self, name: str) -> Any:
-        """A date, as the beginning of its day in UTC, or None."""
+        """A time, as `read_moment` takes it, or None."""
         value = self.text(name, needed=False)
         if value is None:
             return None
         try:
             return read_moment(value)
         except ValueError:
-            self.problems.append(f"{name} is no date of the form YYYY-MM-DD: {value!r}")
+            self.problems.append(f"{name} is no date: {value!r}; {FORMS}")
             return None
 
 

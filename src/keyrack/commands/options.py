@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Annotated
 
 import typer
 
+from keyrack.model import bodies
 from keyrack.model.bodies import INT32_MAX
 
 LONGEST = 250  # characters of a name
+FORMS = "the form is 2026-01-31, or that of RFC 3339, as 2026-01-31T08:00:00Z or 2026-01-31T09:00:00+01:00"
 
 
 def words(value: str | None) -> str | None:
@@ -32,22 +34,19 @@ def wrong_words(stripped: str) -> str | None:
 
 
 def moment(value: str | None) -> datetime | None:
-    """The time of a text `YYYY-MM-DD`, the beginning of that day in UTC, or `YYYY-MM-DDTHH:MM:SS` with an offset."""
+    """The time of an option, as `read_moment` takes it."""
     if value is None:
         return None
     try:
         return read_moment(value)
     except ValueError:
-        raise typer.BadParameter(f"{value!r} is no date: the form is YYYY-MM-DD") from None
+        raise typer.BadParameter(f"{value!r} is no date: {FORMS}") from None
 
 
 def read_moment(text: str) -> datetime:
-    """The same for a text of a file. Raises `ValueError`."""
-    try:
-        time = datetime.fromisoformat(text.strip())
-        return (time if time.tzinfo else time.replace(tzinfo=UTC)).astimezone(UTC)
-    except OverflowError:
-        raise ValueError("the year lies outside 0001 to 9999") from None
+    """The time of a text: a day, meaning its beginning in UTC, or a time as in RFC 3339. Raises `ValueError`."""
+    text = text.strip()
+    return bodies.moment(f"{text}T00:00:00Z" if len(text) == len("2026-01-31") else text)
 
 
 Id = Annotated[int, typer.Argument(min=1, max=INT32_MAX, metavar="ID")]

@@ -53,6 +53,7 @@ _TYPES: dict[Type, Json] = {
     Type.STRING: {"type": "string"},
     Type.BOOLEAN: {"type": "boolean"},
     Type.DATE_TIME: {"type": "string", "format": "date-time"},
+    Type.WALL_CLOCK: {"type": "string", "description": "As it was sent: yyyy-MM-ddTHH:mm:ss, perhaps with an offset."},
     Type.GUID: {"type": "string", "format": "uuid"},
     Type.OPAQUE: {},
 }
@@ -82,8 +83,6 @@ def _field(field: Field | Complex) -> Json:
     if isinstance(field, Complex):
         return {"type": "object", "properties": {name: _field(f) for name, f in field.fields.items()}}
     schema: Json = dict(_TYPES[field.type])
-    if field.type is Type.DATE_TIME and field.json is not None:
-        schema = {"type": "string", "description": "As it was given: yyyy-MM-ddTHH:mm:ss, perhaps with an offset."}
     if field.format is not None:  # shown as text
         schema = {"type": "string", "format": field.format}
     if field.enum:

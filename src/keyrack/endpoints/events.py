@@ -15,7 +15,17 @@ from keyrack.endpoints.cars import NO_CAR
 from keyrack.endpoints.ingest import Delivered, shown
 from keyrack.endpoints.users import NO_USER
 from keyrack.errors import BadRequest, NotFound, Refusal
-from keyrack.model.bodies import EventTime, Grant, Int32, Latitude, Longitude, LongText, instant, no_valid
+from keyrack.model.bodies import (
+    Grant,
+    Int32,
+    Latitude,
+    Longitude,
+    LongText,
+    Moment,
+    WallClock,
+    no_valid,
+    wall_clock,
+)
 from keyrack.model.resources import EVENT
 from keyrack.telemetry.lines import Invalid, NotALine, Report, explained, lines
 
@@ -60,8 +70,8 @@ ALONE: LiteralString = "select from event_counter where customer_id = $1 for upd
 
 
 class NewEvent(Grant):
-    date_time: EventTime
-    utc_date_time: EventTime
+    date_time: WallClock
+    utc_date_time: Moment
     user_id: Int32
     car_id: Int32
     type: Literal["CarOpened", "CarClosed"] = "CarOpened"
@@ -107,9 +117,8 @@ async def record(db: Database, customer: int, parts: Sequence[Sequence[NewEvent]
             if place == len(rows):
                 rows.append(
                     (
-                        event.car_id, event.user_id, instant(event.date_time), event.date_time,
-                        instant(event.utc_date_time), event.type, event.user_agent, event.latitude, event.longitude,
-                        client,
+                        event.car_id, event.user_id, wall_clock(event.date_time), event.date_time,
+                        event.utc_date_time, event.type, event.user_agent, event.latitude, event.longitude, client,
                     )
                 )  # fmt: skip
     columns = [list(column) for column in zip(*rows, strict=True)]

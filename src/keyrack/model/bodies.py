@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Annotated, Any, Protocol, TypeVar
 
 from pydantic import (
@@ -23,11 +23,14 @@ from pydantic_core import PydanticCustomError
 from keyrack.errors import BadRequest
 from keyrack.model import members
 
-MOMENT = r"^\d{4}-\d{2}-\d{2}[Tt]\d{2}:\d{2}:\d{2}(\.\d+)?([Zz]|[+-]\d{2}:[0-5]\d)$"  # RFC 3339, section 5.6
+# RFC 3339, section 5.6; a wall clock's may lack the offset
+_TIME = r"\d{4}-\d\d-\d\dT([01]\d|2[0-3]):[0-5]\d:([0-5]\d|60)(\.\d+)?"
+_OFFSET = r"(Z|[+-]([01]\d|2[0-3]):[0-5]\d)"
+MOMENT = re.compile(_TIME + _OFFSET, re.ASCII | re.IGNORECASE).fullmatch
+WALL_CLOCK = re.compile(_TIME + _OFFSET + "?", re.ASCII | re.IGNORECASE).fullmatch
 INVALID_MOMENT = "The form is that of RFC 3339, as 2026-01-31T08:00:00Z or 2026-01-31T09:00:00+01:00"
-EVENT_TIME = re.compile(
-    r"^(\d{4}-\d{2}-\d{2})[Tt](\d{2}:\d{2}:\d{2})(\.\d{1,9})?([Zz]|[+-]\d{2}:\d{2})?$"  # RFC 3339, offset optional
-)
+INVALID_WALL_CLOCK = INVALID_MOMENT + "; a dateTime may lack the offset"
+LONGEST_TIME = 250  # characters of a time that is shown as it was sent
 
 
 class Body(BaseModel):
@@ -50,11 +53,32 @@ def _moment(value: object) -> datetime:
 
 
 def moment(text: str) -> datetime:
-    """The instant of a time as in RFC 3339, in UTC; what lies below a microsecond is cut. Raises `ValueError`."""
-    if not re.fullmatch(MOMENT, text, re.ASCII):
+    """The instant of a time as in RFC 3339, in UTC; what lies below a microsecond is cut. Raises `ValueError`.
+
+    A leap second, 23:59:60, is the beginning of the next minute, as in PostgreSQL.
+    """
+    if not MOMENT(text):
         raise ValueError(INVALID_MOMENT)
+    return _read(text, is_instant=True)
+
+
+def wall_clock(text: str) -> datetime:
+    """What a wall clock showed, whatever its offset, as if it were UTC: so readings can be compared and ordered.
+
+    A time as in RFC 3339, with or without an offset. Raises `ValueError`.
+    """
+    if not WALL_CLOCK(text):
+        raise ValueError(INVALID_WALL_CLOCK)
+    return _read(text, is_instant=False)
+
+
+def _read(text: str, *, is_instant: bool) -> datetime:
+    is_leap = text[17:19] == "60"
+    time = datetime.fromisoformat((text[:17] + "59" + text[19:] if is_leap else text).upper())
     try:
-        return datetime.fromisoformat(text.upper()).astimezone(UTC)
+        time = time + timedelta(seconds=1) if is_leap else time
+        in_utc = time.astimezone(UTC) if time.tzinfo else time.replace(tzinfo=UTC)
+        return in_utc if is_instant else time.replace(tzinfo=UTC)
     except OverflowError:
         raise ValueError("the year lies outside 0001 to 9999") from None
 
@@ -64,24 +88,14 @@ def stamp(time: datetime) -> str:
     return time.astimezone(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
 
 
-def _event_time(value: object) -> str:
-    if not isinstance(value, str):
-        raise ValueError("a date and time as text is needed")
-    parts = EVENT_TIME.fullmatch(value) if value.isascii() else None
-    if parts is None:
-        raise ValueError("the form is yyyy-MM-ddTHH:mm:ss, with a fraction and an offset if wanted")
-    instant(value)
-    return value
-
-
-def instant(text: str) -> datetime:
-    """The instant of a checked event time; without an offset it is read as UTC. Raises `ValueError`."""
-    parsed = datetime.fromisoformat(text.upper())
-    parsed = parsed if parsed.tzinfo else parsed.replace(tzinfo=UTC)
+def _wall_clock(value: object) -> str:
     try:
-        return parsed.astimezone(UTC)
-    except OverflowError:
-        raise ValueError("the year lies outside 0001 to 9999") from None
+        if isinstance(value, str) and len(value) <= LONGEST_TIME:
+            wall_clock(value)
+            return value
+    except ValueError:
+        pass
+    raise PydanticCustomError("moment", INVALID_WALL_CLOCK)
 
 
 INT32_MAX = 2**31 - 1
@@ -103,7 +117,17 @@ Moment = Annotated[
     WithJsonSchema({"type": "string", "format": "date-time"}),
 ]
 WholeSecond = Annotated[Moment, AfterValidator(lambda time: time.replace(microsecond=0))]
-EventTime = Annotated[str, BeforeValidator(_event_time), WithJsonSchema({"type": "string", "format": "date-time"})]
+WallClock = Annotated[
+    str,
+    BeforeValidator(_wall_clock),
+    WithJsonSchema(
+        {
+            "type": "string",
+            "maxLength": LONGEST_TIME,
+            "description": "What a wall clock showed: as in RFC 3339, with or without an offset. Shown as it was sent.",
+        }
+    ),
+]
 Latitude = Annotated[float, Field(ge=-90, le=90, allow_inf_nan=False, json_schema_extra={"format": "double"})]
 Longitude = Annotated[float, Field(ge=-180, le=180, allow_inf_nan=False, json_schema_extra={"format": "double"})]
 

@@ -21,6 +21,7 @@ class Type(Enum):
     STRING = "Edm.String"
     BOOLEAN = "Edm.Boolean"
     DATE_TIME = "Edm.DateTimeOffset"
+    WALL_CLOCK = "Edm.DateTime"  # of no offset: OData 4 has no type for it any more, earlier versions had
     GUID = "Edm.Guid"
     OPAQUE = "Edm.Untyped"  # JSON that is shown and selected, but neither compared nor ordered
 
@@ -151,8 +152,13 @@ def boolean(sql: LiteralString, *, nullable: bool = False) -> Field:
     return Field(Type.BOOLEAN, sql, nullable)
 
 
-def date_time(sql: LiteralString, *, nullable: bool = False, json: LiteralString | None = None) -> Field:
-    return Field(Type.DATE_TIME, sql, nullable, json=json)
+def date_time(sql: LiteralString, *, nullable: bool = False) -> Field:
+    return Field(Type.DATE_TIME, sql, nullable)
+
+
+def wall_clock(sql: LiteralString, *, sent: LiteralString) -> Field:
+    """What a clock on the wall showed: `sql` as if it were UTC, to be compared; shown as it was `sent`."""
+    return Field(Type.WALL_CLOCK, sql, json=sent)
 
 
 def guid(sql: LiteralString, *, nullable: bool = False) -> Field:

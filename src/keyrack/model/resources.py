@@ -13,6 +13,7 @@ from keyrack.model.fields import (
     double,
     int32,
     string,
+    wall_clock,
 )
 
 _OF_CUSTOMER: LiteralString = "{t}.customer_id = $1"
@@ -178,7 +179,7 @@ EVENT = Resource(
     _OF_CUSTOMER,
     {
         "id": int32("{t}.event_id"),
-        "dateTime": date_time("{t}.local_at", json="{t}.local_text"),
+        "dateTime": wall_clock("{t}.local_at", sent="{t}.local_text"),
         "utcDateTime": date_time("{t}.utc_at"),
         "userId": int32("{t}.user_id"),
         "carId": int32("{t}.car_id"),

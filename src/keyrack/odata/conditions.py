@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import NoReturn
 
-from keyrack.odata.constants import NUMERIC, converted, refuse
+from keyrack.odata.constants import DATE_TIMES, NUMERIC, check_offset, converted, refuse
 from keyrack.odata.functions import as_double
 from keyrack.odata.plan import Column, Comparison, Edm, Function, Membership, Null, Parameter, Value, divisors
 
@@ -33,13 +33,17 @@ def together(operator: str, left: Value, right: Value) -> tuple[Value, Value]:
         _check_members(left, right)
         _check_members(right, left)
         return left, right
+    check_offset(left)
+    check_offset(right)
     if one is Edm.NULL or two is Edm.NULL:
         return left, right
     if one in NUMERIC and two in NUMERIC:
         return (as_double(left), as_double(right)) if Edm.DOUBLE in (one, two) else (left, right)
-    if one is Edm.DATE and two is Edm.DATE_TIME:
+    if one in DATE_TIMES and two in DATE_TIMES:
+        return left, right
+    if one is Edm.DATE and two in DATE_TIMES:
         return _midnight(left), right
-    if one is not Edm.DATE_TIME or two is not Edm.DATE:
+    if one not in DATE_TIMES or two is not Edm.DATE:
         _refuse_types(operator, one, two)
     return left, _midnight(right)
 
@@ -89,5 +93,5 @@ def among(operand: Value, items: list[Parameter | Null]) -> Value:
 
 
 def _width(type_: Edm) -> int:
-    order = (*NUMERIC, Edm.DATE, Edm.DATE_TIME)
+    order = (*NUMERIC, Edm.DATE, *DATE_TIMES)
     return order.index(type_) if type_ in order else 0

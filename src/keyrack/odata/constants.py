@@ -4,7 +4,7 @@ section 5.1.1.16)."""
 from __future__ import annotations
 
 import re
-from datetime import UTC, date, datetime, time, timedelta
+from datetime import UTC, date, datetime, time, timedelta, timezone
 from decimal import Decimal
 from math import isinf
 from typing import NoReturn
@@ -12,16 +12,17 @@ from uuid import UUID
 
 from keyrack.errors import BadRequest
 from keyrack.odata.cursor import INVALID
-from keyrack.odata.plan import Edm, Null, Parameter
+from keyrack.odata.plan import Edm, Null, Parameter, Value
 from keyrack.odata.tree import Kind, Literal
 
 INT32 = 2**31
 INT64 = 2**63
 NUMERIC = (Edm.INT32, Edm.INT64, Edm.DECIMAL, Edm.DOUBLE)
 INTEGERS = (Edm.INT32, Edm.INT64)
+DATE_TIMES = (Edm.DATE_TIME, Edm.WALL_CLOCK)
 
 _DATE_TIME = re.compile(
-    r"(\d{4,})-(\d\d)-(\d\d)T(\d\d):(\d\d)(?::(\d\d)(?:\.(\d{1,12}))?)?(?:Z|([-+ ])(\d\d):(\d\d))",
+    r"(\d{4,})-(\d\d)-(\d\d)T(\d\d):(\d\d)(?::(\d\d)(?:\.(\d+))?)?(Z|([-+ ])(\d\d):(\d\d))?",
     re.ASCII | re.IGNORECASE,
 ).fullmatch
 _DATE = re.compile(r"(\d{4,})-(\d\d)-(\d\d)", re.ASCII).fullmatch
@@ -53,6 +54,8 @@ def parameter(literal: Literal, digits: int) -> Parameter | Null:
         return Parameter(Edm.DOUBLE, _double(text, digits))
     if kind is Kind.DATE_TIME:
         return Parameter(Edm.DATE_TIME, _date_time(text))
+    if kind is Kind.WALL_CLOCK:
+        return Parameter(Edm.WALL_CLOCK, _wall_clock(text))
     if kind is Kind.DATE:
         return Parameter(Edm.DATE, _date(text))
     if kind is Kind.TIME:
@@ -60,6 +63,12 @@ def parameter(literal: Literal, digits: int) -> Parameter | Null:
     if kind is Kind.GUID:
         return Parameter(Edm.GUID, UUID(text))
     refuse(f"The literal '{text[:50]}' cannot be used here.")
+
+
+def check_offset(value: Value) -> None:
+    """Raise `BadRequest` for a date-time literal without offset: it is understood beside a wall clock alone."""
+    if isinstance(value, Parameter) and value.type is Edm.WALL_CLOCK:
+        refuse("A date-time needs an offset, such as Z or +01:00.")
 
 
 def _integer(text: str, digits: int) -> Parameter:
@@ -88,21 +97,36 @@ def _double(text: str, digits: int) -> float:
 
 
 def _date_time(text: str) -> datetime:
+    """The instant, with the offset that it was written with. Raises `BadRequest`, also where there is none."""
+    found = _DATE_TIME(text)
+    if found is None or found[8] is None:
+        if found is None and _DATE(text):
+            return midnight(_date(text))
+        refuse(f"'{text[:50]}' is no date-time with an offset, such as 2026-01-31T08:00:00Z.")
+    return _existing(found)
+
+
+def _wall_clock(text: str) -> datetime:
+    """What a wall clock shows as if it were UTC; an offset is not looked at. Raises `BadRequest`."""
     found = _DATE_TIME(text)
     if found is None:
         if _DATE(text):
             return midnight(_date(text))
-        refuse(f"'{text[:50]}' is no date-time with an offset, such as 2026-01-31T08:00:00Z.")
-    year, month, day, hour, minute, second, fraction, sign, offset_hours, offset_minutes = found.groups()
+        refuse(f"'{text[:50]}' is no date-time, such as 2026-01-31T08:00:00.")
+    return _existing(found).replace(tzinfo=UTC)
+
+
+def _existing(found: re.Match[str]) -> datetime:
+    year, month, day, hour, minute, second, fraction, _, sign, offset_hours, offset_minutes = found.groups()
     try:
-        moment = datetime(int(year), int(month), int(day), int(hour), int(minute), tzinfo=UTC)
-        moment += timedelta(seconds=int(second or 0), microseconds=int((fraction or "0").ljust(6, "0")[:6]))
-        if sign:
-            offset = timedelta(hours=int(offset_hours), minutes=int(offset_minutes))
-            moment += offset if sign == "-" else -offset
+        offset = timedelta(hours=int(offset_hours or 0), minutes=int(offset_minutes or 0))
+        zone = timezone(-offset if sign == "-" else offset)
+        time = datetime(int(year), int(month), int(day), int(hour), int(minute), tzinfo=zone)
+        time += timedelta(seconds=int(second or 0), microseconds=int((fraction or "0").ljust(6, "0")[:6]))
+        time.astimezone(UTC)  # or it lies outside of the years 1 to 9999 there
     except (ValueError, OverflowError):
-        refuse(f"The date-time '{text[:50]}' does not exist or is out of range.")
-    return moment
+        refuse(f"The date-time '{found[0][:50]}' does not exist or is out of range.")
+    return time
 
 
 def _date(text: str) -> date:
@@ -130,8 +154,8 @@ def midnight(day: date) -> datetime:
 def converted(constant: Parameter, to: Edm) -> Parameter | None:
     """The constant as a value of the type `to`, which stands on the other side; None where there is no way.
 
-    A quoted literal becomes a date-time, a date or a guid, a date a date-time, a number a Double. Raises
-    `BadRequest` where the text of the literal is not of that form.
+    A quoted literal becomes a date-time, a date or a guid, a date a date-time, a date-time beside a wall clock what
+    such a clock shows there, a number a Double. Raises `BadRequest` where the text is not of that form.
     """
     kind, value = constant
     if kind is to:
@@ -139,6 +163,8 @@ def converted(constant: Parameter, to: Edm) -> Parameter | None:
     if kind is Edm.STRING and isinstance(value, str):
         if to is Edm.DATE_TIME:
             return Parameter(to, _date_time(value))
+        if to is Edm.WALL_CLOCK:
+            return Parameter(to, _wall_clock(value))
         if to is Edm.DATE:
             return Parameter(to, _date(value))
         if to is Edm.GUID:
@@ -146,8 +172,10 @@ def converted(constant: Parameter, to: Edm) -> Parameter | None:
                 return Parameter(to, UUID(value))
             except ValueError:
                 refuse(f"'{value[:50]}' is no guid.")
-    if kind is Edm.DATE and to is Edm.DATE_TIME and isinstance(value, date):
+    if kind is Edm.DATE and to in (Edm.DATE_TIME, Edm.WALL_CLOCK) and isinstance(value, date):
         return Parameter(to, midnight(value))
+    if kind is Edm.DATE_TIME and to is Edm.WALL_CLOCK and isinstance(value, datetime):
+        return Parameter(to, value.replace(tzinfo=UTC))
     if kind in NUMERIC and to is Edm.DOUBLE and isinstance(value, int | Decimal):
         return Parameter(to, float(value))
     return None

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import LiteralString
 
-from keyrack.odata.constants import INT32, INTEGERS, NUMERIC, converted, refuse
+from keyrack.odata.constants import DATE_TIMES, INT32, INTEGERS, NUMERIC, check_offset, converted, refuse
 from keyrack.odata.paths import FUNCTIONS
 from keyrack.odata.plan import Edm, Function, Null, Parameter, Value, divisors
 
@@ -30,17 +30,17 @@ _OF_TEXT: dict[str, tuple[Edm, LiteralString]] = {
     "concat": (Edm.STRING, "({0} || {1})"),
 }
 
-# Of a moment: name -> type, SQL and which of the three types they take; a date-time is looked at in UTC
+# Of a moment: name -> type, SQL and which types they take; a date-time is looked at in UTC, a wall clock as it is
 _OF_TIME: dict[str, tuple[Edm, LiteralString, tuple[Edm, ...]]] = {
-    "year": (Edm.INT32, "extract(year from {0})::int4", (Edm.DATE_TIME, Edm.DATE)),
-    "month": (Edm.INT32, "extract(month from {0})::int4", (Edm.DATE_TIME, Edm.DATE)),
-    "day": (Edm.INT32, "extract(day from {0})::int4", (Edm.DATE_TIME, Edm.DATE)),
-    "hour": (Edm.INT32, "extract(hour from {0})::int4", (Edm.DATE_TIME, Edm.TIME)),
-    "minute": (Edm.INT32, "extract(minute from {0})::int4", (Edm.DATE_TIME, Edm.TIME)),
-    "second": (Edm.INT32, "floor(extract(second from {0}))::int4", (Edm.DATE_TIME, Edm.TIME)),
-    "fractionalseconds": (Edm.DECIMAL, "mod(extract(second from {0}), 1)", (Edm.DATE_TIME, Edm.TIME)),
-    "date": (Edm.DATE, "({0})::date", (Edm.DATE_TIME, Edm.DATE)),
-    "time": (Edm.TIME, "({0})::time", (Edm.DATE_TIME, Edm.TIME)),
+    "year": (Edm.INT32, "extract(year from {0})::int4", (*DATE_TIMES, Edm.DATE)),
+    "month": (Edm.INT32, "extract(month from {0})::int4", (*DATE_TIMES, Edm.DATE)),
+    "day": (Edm.INT32, "extract(day from {0})::int4", (*DATE_TIMES, Edm.DATE)),
+    "hour": (Edm.INT32, "extract(hour from {0})::int4", (*DATE_TIMES, Edm.TIME)),
+    "minute": (Edm.INT32, "extract(minute from {0})::int4", (*DATE_TIMES, Edm.TIME)),
+    "second": (Edm.INT32, "floor(extract(second from {0}))::int4", (*DATE_TIMES, Edm.TIME)),
+    "fractionalseconds": (Edm.DECIMAL, "mod(extract(second from {0}), 1)", (*DATE_TIMES, Edm.TIME)),
+    "date": (Edm.DATE, "({0})::date", (*DATE_TIMES, Edm.DATE)),
+    "time": (Edm.TIME, "({0})::time", (*DATE_TIMES, Edm.TIME)),
 }
 _MOMENTS: dict[str, LiteralString] = {
     "now": "now()",
@@ -72,7 +72,7 @@ def call(name: str, arguments: tuple[Value, ...]) -> Value:
     if (of_time := _OF_TIME.get(name)) is not None:
         type_, template, takes = of_time
         _check(name, argument, takes)
-        if argument.type is Edm.DATE_TIME:
+        if argument.type in DATE_TIMES:
             template = template.replace("{0}", "{0} at time zone 'UTC'")
         return _function(type_, template, argument)
     if name == "totaloffsetminutes":
@@ -87,6 +87,7 @@ def call(name: str, arguments: tuple[Value, ...]) -> Value:
 
 
 def _check(name: str, argument: Value, takes: tuple[Edm, ...]) -> None:
+    check_offset(argument)
     if argument.type not in takes and argument.type is not Edm.NULL:
         names = " or ".join(type_.value for type_ in takes)
         refuse(f"The function '{name}' takes {names}, not {argument.type.value}.")

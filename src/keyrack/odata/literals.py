@@ -49,7 +49,7 @@ class Literals(Cursor):
             if text == "-INF" or "e" in text or "E" in text:
                 kind = Kind.DOUBLE
         elif kind is Kind.DATE_TIME and found["offset"] is None:
-            self.fail("a date-time needs an offset, such as Z or +01:00", at)
+            kind = Kind.WALL_CLOCK
         self.at = found.end()
         return Literal(kind, text, at)
 

@@ -19,6 +19,7 @@ TYPES = {
     Type.STRING: Edm.STRING,
     Type.BOOLEAN: Edm.BOOLEAN,
     Type.DATE_TIME: Edm.DATE_TIME,
+    Type.WALL_CLOCK: Edm.WALL_CLOCK,
     Type.GUID: Edm.GUID,
     Type.OPAQUE: Edm.OPAQUE,
 }

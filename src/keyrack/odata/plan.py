@@ -23,6 +23,7 @@ class Edm(Enum):
     DOUBLE = "Edm.Double"
     STRING = "Edm.String"
     DATE_TIME = "Edm.DateTimeOffset"
+    WALL_CLOCK = "Edm.DateTime"  # what a clock on the wall shows, as if it were UTC
     DATE = "Edm.Date"
     TIME = "Edm.TimeOfDay"
     GUID = "Edm.Guid"

@@ -49,6 +49,7 @@ _CASTS: dict[Edm, LiteralString] = {
     Edm.DOUBLE: "::float8",
     Edm.STRING: "::text",
     Edm.DATE_TIME: "::timestamptz",
+    Edm.WALL_CLOCK: "::timestamptz",
     Edm.DATE: "::date",
     Edm.TIME: "::time",
     Edm.GUID: "::uuid",

@@ -18,6 +18,8 @@ LONGEST = 128  # characters of an identifier
 _DATE = r"-?(?:0[0-9]{3}|[1-9][0-9]{3,})-(?:0[1-9]|1[0-2])-(?:0[1-9]|[12][0-9]|3[01])"
 _HOUR_MINUTE = r"(?:[01][0-9]|2[0-3]):[0-5][0-9]"
 _TIME = rf"{_HOUR_MINUTE}(?::(?:[0-5][0-9]|60)(?:\.[0-9]{{1,12}})?)?"
+# RFC 3339 does not bound the fraction, and an event's `dateTime` is shown as it was sent
+_LONG_TIME = rf"{_HOUR_MINUTE}(?::(?:[0-5][0-9]|60)(?:\.[0-9]+)?)?"
 # A `+` that was not encoded has become a blank, and is meant as the sign of the offset
 _OFFSET = rf"[Zz]|[-+ ]{_HOUR_MINUTE}"
 _NUMBER = r"[-+]?[0-9]+(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?|-INF(?!\w)"
@@ -27,7 +29,7 @@ OPERAND = re.compile(
     rf"(?P<guid>{_GUID})"
     rf"|(?P<name>{QUALIFIED}(?:/{QUALIFIED})*)"
     rf"|(?P<string>'[^']*(?:''[^']*)*')"
-    rf"|(?P<date_time>{_DATE}[Tt]{_TIME}(?P<offset>{_OFFSET})?)"
+    rf"|(?P<date_time>{_DATE}[Tt]{_LONG_TIME}(?P<offset>{_OFFSET})?)"
     rf"|(?P<date>{_DATE})"
     rf"|(?P<time>{_TIME})"
     rf"|(?P<number>{_NUMBER})"

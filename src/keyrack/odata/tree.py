@@ -21,6 +21,7 @@ class Kind(Enum):
     STRING = "Edm.String"
     DATE = "Edm.Date"
     DATE_TIME = "Edm.DateTimeOffset"
+    WALL_CLOCK = "Edm.DateTime"  # without an offset
     TIME = "Edm.TimeOfDay"
     GUID = "Edm.Guid"
     ENUM = "enumeration member"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -60,8 +60,8 @@ def _value(line: bytes) -> Any:
         return Invalid(f"The line is not valid JSON: {error}.")
 
 
-def explained(error: ValidationError, forms: Mapping[str, str] | None = None) -> str:
-    """The first thing that is wrong with a line; `forms` are better words for what some fields must be."""
+def explained(error: ValidationError) -> str:
+    """The first thing that is wrong with a line."""
     problem = error.errors(include_url=False, include_context=False, include_input=False)[0]
     name = next((part for part in problem["loc"] if isinstance(part, str)), None)
     if problem["type"] == "json_invalid":
@@ -71,6 +71,4 @@ def explained(error: ValidationError, forms: Mapping[str, str] | None = None) ->
     name = name if name.isprintable() and len(name) <= 60 else name[:60].encode("ascii", "replace").decode()
     if problem["type"] == "extra_forbidden":
         return f"Unknown field {name}."
-    if forms and name in forms:
-        return f"No valid {name}: {forms[name]}."
     return f"No valid {name}: {problem['msg'][:1].lower()}{problem['msg'][1:]}."

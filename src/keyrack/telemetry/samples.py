@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Annotated, Any, Final, Literal
 
-from pydantic import AwareDatetime, ConfigDict, FailFast, Field, TypeAdapter, ValidationError, with_config
+from pydantic import ConfigDict, FailFast, Field, TypeAdapter, ValidationError, with_config
 from pydantic_core import to_json
 from typing_extensions import TypedDict
 
-from keyrack.model.bodies import Int32, Latitude, Longitude, Text
+from keyrack.model.bodies import Int32, Latitude, Longitude, Moment, Text
 from keyrack.telemetry.lines import Invalid, explained, lines
 
 Json = dict[str, Any]
@@ -48,7 +48,7 @@ class Sample(TypedDict, total=False):
 
     serialNumber: Text | None
     uniqueId: Text | None
-    carDataReadTime: AwareDatetime
+    carDataReadTime: Moment
     currentLatitude: Latitude | None
     currentLongitude: Longitude | None
     odometer: Amount | None
@@ -97,7 +97,6 @@ class Sample(TypedDict, total=False):
 
 ONE: Final = TypeAdapter(Sample)
 ALL: Final = TypeAdapter(Annotated[list[Sample], FailFast()])
-TIME_FORM: Final = {"carDataReadTime": "the form is yyyy-MM-ddTHH:mm:ssZ, or with an offset"}
 Kind = Literal["serialNumber", "uniqueId"]
 
 
@@ -137,7 +136,7 @@ def _checked(line: int, text: bytes, named: str | None) -> Reading | Invalid:
     try:
         sample = ONE.validate_json(text)
     except ValidationError as error:
-        return Invalid(explained(error, TIME_FORM))
+        return Invalid(explained(error))
     return _reading(line, sample, named)
 
 
