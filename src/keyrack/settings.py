@@ -51,6 +51,12 @@ class Settings(BaseSettings):
         "connection; for each customer and address, for a password to be hashed: 503.",
     )
     share_seconds: float = Field(default=5.0, gt=0, description="Seconds that they wait for it: 503.")
+    postgres_log: int = Field(
+        default=16_000_000,
+        ge=200_000,
+        description="Bytes that the log of the embedded server takes, at most: the newer half in `postgres.log`, the "
+        "older one in `postgres.log.1`.",
+    )
     public_url: str = Field(
         default="http://127.0.0.1:8080",
         pattern=r"^https?://[^\s]+[^/\s]$",

@@ -13,6 +13,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -44,6 +45,8 @@ import ctypes, os, sys
 assert ctypes.CDLL(None).prctl(24, 19, 0, 0, 0) == 0  # PR_CAPBSET_DROP, CAP_SYS_PTRACE
 os.execv(sys.executable, [sys.executable, "-c", *sys.argv[1:]])
 """
+
+CONNECT = "import sys, pathlib, keyrack.embedded.probe as p; print(p.probe(p.Layout(pathlib.Path(sys.argv[1]))))"
 
 
 class Nobody:
@@ -86,7 +89,8 @@ class Process:
         self.stdin, self.stdout = self.running.stdin, self.running.stdout
 
     def ready(self) -> Process:
-        assert self.stdout.readline() == b"ready\n"
+        line = self.stdout.readline()
+        assert line == b"ready\n", line + self.stdout.read()
         return self
 
     def kill(self) -> None:
@@ -214,8 +218,9 @@ def test_first_start_later_start_and_what_runs(fresh: Path) -> None:
         found = [query(server, f"select current_setting('{name}')") for name in settings]
         assert found == ["", "UTC", "UTF8", "200", "on", "on"]
         assert query(server, "select current_user || ' ' || current_database()") == "keyrack keyrack"
-        assert os.getsid(postmaster(fresh)) != os.getsid(0)
-        assert parent(postmaster(fresh)) == os.getpid()
+        keeper = parent(postmaster(fresh))
+        assert os.getsid(keeper) == keeper  # out of reach of our terminal's Ctrl-C
+        assert os.getsid(postmaster(fresh)) == postmaster(fresh)
     began = time.monotonic()
     with EmbeddedServer(fresh) as server:
         later = time.monotonic() - began
@@ -252,38 +257,83 @@ def test_caller_environment_does_not_leak_in(made: Path, monkeypatch: pytest.Mon
         assert query(server, "select current_setting('TimeZone')") == "UTC"
 
 
-def test_second_process_adopts_and_takes_over_when_the_first_ends(state: Path, process: Callable[..., Process]) -> None:
+@pytest.mark.parametrize("end", [Process.end, Process.kill], ids=["ends", "is killed"])
+def test_the_server_stays_for_the_others(
+    state: Path, process: Callable[..., Process], end: Callable[[Process], None]
+) -> None:
+    """B13: whoever has started the server may go, in whatever way; nobody else notices."""
     first = process(state).ready()
     with EmbeddedServer(state) as server:
-        query(server, "create table t as select 7 as v")
-        assert parent(postmaster(state)) == first.running.pid
-        first.end()
-        until(lambda: query(server, "select v from t") == 7)
-        assert parent(postmaster(state)) == os.getpid()
+        server_of_both = postmaster(state)
+
+        async def notice_nothing() -> None:
+            connection = await asyncpg.connect(server.dsn)
+            await asyncio.to_thread(end, first)
+            await asyncio.sleep(0.3)  # in which the watchdogs of both have looked
+            assert await connection.fetchval("select 1") == 1
+            await connection.close()
+
+        asyncio.run(notice_nothing())
+        assert postmaster(state) == server_of_both
+    assert gone(server_of_both)
+    assert not (state / "pgdata/postmaster.pid").exists()
 
 
-def test_adopter_leaves_the_server_running(state: Path, process: Callable[..., Process]) -> None:
-    with EmbeddedServer(state, options=QUICK) as server:
-        process(state).ready().end()
-        assert query(server, "select 1") == 1
-        assert parent(postmaster(state)) == os.getpid()
+@pytest.mark.parametrize("end", [Process.end, Process.kill], ids=["ends", "is killed"])
+def test_the_server_ends_with_its_last_user(
+    state: Path, process: Callable[..., Process], end: Callable[[Process], None]
+) -> None:
+    """B13: the last user ends the server, also by its own death, also when it has not started it."""
+    first, second = process(state).ready(), process(state).ready()
+    server = postmaster(state)
+    keeper = parent(server)
+    first.end()
+    assert not gone(server)
+    end(second)
+    until(lambda: gone(server) and gone(keeper))
+    assert not (state / "pgdata/postmaster.pid").exists()  # it had the time to remove it
 
 
-def test_adopter_survives_the_supervisor_s_death(state: Path, process: Callable[..., Process]) -> None:
-    first = process(state).ready()
+def test_a_killed_keeper_is_replaced(state: Path) -> None:
+    """B13: without its keeper the server ends by itself, and its users start another one."""
     with EmbeddedServer(state) as server:
         query(server, "create table t as select 7 as v")
         old = postmaster(state)
-        first.kill()
+        os.kill(parent(old), signal.SIGKILL)
         until(lambda: postmaster(state) != old and query(server, "select v from t") == 7)
-        assert parent(postmaster(state)) == os.getpid()
+        assert gone(old)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+def test_a_keeper_goes_by_its_users_alone(state: Path, number: signal.Signals) -> None:
+    """B13: a service manager that tells all processes to end does not take the database from those that finish."""
+    with EmbeddedServer(state) as server:
+        old = postmaster(state)
+        os.kill(parent(old), number)
+        assert query(server, "select 1") == 1
+        assert postmaster(state) == old
+
+
+def test_who_comes_while_the_server_ends_gets_a_new_one(state: Path) -> None:
+    """B13: start and end as quickly as they can be, by several at once."""
+
+    def use(number: int) -> object:
+        with EmbeddedServer(state, options=QUICK) as server:
+            return query(server, f"select {number}")
+
+    with ThreadPoolExecutor(4) as users:
+        assert list(users.map(use, range(24))) == list(range(24))
+    assert not (state / "pgdata/postmaster.pid").exists()
 
 
 def test_simultaneous_first_starts(fresh: Path, process: Callable[..., Process]) -> None:
-    both = [process(fresh), process(fresh)]
-    for each in both:
+    several = [process(fresh) for _ in range(3)]
+    for each in several:
         each.ready()
-    assert parent(postmaster(fresh)) in [each.running.pid for each in both]
+    server = postmaster(fresh)
+    for each in several:
+        each.end()
+    assert gone(server)
 
 
 def test_killed_postmaster_comes_back_with_every_acknowledged_write(state: Path) -> None:
@@ -331,7 +381,7 @@ def test_next_start_after_kill(state: Path, process: Callable[..., Process], bot
     first.kill()
     second = process(state, ptrace=ptrace).ready()
     assert query(server, "select v from t") == 7
-    assert parent(postmaster(state)) == second.running.pid
+    assert postmaster(state) != old
     second.end()
     assert gone(old)
 
@@ -339,8 +389,10 @@ def test_next_start_after_kill(state: Path, process: Callable[..., Process], bot
 def test_next_start_waits_for_a_server_that_is_slow_to_end(state: Path, process: Callable[..., Process]) -> None:
     first = process(state).ready()
     old = postmaster(state)
+    keeper = parent(old)
     os.kill(old, signal.SIGSTOP)
     first.kill()
+    os.kill(keeper, signal.SIGKILL)
     second = process(state)
     until(lambda: f"{state}/supervisor.lock" in open_files(second.running.pid))
     assert not gone(old)
@@ -493,13 +545,46 @@ def test_normal_user_then_root(base: Path, fresh: Path, nobody: Nobody, process:
     with EmbeddedServer(fresh) as server:  # root may adopt
         query(server, "create table t as select 7 as v")
         first.end()
-        until(lambda: query(server, "select v from t") == 7)  # and take over, as the owner of the data
+        old = postmaster(fresh)
+        os.kill(old, signal.SIGKILL)
+        until(lambda: query(server, "select v from t") == 7)  # and start it, as the owner of the data
+        assert postmaster(fresh) != old
         assert Path(f"/proc/{postmaster(fresh)}").stat().st_uid == nobody.uid
     process(fresh, nobody=nobody).ready().end()
 
 
 def test_other_users_are_kept_out(state: Path, nobody: Nobody) -> None:
-    connect = "import sys, pathlib, keyrack.embedded.probe as p; print(p.probe(p.Layout(pathlib.Path(sys.argv[1]))))"
     with EmbeddedServer(state, options=QUICK):
-        assert "Peer authentication failed" in nobody.run(connect, state)
+        assert "Peer authentication failed" in nobody.run(CONNECT, state)
     assert "belongs to another OS user" in nobody.run(SERVE, state)
+
+
+@AS_ROOT
+def test_nobody_is_not_let_in_where_the_server_runs_as_nobody(
+    fresh: Path, nobody: Nobody, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """B15: where there is no user `postgres`, the server is `nobody`; other processes of `nobody` get neither at its
+    sockets nor at its files nor into its processes."""
+
+    def no_postgres(name: str) -> pwd.struct_passwd:
+        if name == "postgres":
+            raise KeyError(name)
+        return pwd.getpwnam(name)
+
+    others = SimpleNamespace(getpwnam=no_postgres, getpwuid=pwd.getpwuid)
+    monkeypatch.setattr(postgres_binaries, "pwd", others)
+    look = "import sys; print(open(sys.argv[1]).read(9))"
+    with EmbeddedServer(fresh, options=QUICK) as server:
+        assert query(server, "select 1") == 1
+        running = Path(f"/proc/{postmaster(fresh)}")
+        assert running.stat().st_uid == nobody.uid
+        assert "Permission denied" in nobody.run(CONNECT, fresh)
+        assert "Permission denied" in nobody.run(look, fresh / "pgdata/PG_VERSION")
+        assert "Permission denied" in nobody.run(look, running / "cwd/PG_VERSION")
+        assert "Permission denied" in nobody.run(look, running / "environ")
+        assert query(server, "show dynamic_shared_memory_type") == "mmap"  # not in /dev/shm, by the user alone
+        fresh.chmod(0o711)  # and if somebody opens the directory again, they are not let in
+        assert "Peer authentication failed" in nobody.run(CONNECT, fresh)
+    with EmbeddedServer(fresh, options=QUICK) as server:
+        assert query(server, "select 1") == 1
+    assert fresh.stat().st_mode & 0o777 == 0o710

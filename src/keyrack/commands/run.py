@@ -14,10 +14,9 @@ from typing import Annotated
 import typer
 
 from keyrack import logs
-from keyrack.commands.session import Failed, Json, State, explained, read_settings
+from keyrack.commands.session import Failed, Json, State, embedded_server, explained, read_settings
 from keyrack.database import schema
 from keyrack.database.connection import Database
-from keyrack.embedded.server import EmbeddedServer
 from keyrack.settings import Settings
 
 app = typer.Typer()
@@ -29,12 +28,12 @@ Markdown = Annotated[bool, typer.Option("--markdown", help="Print the page of do
 
 @contextmanager
 def running_database(settings: Settings) -> Generator[str]:
-    """The address of the database with the current schema; the embedded server runs as long as the block."""
+    """The address of the database with the current schema; the embedded server is used as long as the block."""
     if settings.database_url is not None:
         asyncio.run(schema.migrate(settings.database_url))
         yield settings.database_url
         return
-    with EmbeddedServer(settings.state, bin_dir=settings.postgres_bin) as server:
+    with embedded_server(settings) as server:
         asyncio.run(schema.migrate(server.dsn))
         yield server.dsn
 

@@ -94,14 +94,19 @@ def read_settings(state: Path | None = None) -> Settings:
         raise Failed(f"A setting is not valid. {wrong}") from None
 
 
+def embedded_server(settings: Settings) -> EmbeddedServer:
+    """The server in the state directory, not started yet."""
+    return EmbeddedServer(settings.state, bin_dir=settings.postgres_bin, log_bytes=settings.postgres_log)
+
+
 @asynccontextmanager
 async def open_address(settings: Settings) -> AsyncGenerator[str]:
-    """The address of the database, running and with the current schema; one that we started ends with the block."""
+    """The address of the database, running and with the current schema; the embedded one is used meanwhile."""
     if settings.database_url is not None:
         await schema.migrate(settings.database_url)
         yield settings.database_url
         return
-    server = EmbeddedServer(settings.state, bin_dir=settings.postgres_bin)
+    server = embedded_server(settings)
     try:
         await asyncio.to_thread(server.start)
         await schema.migrate(server.dsn)

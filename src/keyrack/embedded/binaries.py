@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import grp
 import importlib.util
 import os
 import pwd
@@ -18,6 +19,8 @@ from typing import TypedDict
 
 OLDEST_MAJOR = 15
 PRELOAD_LIBRARY = "pg_stat_statements"
+NOBODY = "nobody"
+GROUPS = range(59_900, 60_000)  # ids that no distribution gives away; beyond 65,535 a container may have none
 
 
 class EmbeddedServerError(Exception):
@@ -34,12 +37,14 @@ class Credentials(TypedDict, total=False):
 
 @dataclass(frozen=True)
 class Account:
-    """The OS account that runs PostgreSQL; `switch` when that is another one than Keyrack's own."""
+    """The OS account that runs PostgreSQL; `switch` when that is another one than Keyrack's own, `shared` when programs
+    that have nothing to do with us may run as this account, too."""
 
     name: str
     uid: int
     gid: int
     switch: bool
+    shared: bool = False
 
     @classmethod
     def choose(cls, data: Path) -> Account:
@@ -61,7 +66,10 @@ class Account:
                 ) from None
             return cls(entry.pw_name, entry.pw_uid, entry.pw_gid, switch=False)
         for entry in _unprivileged(_owner(data)):
-            return cls(entry.pw_name, entry.pw_uid, entry.pw_gid, switch=True)
+            # In a directory of its own, `nobody` is who runs Keyrack otherwise
+            shared = entry.pw_name == NOBODY and _owner(data.parent) != entry.pw_uid
+            gid = _group_of_our_own() if shared else entry.pw_gid
+            return cls(entry.pw_name, entry.pw_uid, gid, switch=True, shared=shared)
         raise EmbeddedServerError(
             "PostgreSQL does not run as root, and there is neither an OS user `postgres` nor `nobody` for it. "
             "Run Keyrack as a normal user, or set KEYRACK_DATABASE_URL."
@@ -171,7 +179,7 @@ def _owner(path: Path) -> int | None:
 
 
 def _unprivileged(owner: int | None) -> Iterator[pwd.struct_passwd]:
-    for name in (owner or None, "postgres", "nobody"):
+    for name in (owner or None, "postgres", NOBODY):
         try:
             if isinstance(name, int):
                 yield pwd.getpwuid(name)
@@ -179,6 +187,12 @@ def _unprivileged(owner: int | None) -> Iterator[pwd.struct_passwd]:
                 yield pwd.getpwnam(name)
         except KeyError:
             continue
+
+
+def _group_of_our_own() -> int:
+    """A group without a name, and so without members: by it the server's processes differ from others of `nobody`."""
+    taken = {entry.gr_gid for entry in grp.getgrall()}
+    return next(gid for gid in GROUPS if gid not in taken)
 
 
 def _directory(given: Path | None) -> Path:

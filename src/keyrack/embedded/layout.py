@@ -15,6 +15,9 @@ from pathlib import Path
 from keyrack.embedded.binaries import Account, Binaries, EmbeddedServerError
 
 NAME = "keyrack"  # of the cluster's superuser and of the database
+# The errors of Keyrack's own statements are told to Keyrack alone: their messages may quote people's data. Those of the
+# server's own processes stay in its log
+QUIET = f"alter role {NAME} set log_min_messages = 'log'"
 LONGEST_SOCKET_PATH = 107 if sys.platform == "linux" else 103  # bytes: sun_path without its final zero
 
 
@@ -38,7 +41,13 @@ class Layout:
 
     @property
     def lock(self) -> Path:
+        """Locked as long as a keeper lives, or is being started."""
         return self.state / "supervisor.lock"
+
+    @property
+    def users(self) -> Path:
+        """Locked by every process that uses the server, together; by the keeper alone while it ends."""
+        return self.state / "users.lock"
 
     @property
     def hba_file(self) -> Path:
@@ -75,7 +84,13 @@ def make_state(state: Path) -> None:
 
 
 def check_reachable(state: Path, account: Account) -> None:
-    """Raises EmbeddedServerError when the account cannot get to the state directory."""
+    """Raises EmbeddedServerError when the account cannot get to the state directory.
+
+    An account that runs other programs too owns the data and the sockets there: those are kept out of the directory.
+    """
+    if account.shared:
+        os.chown(state, -1, account.gid)
+        state.chmod(0o710)
     if not account.switch or account.can_enter(state):
         return
     barred = next((path for path in reversed((state, *state.parents)) if not account.can_enter(path)), state)
@@ -88,6 +103,11 @@ def check_reachable(state: Path, account: Account) -> None:
 def make_sockets(layout: Layout, account: Account) -> None:
     """Make the directory of the sockets. Raises EmbeddedServerError: not possible, or somebody else has."""
     ours = layout.sockets.parent == layout.state
+    if account.shared and not ours:
+        raise EmbeddedServerError(
+            f"{layout.state} is too long a path for the sockets of PostgreSQL, and outside of it every process of the "
+            f"OS user {account.name} could get at them. Choose a state directory with a shorter path."
+        )
     try:
         layout.sockets.mkdir(mode=0o700)
         ours = True
@@ -125,7 +145,7 @@ def make_cluster(layout: Layout, binaries: Binaries, account: Account) -> None:
     fresh = layout.state / "pgdata.new"
     _init(fresh, binaries, account)
     single = [binaries.directory / "postgres", "--single", "-D", fresh, "-c", "fsync=off", "template1"]
-    created = account.run(single, text=f"create database {NAME}\n")
+    created = account.run(single, text=f"create database {NAME}\n{QUIET}\n")
     failed = created.returncode != 0 or "ERROR" in created.stderr or "FATAL" in created.stderr
     _require(not failed, "Cannot create the database", created.stderr)
     synced = account.run([binaries.directory / "initdb", "-D", fresh, "--sync-only"])
@@ -156,17 +176,21 @@ def _check_major(layout: Layout, binaries: Binaries) -> None:
     if made_by != str(binaries.major):
         raise EmbeddedServerError(
             f"{layout.data} was made by PostgreSQL {made_by}, but the programs in {binaries.directory} are "
-            f"PostgreSQL {binaries.version}. Set KEYRACK_POSTGRES_BIN to the programs of PostgreSQL {made_by}, "
-            "or move the data over with pg_upgrade or pg_dump."
+            f"PostgreSQL {binaries.version}. Nothing was changed. Go on with the old programs by setting "
+            f"KEYRACK_POSTGRES_BIN to the directory of those of PostgreSQL {made_by}; or move the data: dump them with "
+            "the old programs and restore them with the new ones (docs/operating.md, Another major version)."
         )
 
 
 def write_access_files(layout: Layout, account: Account) -> None:
-    """Peer authentication for the OS users of Keyrack and of PostgreSQL (and root, who can be either).
+    """Peer authentication for the OS users of Keyrack and of PostgreSQL (and root, who can be either); but not for one
+    that others run as, too.
 
     Outside of the data directory, so that root never writes where another account may place links.
     """
-    users = {pwd.getpwuid(os.geteuid()).pw_name, account.name, "root"}
+    users = {pwd.getpwuid(os.geteuid()).pw_name, "root"}
+    if not account.shared:
+        users.add(account.name)
     rules = f"local all all peer map={NAME}\nlocal replication all peer map={NAME}\n"
     _write(layout.hba_file, rules, account)
     _write(layout.ident_file, "".join(f'{NAME} "{user}" {NAME}\n' for user in sorted(users)), account)

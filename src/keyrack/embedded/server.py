@@ -1,13 +1,12 @@
-"""In charge of the embedded PostgreSQL: starts it on first use and keeps it running.
+"""In charge of one use of the embedded server: joined, watched over, left again.
 
-One process at a time supervises the server, the one that holds the lock on `supervisor.lock`; PostgreSQL is
-its direct child and ends with it. Every other process adopts the running server and takes over when the lock
-comes free. So whichever process survives keeps the database running.
+Several processes may use one state directory. Whichever finds no server starts a keeper (`embedded.keeper`), which runs
+it until the last of them has ended; the others find it running. Whoever is killed leaves nothing behind but the lock
+that the system takes back.
 """
 
 from __future__ import annotations
 
-import fcntl
 import logging
 import os
 import re
@@ -21,7 +20,9 @@ from pathlib import Path
 from types import TracebackType
 from urllib.parse import quote
 
+from keyrack.embedded import locks
 from keyrack.embedded.binaries import Account, Binaries, EmbeddedServerError, find_binaries
+from keyrack.embedded.keeper import Keeper
 from keyrack.embedded.layout import (
     NAME,
     Layout,
@@ -29,10 +30,8 @@ from keyrack.embedded.layout import (
     check_sockets,
     make_cluster,
     make_sockets,
-    make_state,
     write_access_files,
 )
-from keyrack.embedded.postmaster import Postmaster
 from keyrack.embedded.probe import Answer, announced_ready, drop_foreign_pids, left_behind, probe
 
 __all__ = ["EmbeddedServer", "EmbeddedServerError"]
@@ -45,8 +44,9 @@ WATCH = 0.1  # while all is well
 RETRY = 1.0  # after a failed restart
 REMIND = 10.0  # between two messages about one long wait
 ORPHAN_BACKENDS = 0.5  # that they get to notice their postmaster's death by themselves
-ORPHAN_SERVER = 2.0  # in which a server whose supervisor died has begun to end, or never will
+ORPHAN_SERVER = 2.0  # in which a server whose keeper died has begun to end, or never will
 OLD_MEMORY = 10.0  # that shared memory of an earlier server may take to go
+LONGEST_END = 5.0  # that the last user waits for the server's end
 
 
 class _Stopping(Exception):
@@ -57,15 +57,24 @@ class EmbeddedServer:
     """A PostgreSQL server of our own, in the directory `state` (made if missing).
 
     `bin_dir` holds the PostgreSQL programs (default: the wheel's, then the system's); `options` are server
-    parameters by name, as `{"fsync": "off"}` for a test.
+    parameters by name, as `{"fsync": "off"}` for a test; `log_bytes` is the room for its log. Whoever starts the
+    server decides about these.
     """
 
-    def __init__(self, state: Path, *, bin_dir: Path | None = None, options: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        state: Path,
+        *,
+        bin_dir: Path | None = None,
+        options: Mapping[str, str] | None = None,
+        log_bytes: int = 16_000_000,
+    ) -> None:
         self._layout = Layout(state.resolve())
         self._bin_dir = bin_dir
         self._options = dict(options or {})
-        self._child: Postmaster | None = None
-        self._lock: int | None = None
+        self._log_bytes = log_bytes
+        self._users: int | None = None  # the descriptor of `users.lock`, while we are one of them
+        self._keeper: Keeper | None = None  # the last one that we have started
         self._thread: threading.Thread | None = None
         self._settled = threading.Event()  # the first start has succeeded or failed
         self._stopping = threading.Event()
@@ -75,6 +84,18 @@ class EmbeddedServer:
     def dsn(self) -> str:
         """The database's address, as asyncpg takes it."""
         return f"postgresql://{NAME}@/{NAME}?host={quote(str(self._layout.sockets), safe='')}&port=5432"
+
+    def environment(self) -> dict[str, str]:
+        """The variables by which PostgreSQL's own programs find the server, and those programs first in the path."""
+        account = Account.choose(self._layout.data)
+        programs = find_binaries(self._bin_dir, account, self._layout.state).directory
+        return {
+            "PATH": os.pathsep.join([str(programs), os.environ.get("PATH", os.defpath)]),
+            "PGHOST": str(self._layout.sockets),
+            "PGPORT": "5432",
+            "PGUSER": NAME,
+            "PGDATABASE": NAME,
+        }
 
     def start(self) -> None:
         """Block until a connection works, however long crash recovery takes, and keep it so from then on.
@@ -98,7 +119,7 @@ class EmbeddedServer:
             raise self._failure
 
     def stop(self) -> None:
-        """Stop the server within 5 seconds if it is our child, else only leave it. May be called repeatedly."""
+        """Leave the server; if nobody else uses it, wait up to 5 seconds for its end. May be called repeatedly."""
         if self._thread is not None:
             self._stopping.set()
             self._thread.join()
@@ -113,8 +134,7 @@ class EmbeddedServer:
     ) -> None:
         self.stop()
 
-    # The watchdog. It alone touches the child: on Linux a child's death signal belongs to the THREAD that
-    # made the child, so that this thread must live as long as the server is to run.
+    # The watchdog, in a thread of its own
 
     def _watch(self) -> None:
         try:
@@ -124,7 +144,7 @@ class EmbeddedServer:
             pass
         finally:
             self._settled.set()
-            self._shut_down()
+            self._leave()
 
     def _step(self) -> float:
         """Look once, act once; the seconds until the next look."""
@@ -145,66 +165,55 @@ class EmbeddedServer:
             raise _Stopping from error
 
     def _works(self) -> bool:
-        if self._child is not None:
-            if self._child.status is None:
-                return True
-            log.warning("PostgreSQL ended with status %s; starting it again", self._child.status)
-            self._child = None
-        if self._lock is None:
-            self._lock = self._try_lock()
-        if self._lock is not None:
-            self._supervise(self._lock)
+        if self._users is None:
+            self._users = locks.join(self._layout)
+        if self._users is None:
+            return False
+        lock = locks.take_keeper(self._layout)
+        if lock is None:  # a keeper sees to it that the server works
+            return self._settled.is_set() or self._answers()
+        try:
+            if self._settled.is_set():
+                log.warning("PostgreSQL has ended%s; starting it again", self._status())
+            self._begin(lock, self._users)
             return True
-        # Another process supervises, and sees to it that the server works.
-        return self._settled.is_set() or self._adopt()
+        finally:
+            os.close(lock)  # the keeper has it now
 
-    def _adopt(self) -> bool:
+    def _status(self) -> str:
+        status = None if self._keeper is None else self._keeper.status
+        return "" if status is None else f" with status {status}"
+
+    def _answers(self) -> bool:
         if announced_ready(self._layout) is None or not os.path.lexists(self._layout.sockets):
             return False
         check_sockets(self._layout, Account.choose(self._layout.data))
         return probe(self._layout) is Answer.READY
 
-    def _try_lock(self) -> int | None:
-        """Take the supervisor's lock; None when another process has it."""
-        make_state(self._layout.state)
-        try:
-            descriptor = os.open(self._layout.lock, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
-        except PermissionError:
-            raise EmbeddedServerError(
-                f"Cannot open {self._layout.lock}: the state directory belongs to another OS user. "
-                "Run Keyrack as that user or as root, or choose another state directory."
-            ) from None
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            os.close(descriptor)
-            return None
-        return descriptor
-
-    def _supervise(self, lock: int) -> None:
-        """Make the server run, as the holder of the lock."""
+    def _begin(self, lock: int, users: int) -> None:
+        """Make the server run, as the holder of the keeper's lock."""
         account = Account.choose(self._layout.data)
         account.own(lock)
+        account.own(users)
         check_reachable(self._layout.state, account)
         make_sockets(self._layout, account)
-        if not self._wait_for_previous(account):
-            return
+        self._wait_for_previous(account)
         binaries = find_binaries(self._bin_dir, account, self._layout.state)
         make_cluster(self._layout, binaries, account)
         write_access_files(self._layout, account)
         deadline = time.monotonic() + OLD_MEMORY
-        while not self._start_child(binaries, account, last=time.monotonic() > deadline):
+        while not self._start_keeper(binaries, account, lock, last=time.monotonic() > deadline):
             self._pause(5 * POLL)
 
-    def _wait_for_previous(self, account: Account) -> bool:
-        """Wait until nothing runs on the data; False if a server that is not our child is there to stay."""
+    def _wait_for_previous(self, account: Account) -> None:
+        """Wait until nothing runs on the data: a server without a keeper ends, or is told to."""
         began, reminded = time.monotonic(), 0.0
         while True:
             postmaster, others = left_behind(self._layout, account)
             answer = probe(self._layout)
             waited = time.monotonic() - began
             if answer is Answer.READY and (sys.platform != "linux" or waited > ORPHAN_SERVER):
-                return False
+                self._tell_to_end()
             if answer is Answer.ABSENT and not postmaster and not others:
                 break
             if others and not postmaster and waited > ORPHAN_BACKENDS:
@@ -218,29 +227,42 @@ class EmbeddedServer:
             self._pause(POLL if waited < 1 else WATCH)
         for path in drop_foreign_pids(self._layout):
             log.warning("Removed %s: the process it names is no PostgreSQL of ours", path)
-        return True
 
-    def _start_child(self, binaries: Binaries, account: Account, *, last: bool) -> bool:
-        """Start PostgreSQL and wait until a connection works; False: to be tried again, unless it is the last try."""
-        self._child = child = Postmaster(self._layout, binaries, account, self._options)
-        while child.status is None:
-            if announced_ready(self._layout) == child.pid and probe(self._layout) is Answer.READY:
+    def _tell_to_end(self) -> None:
+        pid = announced_ready(self._layout)
+        if pid is not None:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGINT)
+
+    def _start_keeper(self, binaries: Binaries, account: Account, lock: int, *, last: bool) -> bool:
+        """Start the server and wait until a connection works; False: to be tried again, unless it is the last try."""
+        self._keeper = keeper = Keeper(
+            self._layout, binaries, account, options=self._options, log_bytes=self._log_bytes, lock=lock
+        )
+        while keeper.status is None:
+            if announced_ready(self._layout) is not None and probe(self._layout) is Answer.READY:
                 return True
             self._pause(POLL)
-        self._child = None
-        said = child.said()
+        said = keeper.said()
         if not last and re.search(r"shared memory block .* still in use|lock file .* already exists", said):
             return False
-        raise EmbeddedServerError(f"PostgreSQL does not start (status {child.status}): {said}")
+        raise EmbeddedServerError(f"PostgreSQL does not start (status {keeper.status}): {said}")
 
     def _pause(self, seconds: float) -> None:
         if self._stopping.wait(seconds):
             raise _Stopping
 
-    def _shut_down(self) -> None:
-        child, self._child = self._child, None
-        if child is not None:
-            child.stop()
-        if self._lock is not None:
-            os.close(self._lock)
-            self._lock = None
+    def _leave(self) -> None:
+        """Use the server no more. The last user stays until it has ended: in a container, everything ends with us."""
+        users, self._users = self._users, None
+        if users is None:
+            return
+        deadline = time.monotonic() + LONGEST_END
+        try:
+            while locks.kept(self._layout) and not locks.others(self._layout, users) and time.monotonic() < deadline:
+                time.sleep(POLL)
+        except (EmbeddedServerError, OSError):  # somebody has removed the directory
+            pass
+        os.close(users)
+        if self._keeper is not None:
+            self._status()  # a keeper that has ended is not left as a zombie
