@@ -433,15 +433,16 @@ def carol(town: Town) -> Iterator[Person]:
 class Process:
     """A `keyrack` command as a process of its own."""
 
-    def __init__(self, *arguments: str, env: dict[str, str] | None = None) -> None:
-        self.popen = subprocess.Popen(
-            [sys.executable, "-m", "keyrack", *arguments],
-            env=os.environ | (env or {}),
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            start_new_session=True,
-        )
+    def __init__(self, *arguments: str, env: dict[str, str] | None = None, log: Path | None = None) -> None:
+        with log.open("wb") if log else contextlib.nullcontext(subprocess.PIPE) as errors:
+            self.popen = subprocess.Popen(
+                [sys.executable, "-m", "keyrack", *arguments],
+                env=os.environ | (env or {}),
+                stdout=subprocess.PIPE,
+                stderr=errors,
+                text=True,
+                start_new_session=True,
+            )
 
     def stop(self, sign: int = signal.SIGTERM, seconds: float = 15) -> int:
         if self.popen.poll() is None:

@@ -16,10 +16,12 @@ from keyrack.assignments.rounds import Rounds
 from keyrack.database import notices, partitions
 from keyrack.database.connection import UNREACHABLE, Database
 from keyrack.database.listener import Listener
+from keyrack.logs import Seldom
 from keyrack.settings import Settings
 from keyrack.webhooks import housekeeping
 
 log = structlog.get_logger("keyrack.worker")
+seldom = Seldom("keyrack.worker")
 
 # A worker repeats some statements, each of which finds its rows by an index: planning them anew would take longer than
 # they do, and a plan from the time when a table was empty must not read all of it later
@@ -115,7 +117,7 @@ class Worker:
                         self._on_deliver()
                     continue
             except (*UNREACHABLE, asyncpg.PostgresError, TimeoutError) as error:
-                log.warning("work interrupted; it will be done again", error=str(error))
+                seldom.warning("work interrupted; it will be done again", error=error)
                 await asyncio.sleep(0.5)
             except Exception:
                 log.exception("work failed")
@@ -150,5 +152,5 @@ class Worker:
                 await idempotency.tidy(self._db, self._settings)
                 await self._db.execute(FORGET_CHANGES_OF_ACCESS)
             except (*UNREACHABLE, asyncpg.PostgresError, TimeoutError) as error:
-                log.warning("old rows not removed yet", error=str(error))
+                log.warning("old rows not removed yet", error=error)
             await asyncio.sleep(TIDY_SECONDS)

@@ -75,7 +75,7 @@ async def _apply(connection: Connection, rows: list[Row]) -> None:
         if is_interruption(error):
             raise
         # A worker finds out which one it is, and has the tries; a request only says that it is not done
-        log.warning("pending operations cannot be applied by a request", error=repr(error))
+        log.warning("pending operations cannot be applied by a request", error=error)
         raise Unavailable(STUCK) from error
 
 

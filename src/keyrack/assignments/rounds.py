@@ -120,7 +120,7 @@ class Rounds:
         except Exception as error:
             if is_interruption(error):
                 raise
-            log.warning("operations undone; each is now applied by itself", error=repr(error))
+            log.warning("operations undone; each is now applied by itself", error=error)
             return await self._serve_singly(group.customers)
         self._learn(done.operations, time.monotonic() - begin)
         return done
@@ -151,7 +151,7 @@ class Rounds:
         except Exception as error:
             if is_interruption(error):
                 raise
-            told = {"operation": str(row["operation_id"]), "customer": row["customer_id"], "error": repr(error)}
+            told = {"operation": str(row["operation_id"]), "customer": row["customer_id"], "error": error}
         tries: int = row["attempts"] + 1
         if tries <= len(TRIES):
             log.warning("operation failed; it will be tried again", tries=tries, **told)

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 import asyncpg
 
-from keyrack.database.connection import UNREACHABLE, Database
+from keyrack.database.connection import Database, is_interruption
 from keyrack.errors import Refusal
 
 Item = TypeVar("Item")
@@ -79,7 +79,7 @@ class Batches:
                 future.cancel()
             raise
         except Exception as error:
-            if len(batch) > 1 and isinstance(error, asyncpg.PostgresError) and not isinstance(error, UNREACHABLE):
+            if len(batch) > 1 and isinstance(error, asyncpg.PostgresError) and not is_interruption(error):
                 for one in batch:  # nothing was written; one caller's fault is not to be the others'
                     await self._batch(work, customer, [one])
                 return

@@ -32,8 +32,9 @@ UNREACHABLE = (
 )
 
 # Classes of SQLSTATE that say nothing about the statement itself: connections, transactions that cannot go on here and
-# now (read-only, serialization, deadlock), resources such as a full disk, locks and time-outs, operators, the system
-PASSING = ("08", "25", "40", "53", "55", "57", "58", "XX")
+# now (read-only, serialization, deadlock), rights that were taken away (a file system that has become read-only is told
+# like that, too), resources such as a full disk, locks and time-outs, operators, the system
+PASSING = ("08", "25", "40", "42501", "53", "55", "57", "58", "XX")
 
 
 def is_interruption(error: BaseException) -> bool:
@@ -42,7 +43,7 @@ def is_interruption(error: BaseException) -> bool:
     A value that cannot even be sent is asyncpg's `InterfaceError` too, but also a `ValueError`, and no accident.
     """
     if isinstance(error, asyncpg.PostgresError):
-        return (error.sqlstate or "")[:2] in PASSING
+        return (error.sqlstate or "").startswith(PASSING)
     return isinstance(error, (*UNREACHABLE, TimeoutError)) and not isinstance(error, ValueError)
 
 

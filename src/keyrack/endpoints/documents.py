@@ -1,18 +1,29 @@
-"""Documents: what this server is, whether it is well, its OpenAPI document and its reference page. All ours."""
+"""Documents: what this server is, whether it is ready, its OpenAPI document and its reference page. All ours."""
 
 from __future__ import annotations
 
+import asyncio
+import time
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import LiteralString
+from dataclasses import dataclass, field
+from typing import ClassVar, LiteralString
 
 from keyrack import __version__
 from keyrack.api.endpoint import PUBLIC, Answer, Endpoints, Request, answer
+from keyrack.database.connection import UNREACHABLE, Database, is_interruption
+from keyrack.errors import Unavailable
+from keyrack.logs import Seldom
 from keyrack.settings import Settings
 
 endpoints = Endpoints("Documents")
+seldom = Seldom("keyrack.health")
 
-ALIVE: LiteralString = "select 1"
+NO_WRITES = "The database takes no writes at the moment. Please try again."
+
+WRITE: LiteralString = "update write_check set at = now()"
+# That row has its place. Whether the disk has room for more, a set tells that is too large for its memory
+LITTLE_MEMORY: LiteralString = "set local work_mem = '64kB'"
+SPILL: LiteralString = "select count(*) from generate_series(1, 10000)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,9 +49,42 @@ async def about(_request: Request, settings: Settings) -> Answer:
     )
 
 
-@endpoints.write("GET", "/health", "Whether the server and its database are well", **PUBLIC)
-async def health(request: Request) -> Answer:
-    await request.db.fetchval(ALIVE)
+@dataclass(slots=True)
+class Readiness:
+    """Whether the database takes writes, by writing: once in `EVERY` seconds at most, however many ask."""
+
+    EVERY: ClassVar[float] = 1.0
+
+    _turn: asyncio.Lock = field(default_factory=asyncio.Lock)
+    _until: float = 0.0  # when the last look is too old
+    _refusal: str | None = None
+
+    async def check(self, db: Database) -> None:
+        """Raises `Unavailable`: the database is away, or takes no writes."""
+        async with self._turn:
+            if time.monotonic() >= self._until:
+                self._refusal = await self._look(db)
+                self._until = time.monotonic() + self.EVERY
+            if self._refusal is not None:
+                raise Unavailable(self._refusal)
+
+    async def _look(self, db: Database) -> str | None:
+        try:
+            async with db.transaction() as connection:
+                await connection.execute(WRITE)
+                await connection.execute(LITTLE_MEMORY)
+                await connection.execute(SPILL)
+        except Exception as error:
+            if not is_interruption(error):
+                raise
+            seldom.warning("not ready: the database is away, or takes no writes", error=error)
+            return Unavailable().text if isinstance(error, UNREACHABLE) else NO_WRITES
+        return None
+
+
+@endpoints.write("GET", "/health", "Whether the server is ready: its database takes reads and writes", **PUBLIC)
+async def health(request: Request, readiness: Readiness) -> Answer:
+    await readiness.check(request.db)
     return answer({"status": "ok"}, headers={"Cache-Control": "no-store"})
 
 

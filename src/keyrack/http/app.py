@@ -12,7 +12,7 @@ import structlog
 
 from keyrack.api.endpoint import Answer, Endpoint
 from keyrack.assignments.holds import BUSY
-from keyrack.database.connection import UNREACHABLE
+from keyrack.database.connection import UNREACHABLE, is_interruption
 from keyrack.endpoints import ALL
 from keyrack.errors import (
     NO_CUSTOMER,
@@ -26,12 +26,16 @@ from keyrack.errors import (
 )
 from keyrack.http.edge import METHODS, Edge
 from keyrack.http.server import Handler, Server
+from keyrack.logs import Seldom
 from keyrack.settings import Settings
 
 log = structlog.get_logger("keyrack.app")
+seldom = Seldom("keyrack.app")
 
 NOTHING_HERE = "There is nothing at this path."
 OF_CUSTOMER = "_customer_id_fkey"  # how the name of every foreign key to a customer ends
+NOT_NOW = "The database cannot do this at the moment. Please try again."
+FAULTS = ("25P02", "XX")  # interruptions that may be faults of ours all the same: nobody is told to try again
 TOO_SLOW = "The statement took too long in the database. Ask for less at once."
 
 
@@ -89,10 +93,11 @@ def _refusal_of(error: Exception, http: falcon.asgi.Request) -> Refusal:
         )
     if isinstance(error, asyncpg.QueryCanceledError):
         return BadRequest(TOO_SLOW) if http.query_string else Unavailable(TOO_SLOW)
-    if isinstance(error, UNREACHABLE):
-        return Unavailable()
     if isinstance(error, asyncpg.LockNotAvailableError):
         return Unavailable(BUSY)
+    if is_interruption(error) and not str(getattr(error, "sqlstate", "")).startswith(FAULTS):
+        seldom.warning("request not done: the database is away, or cannot write", error=error)
+        return Unavailable() if isinstance(error, UNREACHABLE) else Unavailable(NOT_NOW)
     if isinstance(error, asyncpg.ForeignKeyViolationError) and (error.constraint_name or "").endswith(OF_CUSTOMER):
         return NotFound(NO_CUSTOMER)  # it was removed after the check
     log.exception("internal error", method=http.method, path=http.path)

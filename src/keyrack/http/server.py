@@ -28,7 +28,7 @@ from keyrack.database.listener import Listener
 from keyrack.database.notices import Announcer
 from keyrack.documents import openapi, reference
 from keyrack.endpoints import ALL
-from keyrack.endpoints.documents import Documents
+from keyrack.endpoints.documents import Documents, Readiness
 from keyrack.errors import Unavailable
 from keyrack.http import intake
 from keyrack.model.bodies import checked
@@ -97,6 +97,7 @@ class Server:
             Limits: _limits(self.settings),
             Telemetry: Telemetry(batches, self.settings),
             Documents: _documents(self.settings),
+            Readiness: Readiness(),
         }
         for handler in self.handlers:
             handler.parts = [parts[part] for part in handler.endpoint.parts]

@@ -21,6 +21,7 @@ import structlog
 from keyrack.database.batching import Batches
 from keyrack.database.connection import UNREACHABLE, Database
 from keyrack.errors import Unavailable
+from keyrack.logs import Seldom, cause
 from keyrack.model.bodies import INT32_MAX
 from keyrack.settings import Settings
 from keyrack.telemetry.ingest import Telemetry
@@ -28,6 +29,7 @@ from keyrack.telemetry.lines import Invalid, NotALine
 from keyrack.telemetry.samples import Reading, readings
 
 log = structlog.get_logger("keyrack.mqtt")
+seldom = Seldom("keyrack.mqtt")
 
 AT_ONCE = 1_000  # messages that are stored together
 PAUSES = (0.2, 0.5, 1.0, 2.0, 5.0)  # seconds between attempts to reach the broker
@@ -121,7 +123,7 @@ class Subscriber:
                         _refused(batch[number], reason)
                     del parts[customer]
             except (*UNREACHABLE, asyncpg.PostgresError, TimeoutError, Unavailable) as error:
-                log.warning("messages not stored yet; trying again", error=str(error))
+                seldom.warning("messages not stored yet; trying again", error=error)
                 await asyncio.sleep(0.5)
 
     async def _store(self, customer: int, part: list[Reading]) -> list[tuple[int, str]]:
@@ -130,7 +132,7 @@ class Subscriber:
             return (await self._telemetry.store(customer, part)).refused
         except (asyncpg.DataError, asyncpg.IntegrityConstraintViolationError) as error:
             if len(part) == 1:
-                return [(part[0].line, str(error))]
+                return [(part[0].line, cause(error))]
         return [refused for sample in part for refused in await self._store(customer, [sample])]
 
     def _read(self, number: int, message: aiomqtt.Message, parts: dict[int, list[Reading]]) -> None:

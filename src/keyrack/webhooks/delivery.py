@@ -17,11 +17,13 @@ import asyncpg
 import structlog
 
 from keyrack.database.connection import UNREACHABLE, Database
+from keyrack.logs import Seldom
 from keyrack.settings import Settings
 from keyrack.webhooks.claims import CLAIM, RECORD, Key, Lane, Pace, backoff, columns_of, lanes_of
 from keyrack.webhooks.sending import Sender
 
 log = structlog.get_logger("keyrack.delivery")
+seldom = Seldom("keyrack.delivery")
 
 PER_LANE = 10  # deliveries of one lane that one claim sends
 SOON = 0.004  # seconds in which freed places are gathered before the next claim
@@ -84,7 +86,7 @@ class Courier:
             try:
                 found = await self._claim()
             except (*UNREACHABLE, asyncpg.PostgresError, TimeoutError) as error:
-                log.warning("deliveries interrupted; they will be taken up again", error=str(error))
+                seldom.warning("deliveries interrupted; they will be taken up again", error=error)
                 await asyncio.sleep(0.5)
                 continue
             except Exception:
@@ -205,7 +207,7 @@ class Courier:
                     self._look_again(lanes)
                 except (*UNREACHABLE, asyncpg.PostgresError, TimeoutError) as error:
                     self._finished = [*lanes, *self._finished]
-                    log.warning("results not recorded yet", count=len(self._finished), error=str(error))
+                    seldom.warning("results not recorded yet", error=error, count=len(self._finished))
                     await asyncio.sleep(0.5)
             if self._stopping and not self._sending:
                 return

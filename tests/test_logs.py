@@ -1,0 +1,84 @@
+"""The log: one JSON object a line, and nothing of people in it."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from typing import Any
+
+ALICE = "alice.fisher@example.org"
+
+
+def logged(script: str, *arguments: str) -> list[Any]:
+    """The lines that a process with our log writes."""
+    begin = "import sys, logging, structlog; from keyrack import logs; logs.configure('info')\n"
+    ran = subprocess.run([sys.executable, "-c", begin + script, *arguments], capture_output=True, text=True, timeout=60)
+    assert ran.returncode == 0, ran.stderr
+    return [json.loads(line) for line in ran.stderr.splitlines()]
+
+
+FAIL = """
+import asyncio, asyncpg
+log = structlog.get_logger("tests")
+STATEMENTS = [
+    "insert into person (email_address, type) select $1, 'Anonymous' from generate_series(1, 2)",
+    "insert into person (email_address, type) values ($1, 'No such type')",
+    "insert into person (email_address) values ($1)",
+    "select $1::text::integer",
+    "select ($1::text)::jsonb",
+]
+async def run(dsn, quoted):
+    sql = await asyncpg.connect(dsn)
+    for statement in STATEMENTS:
+        try:
+            try:
+                await sql.execute(statement, quoted)
+            except asyncpg.PostgresError as error:
+                assert quoted[:5] in f"{error} {error.as_dict()}", (statement, str(error))
+                log.warning("as it is", error=error)
+                raise RuntimeError("after it") from error
+        except RuntimeError as error:
+            log.exception("with its traceback")
+            logging.getLogger("a library").error("of a library", exc_info=ExceptionGroup("several", [error]))
+    try:
+        await sql.execute("select $1::integer", quoted)
+    except asyncpg.DataError as error:
+        assert quoted in str(error)
+        log.warning("not even sent", error=error)
+    await sql.close()
+asyncio.run(run(*sys.argv[1:]))
+"""
+
+
+def test_an_error_of_the_database_quotes_nobody(dsn: str) -> None:
+    """B10: neither its line nor its traceback holds what was sent, also where another exception came from it."""
+    lines = logged(FAIL, dsn, ALICE)
+    assert ALICE[:5] not in json.dumps(lines)
+    kinds = ["UniqueViolation", "CheckViolation", "NotNullViolation", "InvalidTextRepresentation"]
+    for kind, said, trace, group in zip([*kinds, kinds[-1]], lines[0::3], lines[1::3], lines[2::3], strict=False):
+        assert (said["event"], trace["event"], group["event"]) == ("as it is", "with its traceback", "of a library")
+        assert said["error"].startswith(f"{kind}Error (2")
+        for line in (trace, group):
+            assert f"{kind}Error (2" in line["exception"] and "RuntimeError: after it" in line["exception"]
+            assert 'File "<string>", line' in line["exception"]
+    assert len(lines) == 16
+    assert lines[-1]["error"] == "DataError (22000)"
+
+
+LAST = """
+import time
+seldom = logs.Seldom("tests")
+for _ in range(100):
+    seldom.warning("cannot write", error=OSError("full"))
+seldom.warning("cannot write", error=ValueError("other"))
+later = time.monotonic() + logs.EVERY
+time.monotonic = lambda: later
+seldom.warning("cannot write", error=OSError("full"))
+"""
+
+
+def test_a_lasting_trouble_has_one_line_for_many() -> None:
+    """B12: the line says how often it was due since the last one; another trouble has its own."""
+    lines = [(line["error"], line["times"]) for line in logged(LAST)]
+    assert lines == [("OSError: full", 1), ("ValueError: other", 1), ("OSError: full", 100)]
