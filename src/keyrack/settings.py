@@ -169,6 +169,35 @@ class Settings(BaseSettings):
         ge=1_000,
         description="Bytes, unpacked, from which on a delivery of telemetry or events is refused: 413.",
     )
+    ingest_lines: int = Field(
+        default=20_000,
+        ge=1,
+        description="Lines of a delivery, or elements of its array, at most: with more, 413 and nothing is stored.",
+    )
+    ingest_line: int = Field(
+        default=65_536,
+        ge=1_000,
+        description="Bytes of one line of a delivery, at most: a longer one is refused, in an array the whole body.",
+    )
+    ingest_ratio: int = Field(
+        default=100,
+        ge=1,
+        description="How many times its size a gzip body may be when it is unpacked, beyond `KEYRACK_MAX_BODY`: 413.",
+    )
+    ingest_refused: int = Field(
+        default=1_000,
+        ge=1,
+        description="Refused lines that the answer to a delivery tells; of more it says how many they are.",
+    )
+    ingest_key_bytes: int = Field(
+        default=16_000_000,
+        ge=1_000,
+        description="Bytes of the deliveries under way of one device key, in each process: 503. "
+        "A delivery alone is taken up to `KEYRACK_MAX_INGEST`.",
+    )
+    ingest_bytes: int = Field(
+        default=64_000_000, ge=1_000, description="Bytes of all deliveries under way, in each process: 503."
+    )
     history_days: int = Field(
         default=400,
         ge=1,

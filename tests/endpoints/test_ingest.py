@@ -87,8 +87,8 @@ def device_key(person: Person) -> str:
     return secret
 
 
-def unit_of(person: Person) -> Unit:
-    serial = f"IQ{next(_numbers)}"
+def unit_of(person: Person, serial: str | None = None) -> Unit:
+    serial = serial or f"IQ{next(_numbers)}"
     car = person.car()
     product = person.product("IQ", serial_number=serial, unique_id=f"unique-{serial}")
     person.service(product)

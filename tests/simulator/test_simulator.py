@@ -30,7 +30,7 @@ def dora(town: Town) -> Person:
     person = town.person("dora")
     users = [person.user() for _ in range(3)]
     for number in range(5):
-        unit = unit_of(person)
+        unit = unit_of(person, f"SIM{number}")  # what a unit does hangs on the seed and its serial number
         person.box_in(unit.car)
         if number < 4:
             person.assignment(unit.car, users[number % 2])

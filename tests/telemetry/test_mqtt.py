@@ -173,7 +173,7 @@ def test_what_the_database_never_takes_holds_up_nobody(unit: Unit, dsn: str) -> 
         database = await Database.connect(dsn, Settings())
         subscriber = Subscriber(database, Settings())
         values = [json.dumps(sample(9 - n, odometer=n) | {"serialNumber": unit.serial}) for n in range(5)]
-        part = [found for _, found in readings("\n".join(values).encode()) if isinstance(found, Reading)]
+        part = [found for _, found in readings("\n".join(values).encode(), Settings()) if isinstance(found, Reading)]
         part[2].values["vin"] = "\x00"  # no line can say so, for every text is checked
         refused = await subscriber._store(unit.person.customer, part)
         await database.close()

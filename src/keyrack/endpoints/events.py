@@ -27,6 +27,7 @@ from keyrack.model.bodies import (
     wall_clock,
 )
 from keyrack.model.resources import EVENT
+from keyrack.settings import Settings
 from keyrack.telemetry.lines import Invalid, NotALine, Report, explained, lines
 
 endpoints = Endpoints("Events")
@@ -167,10 +168,10 @@ async def create(request: Request, event: NewEvent) -> Answer:
     answers=DeliveredEvents,
     **FROM_DEVICES,
 )
-async def deliver(request: Request) -> Answer:
-    report, numbered = Report(), list[Numbered]()
+async def deliver(request: Request, settings: Settings) -> Answer:
+    report, numbered = Report(settings.ingest_refused), list[Numbered]()
     try:
-        for part in _parts(lines(request.body), report):
+        for part in _parts(lines(request.body, settings), report):
             if not part:
                 await asyncio.sleep(0)  # others want to be served too
                 continue
@@ -184,7 +185,6 @@ async def deliver(request: Request) -> Answer:
                 numbered.append(Numbered(line=line, id=result.id))
     except NotALine as reason:
         raise BadRequest(str(reason)) from None
-    report.refused.sort()
     return answer(shown(report) | {"events": [number.model_dump() for number in numbered]})
 
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
 
 from keyrack.api.endpoint import FROM_DEVICES, Answer, Endpoints, Request, answer
 from keyrack.errors import BadRequest
@@ -24,12 +24,17 @@ class Delivered(BaseModel):
     accepted: int
     duplicates: int
     refused: list[Refused]
+    refusedCount: Annotated[
+        int | None, Field(description="How many lines were refused, where `refused` does not tell all of them.")
+    ] = None
+    truncated: Annotated[bool, Field(description="Whether more lines were refused than `refused` tells.")] = False
 
 
 def shown(report: Report) -> dict[str, Any]:
     """A report as JSON tells it."""
     refused = [{"line": line, "reason": reason} for line, reason in report.refused]
-    return {"accepted": report.accepted, "duplicates": report.duplicates, "refused": refused}
+    counts = {"accepted": report.accepted, "duplicates": report.duplicates, "refused": refused}
+    return counts | ({"refusedCount": report.refusals, "truncated": True} if report.refusals > len(refused) else {})
 
 
 @endpoints.post("/ingest/telemetry", "Deliver samples of units", item=ONE, answers=Delivered, **FROM_DEVICES)

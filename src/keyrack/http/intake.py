@@ -18,9 +18,12 @@ from keyrack.errors import (
     RequestTimeout,
     UnsupportedMediaType,
 )
+from keyrack.http.underway import Room
 from keyrack.settings import Settings
 
 LINES = ("application/json", "application/x-ndjson", "application/jsonl")  # what units may send
+UNPACKED_AT_ONCE = 65_536  # bytes
+NO_GZIP = "The body is not valid gzip."
 NO_CUSTOMER_ID = "The header Customer-ID is missing."
 INVALID_CUSTOMER_ID = "The header Customer-ID must be an integer."
 
@@ -37,8 +40,11 @@ class Incoming(Protocol):
     def get_header(self, name: str) -> str | None: ...
 
 
-async def body(http: Incoming, endpoint: Endpoint, settings: Settings) -> bytes:
-    """The whole body. Raises `UnsupportedMediaType`, `ContentTooLarge`, `RequestTimeout`, and `BadRequest` for gzip."""
+async def body(http: Incoming, endpoint: Endpoint, settings: Settings, room: Room | None) -> bytes:
+    """The whole body; where it is a delivery of lines, `room` is what it may take.
+
+    Raises `UnsupportedMediaType`, `ContentTooLarge`, `RequestTimeout`, `Unavailable`, and `BadRequest` for gzip.
+    """
     limit = settings.max_ingest if endpoint.raw else settings.max_body
     if (http.content_length or 0) >= limit:
         raise _too_large(limit)
@@ -53,25 +59,38 @@ async def body(http: Incoming, endpoint: Endpoint, settings: Settings) -> bytes:
                 size += len(chunk)
                 if size >= limit:
                     raise _too_large(limit)
+                if room is not None:
+                    room.take(len(chunk))
                 chunks.append(chunk)
     except TimeoutError:
         raise RequestTimeout("The body of the request took too long to arrive.", {"Connection": "close"}) from None
     whole = b"".join(chunks)
-    return _unpacked(whole, limit) if endpoint.raw and http.get_header("Content-Encoding") == "gzip" else whole
+    if room is None or http.get_header("Content-Encoding") != "gzip":
+        return whole
+    return _unpacked(whole, settings, room)
 
 
-def _unpacked(body: bytes, limit: int) -> bytes:
-    """What was packed with gzip, as far as it is allowed to go."""
+def _unpacked(packed: bytes, settings: Settings, room: Room) -> bytes:
+    """What was packed with gzip, as far as it is allowed to go: a little at a time, so that a bomb takes no memory."""
     unpacker = zlib.decompressobj(wbits=31)
-    try:
-        unpacked = unpacker.decompress(body, limit)
-    except zlib.error:
-        raise BadRequest("The body is not valid gzip.") from None
-    if len(unpacked) >= limit:
-        raise _too_large(limit)
-    if not unpacker.eof or unpacker.unused_data:
-        raise BadRequest("The body is not valid gzip.")
-    return unpacked
+    unpacked, rest = bytearray(), packed
+    while not unpacker.eof:
+        try:
+            piece = unpacker.decompress(rest, UNPACKED_AT_ONCE)
+        except zlib.error:
+            raise BadRequest(NO_GZIP) from None
+        rest = unpacker.unconsumed_tail
+        if not piece and not rest and not unpacker.eof:
+            raise BadRequest(NO_GZIP)
+        room.take(len(piece))
+        unpacked += piece
+        if len(unpacked) >= settings.max_ingest:
+            raise _too_large(settings.max_ingest)
+        if len(unpacked) > max(settings.max_body, settings.ingest_ratio * len(packed)):
+            raise ContentTooLarge(f"The body is more than {settings.ingest_ratio} times its size when it is unpacked.")
+    if unpacker.unused_data:
+        raise BadRequest(NO_GZIP)
+    return bytes(unpacked)
 
 
 def _too_large(limit: int) -> Refusal:

@@ -31,6 +31,7 @@ from keyrack.endpoints import ALL
 from keyrack.endpoints.documents import Documents, Readiness
 from keyrack.errors import Unavailable
 from keyrack.http import intake
+from keyrack.http.underway import Room, Underway
 from keyrack.model.bodies import checked
 from keyrack.odata import Limits
 from keyrack.settings import Settings
@@ -78,6 +79,7 @@ class Server:
         self.handlers: list[Handler] = []
         self._key_header = f"{settings.brand}-API-Key"
         self._turns = Turns(settings.hold_waiting)
+        self._underway = Underway(settings)
         self._process: Process | None = None
 
     @asynccontextmanager
@@ -122,13 +124,22 @@ class Server:
 
     async def serve(self, http: falcon.asgi.Request, handler: Handler, params: Mapping[str, str]) -> Answer:
         """Answer one request. Raises `Refusal`."""
+        if not handler.endpoint.raw:
+            return await self._serve(http, handler, params, None)
+        with self._underway.room(http.get_header(DEVICE_KEY) or "") as room:
+            return await self._serve(http, handler, params, room)
+
+    async def _serve(
+        self, http: falcon.asgi.Request, handler: Handler, params: Mapping[str, str], room: Room | None
+    ) -> Answer:
         process, endpoint = self.process, handler.endpoint
         manager = await self.caller(http, key=endpoint.key, token=endpoint.token)
         customer = intake.customer(http, manager) if endpoint.customer and manager else 0
         if endpoint.device:
             customer = await process.access.device(http.get_header(DEVICE_KEY))
-        body = await intake.body(http, endpoint, self.settings) if endpoint.body is not None or endpoint.raw else b""
-        value: Any = None
+        body, value = b"", None
+        if endpoint.body is not None or endpoint.raw:
+            body = await intake.body(http, endpoint, self.settings, room)
         if endpoint.form is not None:
             value = endpoint.form(body)
         elif endpoint.body is not None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from datetime import UTC, date, datetime, timedelta
+from time import monotonic
 from typing import LiteralString
 
 import asyncpg
@@ -26,7 +27,7 @@ from keyrack.telemetry.samples import Reading, readings
 from keyrack.telemetry.stretches import Stretch, Value
 
 AT_ONCE = 2  # batches of one customer under way; those that share a car wait for each other
-AT_A_TIME = 200  # lines that are read before others are served
+AT_A_TIME = 0.01  # seconds for which lines are read before others are served
 PER_BATCH = 1_000  # lines that are stored, and held in the event loop, at once
 
 UNKNOWN_UNIT = "There is no IQ product with this number that is installed in a car."
@@ -82,12 +83,14 @@ class Telemetry:
         """Store the samples of a body, JSON lines or an array; the report once all is committed.
 
         `unit` is the serial number of the one unit that may speak here, where it is known. What was stored before a
-        failure is harmless when the delivery is repeated. Raises `NotALine`.
+        failure is harmless when the delivery is repeated. Raises `NotALine`, and `ContentTooLarge` for too many lines.
         """
-        report, part = Report(), list[Reading]()
-        for count, (line, found) in enumerate(readings(body, unit), 1):
-            if count % AT_A_TIME == 0:
+        report, part = Report(self._settings.ingest_refused), list[Reading]()
+        began = monotonic()
+        for line, found in readings(body, self._settings, unit):
+            if monotonic() - began > AT_A_TIME:
                 await asyncio.sleep(0)  # others want to be served too
+                began = monotonic()
             if isinstance(found, Invalid):
                 report.refuse(line, str(found))
                 continue
@@ -97,7 +100,6 @@ class Telemetry:
                 part = []
         if part:
             report.add(await self.store(customer, part))
-        report.refused.sort()
         return report
 
     async def store(self, customer: int, part: list[Reading]) -> Report:
@@ -123,7 +125,7 @@ class Telemetry:
         cars: dict[tuple[str, str], Row] = {}
         for row in rows:
             cars["serialNumber", row["serial_number"]] = cars["uniqueId", row["unique_id"]] = row
-        reports = [Report() for _ in parts]
+        reports = [Report(self._settings.ingest_refused) for _ in parts]
         known: dict[int, Known] = {}
         positions, odometers = Changes(), Changes()
         pending: list[tuple[Report, Moment, bool, bool]] = []

@@ -20,7 +20,7 @@ import structlog
 
 from keyrack.database.batching import Batches
 from keyrack.database.connection import UNREACHABLE, Database
-from keyrack.errors import Unavailable
+from keyrack.errors import ContentTooLarge, Unavailable
 from keyrack.logs import Seldom, cause
 from keyrack.model.bodies import INT32_MAX
 from keyrack.settings import Settings
@@ -142,13 +142,15 @@ class Subscriber:
             _refused(message, "The topic has another form.")
             return
         try:
-            for _, found in readings(message.payload, topic[2]):
+            if len(message.payload) >= self._settings.max_ingest:
+                raise ContentTooLarge(f"The message must be smaller than {self._settings.max_ingest} bytes.")
+            for _, found in readings(message.payload, self._settings, topic[2]):
                 if isinstance(found, Invalid):
                     _refused(message, str(found))
                 else:
                     found.line = number
                     parts.setdefault(int(topic[1]), []).append(found)
-        except NotALine as reason:
+        except (NotALine, ContentTooLarge) as reason:
             _refused(message, str(reason))
 
 

@@ -8,11 +8,11 @@ from datetime import datetime
 from typing import Annotated, Any, Final, Literal
 
 from pydantic import ConfigDict, FailFast, Field, TypeAdapter, ValidationError, with_config
-from pydantic_core import to_json
 from typing_extensions import TypedDict
 
 from keyrack.model.bodies import Int32, Latitude, Longitude, Moment, Text
-from keyrack.telemetry.lines import Invalid, explained, lines
+from keyrack.settings import Settings
+from keyrack.telemetry.lines import Invalid, explained, is_array, texts, too_many
 
 Json = dict[str, Any]
 
@@ -31,6 +31,7 @@ Voltage = Annotated[float, _within(0, 2_000)]
 Speed = Annotated[float, _within(0, 500)]
 Revolutions = Annotated[Int32, Field(ge=0, le=30_000)]
 Flag = bool | None
+SHORT = 262_144  # bytes of an array that is read at once
 STRICT = ConfigDict(extra="forbid", strict=True)
 
 
@@ -112,24 +113,31 @@ class Reading:
     values: Json  # all other members that have a value
 
 
-def readings(body: bytes, named: str | None = None) -> Iterable[tuple[int, Reading | Invalid]]:
+def readings(body: bytes, settings: Settings, named: str | None = None) -> Iterable[tuple[int, Reading | Invalid]]:
     """The samples of a body, JSON lines or an array; `named` is the serial number of the only unit that may speak.
 
-    JSON is read and checked in one step. Raises `NotALine` for an array that is not valid JSON.
+    JSON is read and checked in one step. Raises `NotALine` for an array that is not valid JSON, `ContentTooLarge` for
+    too many lines.
     """
-    if body.lstrip(b" \t\r\n").startswith(b"["):
-        try:
-            samples = ALL.validate_json(body)
-        except ValidationError:  # so each on its own
-            for line, value in lines(body):
-                yield line, _checked(line, to_json(value), named)
-            return
-        for line, sample in enumerate(samples, 1):
-            yield line, _reading(line, sample, named)
+    samples = _at_once(body)
+    if samples is None:
+        for line, text in texts(body, settings):
+            yield line, text if isinstance(text, Invalid) else _checked(line, text, named)
         return
-    for line, text in enumerate(body.split(b"\n"), 1):
-        if text and not text.isspace():
-            yield line, _checked(line, text, named)
+    if len(samples) > settings.ingest_lines:
+        raise too_many(settings)
+    for line, sample in enumerate(samples, 1):
+        yield line, _reading(line, sample, named)
+
+
+def _at_once(body: bytes) -> list[Sample] | None:
+    """The samples of a short array, all in one step, which is quicker; None where one of them is not valid."""
+    if len(body) > SHORT or not is_array(body):
+        return None
+    try:
+        return ALL.validate_json(body)
+    except ValidationError:
+        return None
 
 
 def _checked(line: int, text: bytes, named: str | None) -> Reading | Invalid:
