@@ -1,6 +1,7 @@
 """Telemetry, events and the search in history: samples by HTTP beside COPY, by MQTT, events, location by date.
 
-`python -m benchmarks.telemetry [part ...]`; `location 100` searches among 100 million positions and takes a while.
+`python -m benchmarks.telemetry [part ...]`; `location 100` searches among 100 million positions and takes a while, and
+so does `standing 10`, ten million readings of cars that do not move.
 """
 
 from __future__ import annotations
@@ -27,6 +28,10 @@ from benchmarks.foundation import database, free_port, running, token
 from benchmarks.load import http, machine, measure
 from keyrack.access import auth
 from keyrack.database import schema
+from keyrack.database.batching import Batches
+from keyrack.database.connection import Database
+from keyrack.settings import Settings
+from keyrack.telemetry.ingest import Telemetry
 
 CARS = 1_000
 CLIENTS = 8
@@ -43,6 +48,10 @@ insert into product (customer_id, unique_id, serial_number, sap_number, kind, ca
 insert into car_state (customer_id, car_id) select 1, n from generate_series(1, $cars) n;
 insert into manager_customer (manager_id, customer_id) values (1, 1);
 """
+
+
+# Cars that move: a row for each position in history, and the newest one in the state
+STORED = "select (select count(*) from position) + (select count(*) from car_state where position_since is not null)"
 
 
 async def set_up(dsn: str) -> dict[str, str]:
@@ -114,7 +123,7 @@ def _ingest(words: str, told: list[dict[str, Any]]) -> None:
             result = measure(server.pid, server.port, rest, len(rest), CLIENTS)
         assert set(result.statuses) == {200}, result.statuses
         rate = result.rate * BATCH
-        stored = asyncio.run(fetch(dsn, "select count(*) from position"))
+        stored = asyncio.run(fetch(dsn, STORED))
         assert stored == SAMPLES, stored
         say(f"samples a second over HTTP, batches of 100 {words}, 8 clients", f"{rate:,.0f}")
         say("  p99 of a batch", f"{result.p99:.0f} ms; CPU of the server {result.cpu / 1000:.1f} ms a batch")
@@ -229,7 +238,7 @@ async def _mqtt(dsn: str, port: int, command: list[str], env: dict[str, str], co
         process.stdout.readline()
         return process
 
-    before = await fetch(dsn, "select count(*) from position")
+    before = await fetch(dsn, STORED)
     process = await asyncio.to_thread(begin)
     if waiting:
         process.terminate()
@@ -240,7 +249,7 @@ async def _mqtt(dsn: str, port: int, command: list[str], env: dict[str, str], co
     else:
         start = time.perf_counter()
         await publish()
-    while await fetch(dsn, "select count(*) from position") < before + count:  # noqa: ASYNC110
+    while await fetch(dsn, STORED) < before + count:  # noqa: ASYNC110
         await asyncio.sleep(0.05)
     words = "that waited at the broker, start of the process included" if waiting else "while they are published"
     say(f"samples a second by MQTT, single messages {words}", f"{count / (time.perf_counter() - start):,.0f}")
@@ -249,11 +258,11 @@ async def _mqtt(dsn: str, port: int, command: list[str], env: dict[str, str], co
 
 
 FILL = """
-insert into position select 1, c, t, 47 + random() * 8, 6 + random() * 9
+insert into position select 1, c, t, 47 + random() * 8, 6 + random() * 9, null
 from generate_series($1::timestamptz, $2::timestamptz - interval '1 second', $3::interval) t, generate_series(1, $4) c
 """
 FILL_ODOMETER = """
-insert into odometer select 1, c, t, 1000 + random() * 100000
+insert into odometer select 1, c, t, 1000 + random() * 100000, null
 from generate_series($1::timestamptz, $2::timestamptz - interval '1 second', $3::interval) t, generate_series(1, $4) c
 """
 
@@ -309,13 +318,95 @@ async def fill(dsn: str, first: datetime, millions: int) -> int:
     return count
 
 
-PARTS = {"ingest": ingest, "events": events, "mqtt": mqtt, "location": location}
+SIZES = """
+select sum(pg_total_relation_size(inhrelid)) filter (where inhparent = 'position'::regclass),
+  sum(pg_total_relation_size(inhrelid)) filter (where inhparent = 'odometer'::regclass),
+  pg_total_relation_size('car_state')
+from pg_inherits
+"""
+READINGS = """
+select (select count(*) from position h, packed_times(h.at, h.times))
+  + (select count(*) from car_state, packed_times(position_since, position_times))
+"""
+
+
+def standing(millions: str = "1") -> None:
+    """A fleet that stands still: what a reading costs on disk, and `location/{searchDate}` among them.
+
+    Each reading has a position and an odometer reading that repeat; some minute lies between two of a car. A
+    third of the clocks tells whole seconds, a third milliseconds, a third microseconds.
+    """
+    count = int(float(millions) * 1_000_000)
+    with database("standing") as dsn:
+        headers = asyncio.run(set_up(dsn))
+        first = NOW - timedelta(minutes=count // CARS)
+        took = asyncio.run(_stand(dsn, first, count))
+        sizes = asyncio.run(_row(dsn, SIZES))
+        stored = asyncio.run(fetch(dsn, READINGS))
+        assert stored == count, stored
+        each = [f"{size / count:.2f}" for size in sizes]
+        say(
+            f"bytes a reading of a standing fleet, {count:,}",
+            f"{sum(sizes) / count:.2f}: position {each[0]}, odometer {each[1]}, newest state {each[2]}"
+            f" ({count / took:,.0f} a second, one process, no HTTP)",
+        )
+        with serving(dsn) as server:
+            signed = headers | {"Authorization": f"Bearer {token(server.port, headers)}"}
+            requests: list[bytes] = []
+            for _ in range(3_000):
+                at = first + (NOW - first) * random.random()
+                path = f"/v3/cars/{random.randint(1, CARS)}/location/{at:%Y-%m-%dT%H:%M:%SZ}"
+                requests.append(http("GET", path, signed))
+            measure(server.pid, server.port, requests[:1000], 1000, 2)
+            result = measure(server.pid, server.port, requests[1000:], 2000, 1)
+        assert set(result.statuses) == {200}
+        say("  location by date among them", f"p50 {result.p50:.2f} ms, p99 {result.p99:.2f} ms")
+
+
+async def _stand(dsn: str, first: datetime, count: int) -> float:
+    """Take the readings in, as units deliver them: a hundred of one car at a time; the seconds it takes."""
+    db = await Database.connect(dsn, Settings())
+    telemetry = Telemetry(Batches(db), Settings())
+    rounds = [range(n, min(n + BATCH, count // CARS)) for n in range(0, count // CARS, BATCH)]
+    jobs = iter([(minutes, car) for minutes in rounds for car in range(1, CARS + 1)])
+
+    async def work() -> None:
+        for minutes, car in jobs:
+            lines = [_standing(car, first + timedelta(minutes=minute)) for minute in minutes]
+            report = await telemetry.ingest(1, "\n".join(lines).encode())
+            assert report.accepted == len(lines), report
+
+    start = time.perf_counter()
+    await asyncio.gather(*(work() for _ in range(CLIENTS)))
+    seconds = time.perf_counter() - start
+    await db.close()
+    return seconds
+
+
+def _standing(car: int, at: datetime) -> str:
+    late = timedelta(seconds=random.random() * 5)
+    stamp = (at + late).isoformat(timespec=("seconds", "milliseconds", "microseconds")[car % 3])
+    return (
+        f'{{"serialNumber":"S{car}","carDataReadTime":"{stamp}","currentLatitude":{50 + car / 1000},'
+        f'"currentLongitude":8.5,"odometer":{car}.5,"ignition":false}}'
+    )
+
+
+async def _row(dsn: str, sql: str) -> Any:
+    raw = await asyncpg.connect(dsn)
+    try:
+        return await raw.fetchrow(sql)
+    finally:
+        await raw.close()
+
+
+PARTS = {"ingest": ingest, "events": events, "mqtt": mqtt, "location": location, "standing": standing}
 
 
 def main(*parts: str) -> None:
     print(f"{machine()}; load {os.getloadavg()[0]:.1f}\n\n| What | Figure |\n|---|---|", flush=True)
-    if parts and parts[0] == "location":
-        location(*parts[1:])
+    if parts and parts[0] in ("location", "standing"):
+        PARTS[parts[0]](*parts[1:])
         return
     for name in parts or PARTS:
         PARTS[name]()
