@@ -49,6 +49,10 @@ insert into car_state (customer_id, car_id) select 1, n from generate_series(1, 
 insert into manager_customer (manager_id, customer_id) values (1, 1);
 """
 
+DEVICE_KEY = """
+insert into device_key (customer_id, hash, is_gateway, scopes) values (1, $1, true, '{telemetry,events}')
+"""
+
 
 # Cars that move: a row for each position in history, and the newest one in the state
 STORED = "select (select count(*) from position) + (select count(*) from car_state where position_since is not null)"
@@ -63,7 +67,7 @@ async def set_up(dsn: str) -> dict[str, str]:
     for statement in SET_UP.replace("$cars", str(CARS)).split(";\n"):
         if statement.strip():
             await raw.execute(statement)
-    await raw.execute("insert into device_key (customer_id, hash) values (1, $1)", auth.digest(key))
+    await raw.execute(DEVICE_KEY, auth.digest(key))
     await raw.execute("insert into api_key (name, hash) values ('bench', $1)", auth.digest(key))
     await raw.execute("vacuum analyze")
     await raw.close()
@@ -167,7 +171,7 @@ async def copy(dsn: str, rows: list[Any], size: int) -> float:
 
 def event(number: int) -> dict[str, Any]:
     return {
-        "dateTime": "2026-05-01T10:00:00", "utcDateTime": "2026-05-01T08:00:00Z", "userId": 1,
+        "dateTime": "2026-05-01T10:00:00", "utcDateTime": NOW.isoformat(), "userId": 1,
         "carId": number % CARS + 1, "type": "CarOpened", "userAgent": "bench",
     }  # fmt: skip
 

@@ -36,7 +36,7 @@ FLOOR = {room: number for number, floor in enumerate(reversed(FLOORS)) for room 
 
 # The doors of a room: the modules through which the others enter it. "" stands for the names of the package itself.
 DOORS = {
-    "access": {"auth", "limits", "privacy"},
+    "access": {"auth", "devices", "limits", "privacy"},
     "api": {"endpoint", "idempotency", "reads"},
     "assignments": {"asking", "holds", "rounds", "rules"},
     "database": {"batching", "connection", "listener", "notices", "partitions", "schema", "shares"},
@@ -48,7 +48,7 @@ DOORS = {
     "model": {"bodies", "fields", "resources", "telematics"},
     "odata": {""},
     "simulator": {"", "fleet"},
-    "telemetry": {"ingest", "lines", "mqtt", "samples"},
+    "telemetry": {"correction", "ingest", "lines", "mqtt", "samples"},
     "webhooks": {"delivery", "housekeeping", "outcomes", "publishing", "registry", "verification"},
 }
 

@@ -24,6 +24,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "openapi": ("keyrack.commands.run", "Print the OpenAPI document."),
     "customer": ("keyrack.commands.customer", "Customers: the fleets that Keyrack keeps apart."),
     "device-key": ("keyrack.commands.device_key", "Device keys: for units that deliver telemetry and events."),
+    "telemetry": ("keyrack.commands.telemetry", "Telemetry: take back what a wrong clock or a hostile key has told."),
     "user": ("keyrack.commands.user", "Users: what is stored about a person, and how it is erased."),
     "privacy": ("keyrack.commands.privacy", "Privacy: what a customer wants to be stored, and for how long."),
     "ingest-mqtt": ("keyrack.commands.ingest_mqtt", "Take in what units publish at an MQTT broker."),

@@ -21,6 +21,7 @@ INVALID_KEY = (
 )
 INVALID_TOKEN = "Unauthorized. Access token is missing or invalid."  # noqa: S105 - a message
 INVALID_DEVICE_KEY = "Access denied due to invalid device key."
+NO_SCOPE = "The device key does not have the scope {scope}."
 NO_MANAGER = "Unable to find a manager for the given OAuth ID claim data."
 NO_CUSTOMER = "Unable to find a customer for the given Customer-ID."
 INTERNAL_ERROR = "Internal server error."
@@ -90,6 +91,10 @@ class WrongCredentials(GrantRefused):
 
     def members(self) -> dict[str, object]:
         return {"statusCode": 401, "message": self.text} | super().members()
+
+
+class Forbidden(Refusal):
+    status = 403
 
 
 class NotFound(Refusal):

@@ -205,7 +205,16 @@ class Settings(BaseSettings):
         description="Days for which positions and odometer readings are kept; a customer may have its own number.",
     )
     clock_skew: float = Field(
-        default=86_400.0, ge=0, description="Seconds by which a unit's clock may be ahead; readings beyond are refused."
+        default=300.0,
+        ge=0,
+        description="Seconds by which a unit's clock may be ahead: readings beyond are refused, and events that are "
+        "delivered with a device key.",
+    )
+    event_days: int = Field(
+        default=90,
+        ge=1,
+        le=36_500,
+        description="Days by which events that are delivered with a device key may lie back; older ones are refused.",
     )
     mqtt_url: str = Field(
         default="mqtt://127.0.0.1:1883",

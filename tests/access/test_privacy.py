@@ -101,7 +101,7 @@ def test_a_customer_has_its_own_retention(bob: Person, dsn: str) -> None:
 
 
 def test_device_keys_are_made_listed_and_revoked(bob: Person, dsn: str) -> None:
-    made = said(dsn, "device-key", "add", "--customer", bob.customer, "--name", "Gateway")
+    made = said(dsn, "device-key", "add", "--customer", bob.customer, "--gateway", "--name", "Gateway")
     headers = {"Device-Key": made["deviceKey"], "Content-Type": "application/json"}
 
     def deliver() -> httpx.Response:
@@ -114,4 +114,4 @@ def test_device_keys_are_made_listed_and_revoked(bob: Person, dsn: str) -> None:
     said(dsn, "device-key", "revoke", made["id"])
     eventually(lambda: deliver().status_code == 401, "the revocation")
     assert keyrack(dsn, "device-key", "revoke", made["id"]).returncode == 1
-    assert keyrack(dsn, "device-key", "add", "--customer", 2**31 - 1).returncode == 1
+    assert keyrack(dsn, "device-key", "add", "--gateway", "--customer", 2**31 - 1).returncode == 1

@@ -73,6 +73,7 @@ insert into position (customer_id, car_id, at, latitude, longitude) values
 insert into car_state (customer_id, car_id, position_kept, position_at, latitude, longitude, read_at, telemetry) values
   (7, 81, false, date_trunc('day', now()) - interval '2 days', 50, 8, now(), '{"rpm": 7}'),
   (7, 82, true, date_trunc('day', now()) - interval '1 day', 51, 8, now(), '{}');
+insert into device_key (customer_id, hash) values (7, 'old');
 insert into event (customer_id, event_id, user_id, car_id, local_at, local_text, utc_at, type, user_agent)
   select 7, n, 70, 71, at::timestamptz, at, now(), 'CarOpened', 'old' from unnest(array[
     '2026-05-01T10:00:00', '2026-05-01T10:00:00Z', '2026-05-01t10:00:00.1234569+02:00', '2026-05-01T10:00:00-11:30'
@@ -117,6 +118,12 @@ def test_events_of_before_are_found_by_what_their_wall_clocks_showed(migrated: S
     """A4: whatever the offset that they were sent with."""
     rows = migrated.rows("select to_char(local_at, 'HH24:MI:SS.US') from event order by event_id")
     assert [row[0] for row in rows] == ["10:00:00.000000", "10:00:00.000000", "10:00:00.123456", "10:00:00.000000"]
+
+
+def test_device_keys_of_before_open_nothing(migrated: Sql) -> None:
+    """B6: until somebody says what they are for."""
+    rows = migrated.rows("select product_id, is_gateway, scopes, revoked_at from device_key")
+    assert [tuple(row) for row in rows] == [(None, False, [], None)]
 
 
 def test_what_was_pending_is_applied(migrated: Sql, database_server: str) -> None:

@@ -12,18 +12,18 @@ import asyncpg
 import httpx
 import pytest
 
-from keyrack.access import auth
 from keyrack.database.connection import Database
 from keyrack.endpoints.cars import NO_CAR
-from keyrack.endpoints.events import NO_EVENT, NewEvent, OfflineEvent, Recorded, record
+from keyrack.endpoints.events import NO_EVENT, NewEvent, Recorded, Told, record
 from keyrack.endpoints.users import NO_USER
 from keyrack.settings import Settings
 from tests.conftest import NO_MOMENTS, Person, refused
+from tests.endpoints.test_ingest import ago, device_key
 
 _numbers = itertools.count(1)
 EVENT = {
     "dateTime": "2026-05-01T10:00:00",
-    "utcDateTime": "2026-05-01T08:00:00Z",
+    "utcDateTime": ago(60 * 24 * 30),
     "type": "CarOpened",
     "userAgent": "tests",
 }
@@ -31,9 +31,7 @@ EVENT = {
 
 @pytest.fixture
 def key(carol: Person) -> str:
-    secret = auth.new_secret()
-    carol.sql.execute("insert into device_key (customer_id, hash) values ($1, $2)", carol.customer, auth.digest(secret))
-    return secret
+    return device_key(carol)
 
 
 def deliver(person: Person, key: str, *events: Any) -> httpx.Response:
@@ -132,11 +130,9 @@ def test_the_numbers_hold_between_processes(carol: Person, dsn: str) -> None:
         async def write(n: int) -> list[int]:
             got: list[int] = []
             for k in range(10):
-                event: NewEvent = NewEvent.model_validate(EVENT | {"carId": car, "userId": user})
-                if n % 2:
-                    told = EVENT | {"carId": car, "userId": user, "clientId": f"{n // 4}-{k}"}
-                    event = OfflineEvent.model_validate(told)
-                (results,) = await record(database, carol.customer, [[event]])
+                happened = EVENT | {"carId": car, "userId": user}
+                told = Told(NewEvent.model_validate(happened), f"{n // 4}-{k}" if n % 2 else None)
+                (results,) = await record(database, carol.customer, [[told]])
                 got += [result.id for result in results if isinstance(result, Recorded) and not result.known]
             return got
 
@@ -197,8 +193,7 @@ def test_each_line_of_a_batch_has_its_own_refusal(carol: Person, key: str) -> No
 def test_client_ids_are_each_customers_own(carol: Person, bob: Person, key: str) -> None:
     event = EVENT | {"carId": carol.car(), "userId": carol.user(), "clientId": "same"}
     assert deliver(carol, key, event).json()["accepted"] == 1
-    secret = auth.new_secret()
-    bob.sql.execute("insert into device_key (customer_id, hash) values ($1, $2)", bob.customer, auth.digest(secret))
+    secret = device_key(bob)
     assert deliver(bob, secret, event).json()["refused"] == [{"line": 1, "reason": NO_CAR}]
     mine = EVENT | {"carId": bob.car(), "userId": bob.user(), "clientId": "same"}
     assert deliver(bob, secret, mine).json()["accepted"] == 1

@@ -79,11 +79,14 @@ class Unit:
         return self.readings("position", "latitude, longitude")
 
 
-def device_key(person: Person) -> str:
+def device_key(person: Person, serial: str | None = None, *scopes: str) -> str:
+    """A key for the unit with this serial number, or for all of them; with both scopes unless some are named."""
     secret = auth.new_secret()
     person.sql.execute(
-        "insert into device_key (customer_id, hash) values ($1, $2)", person.customer, auth.digest(secret)
-    )
+        "insert into device_key (customer_id, hash, is_gateway, product_id, scopes) values ($1, $2, $3,"
+        " (select product_id from product where customer_id = $1 and serial_number = $4), $5)",
+        person.customer, auth.digest(secret), serial is None, serial, list(scopes or ("telemetry", "events")),
+    )  # fmt: skip
     return secret
 
 

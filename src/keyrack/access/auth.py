@@ -25,10 +25,21 @@ from joserfc import jwt
 from joserfc.errors import JoseError
 from joserfc.jwk import KeySet, RSAKey
 
+from keyrack.access import devices
+from keyrack.access.devices import Device, Scope
 from keyrack.database.connection import Database, Statements
 from keyrack.database.listener import Listener
 from keyrack.database.shares import Shares, Who
-from keyrack.errors import INVALID_DEVICE_KEY, INVALID_KEY, INVALID_TOKEN, NO_MANAGER, NotFound, Unauthorized
+from keyrack.errors import (
+    INVALID_DEVICE_KEY,
+    INVALID_KEY,
+    INVALID_TOKEN,
+    NO_MANAGER,
+    NO_SCOPE,
+    Forbidden,
+    NotFound,
+    Unauthorized,
+)
 from keyrack.settings import Settings
 
 K = TypeVar("K")
@@ -48,7 +59,6 @@ select m.manager_id, array_agg(c.customer_id) filter (where c.customer_id is not
 from manager m left join manager_customer c using (manager_id)
 where m.subject = $1 and not m.is_disabled group by m.manager_id
 """
-DEVICE: LiteralString = "select customer_id from device_key where hash = $1 and revoked_at is null"
 CREDENTIALS: LiteralString = """
 select subject, password_hash from manager where lower(username) = lower($1) and not is_disabled
 """
@@ -173,7 +183,7 @@ class Access:
         self._keys: dict[bytes, float] = {}
         self._tokens: dict[str, tuple[UUID, float]] = {}
         self._managers: dict[UUID, Manager] = {}
-        self._devices: dict[bytes, int] = {}
+        self._devices: dict[bytes, Device] = {}
         self._signing: SigningKeys | None = None
 
     def forget(self) -> None:
@@ -213,19 +223,21 @@ class Access:
             self._remember(self._managers, subject, manager, generation)
         return manager
 
-    async def device(self, key: str | None) -> int:
-        """The customer whose units hold this device key. Raises `Unauthorized`."""
+    async def device(self, key: str | None, scope: Scope) -> Device:
+        """Who delivers with this device key. Raises `Unauthorized`, and `Forbidden` for a key without the scope."""
         if not key:
             raise Unauthorized(INVALID_DEVICE_KEY)
         hashed = digest(key)
-        customer = self._devices.get(hashed)
-        if customer is None or not self._may_remember():
+        device = self._devices.get(hashed)
+        if device is None or not self._may_remember():
             generation = self._generation
-            customer = await self._db.fetchval(DEVICE, hashed)
-            if customer is None:
+            device = await devices.find(self._db, hashed)
+            if device is None:
                 raise Unauthorized(INVALID_DEVICE_KEY)
-            self._remember(self._devices, hashed, customer, generation)
-        return customer
+            self._remember(self._devices, hashed, device, generation)
+        if scope not in device.scopes:
+            raise Forbidden(NO_SCOPE.format(scope=scope))
+        return device
 
     async def log_in(self, username: str, password: str, address: str) -> str | None:
         """An access token for a manager, or None: unknown user and wrong password cost the same time.

@@ -19,6 +19,7 @@ from pydantic import TypeAdapter
 
 from keyrack import odata
 from keyrack.access.auth import Manager
+from keyrack.access.devices import Device, Scope
 from keyrack.api.reads import PAGE, Parent, Select
 from keyrack.assignments.asking import Asker, checksum
 from keyrack.database.batching import Batches
@@ -56,6 +57,7 @@ class Request:
     ids: tuple[Any, ...]  # the path's parameters in their order, converted
     query: bytes
     body: bytes
+    device: Device | None = None  # who delivers, where a device key says so
 
     @property
     def asker(self) -> Asker:
@@ -171,7 +173,7 @@ class Endpoint:
     key: bool = True  # the exceptions of the edge's checks, each visible in its row
     token: bool = True
     customer: bool = True
-    device: bool = False  # a device key says who calls, and for which customer
+    device: Scope | None = None  # a device key with this scope says who calls, and for which customer
     item: TypeAdapter[Any] | None = None  # of one line of a raw body
     raw: bool = False  # the body is JSON lines or a JSON array, perhaps packed, which the endpoint reads itself
     converters: tuple[Callable[[str], Any], ...] = ()
@@ -193,9 +195,9 @@ class Endpoint:
         return self.once and self.token and self.method != "GET"
 
 
-# A row of ours for what units send
+# A row of ours for what units send; it says the scope that is needed by `device`
 FROM_DEVICES: dict[str, Any] = {
-    "status": 200, "key": False, "token": False, "customer": False, "device": True, "raw": True, "ours": True,
+    "status": 200, "key": False, "token": False, "customer": False, "raw": True, "ours": True,
 }  # fmt: skip
 # A row of ours that anybody may read
 PUBLIC: dict[str, Any] = {"status": 200, "key": False, "token": False, "customer": False, "ours": True}

@@ -1,5 +1,46 @@
 """SDK keys: with one, a customer's app gets tokens for its users."""
 
-from keyrack.commands.customer_key import commands
+from __future__ import annotations
 
-app = commands("sdk_key", "sdkKey", "SDK key")
+from typing import LiteralString
+
+import typer
+
+from keyrack.access import auth
+from keyrack.commands.customer import no_customer
+from keyrack.commands.customer_key import Name, revocable
+from keyrack.commands.options import Customer, OfCustomer
+from keyrack.commands.session import SHOWN_ONCE, Listed, Said, Session, command
+from keyrack.errors import NotFound, on_constraint
+
+app = typer.Typer()
+
+INSERT: LiteralString = "insert into sdk_key (customer_id, name, hash) values ($1, $2, $3) returning sdk_key_id"
+LIST: LiteralString = """
+select sdk_key_id as id, customer_id as "customerId", name, created_at as "createdAt", revoked_at as "revokedAt",
+  revoked_at is null as "isActive"
+from sdk_key where $1::integer is null or customer_id = $1 order by sdk_key_id
+"""
+
+
+@command(app, "add")
+async def add(session: Session, customer: Customer, name: Name = "default") -> Said:
+    """Add a key."""
+    secret = auth.new_secret()
+    with on_constraint({"sdk_key_customer_id_fkey": (NotFound, str(no_customer(customer)))}):
+        id = await session.sql.fetchval(INSERT, customer, name, auth.digest(secret))
+    return Said({"id": id, "sdkKey": secret}, f"SDK key {id} added: {secret}\n{SHOWN_ONCE}")
+
+
+@command(app, "list")
+async def list_(session: Session, customer: OfCustomer = None) -> Listed:
+    """List all keys."""
+    rows = await session.sql.fetch(LIST, customer)
+    columns = {
+        "ID": "id", "CUSTOMER": "customerId", "NAME": "name", "ACTIVE": "isActive", "SINCE": "createdAt",
+        "REVOKED": "revokedAt",
+    }  # fmt: skip
+    return Listed([dict(row) for row in rows], columns)
+
+
+revocable(app, "sdk_key", "SDK key")

@@ -42,7 +42,10 @@ LOADED: LiteralString = """
 select m.manager_id, (select min(customer_id) from manager_customer c where c.manager_id = m.manager_id) as customer_id
 from manager m where lower(username) = $1
 """
-KNOWN: LiteralString = "select exists (select from api_key where hash = $1 and revoked_at is null)"
+KNOWN: LiteralString = """
+select exists (select from api_key where hash = $1 and revoked_at is null)
+  and exists (select from device_key where hash = $2 and revoked_at is null and is_gateway)
+"""
 IN_USE: LiteralString = "select exists (select from customer)"
 INSERT_MANAGER: LiteralString = """
 with m as (insert into manager (username, password_hash) values ($1, $2) returning manager_id)
@@ -50,7 +53,9 @@ insert into manager_customer (customer_id, manager_id) select unnest($3::integer
 """
 INSERT_API_KEY: LiteralString = "insert into api_key (name, hash) values ($1, $2)"
 INSERT_SDK_KEY: LiteralString = "insert into sdk_key (customer_id, name, hash) values ($1, $2, $3)"
-INSERT_DEVICE_KEY: LiteralString = "insert into device_key (customer_id, name, hash) values ($1, $2, $3)"
+INSERT_DEVICE_KEY: LiteralString = """
+insert into device_key (customer_id, name, hash, is_gateway, scopes) values ($1, $2, $3, true, '{telemetry,events}')
+"""
 SET_PASSWORD: LiteralString = "update manager set password_hash = $2 where lower(username) = $1"  # noqa: S105 - SQL
 REVOKE: LiteralString = """
 with a as (update api_key set revoked_at = now() where name = $1 and revoked_at is null),
@@ -124,7 +129,9 @@ async def renew(db: Database) -> Credentials:
 async def _good(db: Database, env: Mapping[str, str]) -> bool:
     """Whether the credentials are all there, and of this database."""
     complete = all(env.get(name) for name in NAMES)
-    return complete and await db.fetchval(KNOWN, auth.digest(env["KEYRACK_API_KEY"]))
+    if not complete:
+        return False
+    return await db.fetchval(KNOWN, auth.digest(env["KEYRACK_API_KEY"]), auth.digest(env["KEYRACK_DEVICE_KEY"]))
 
 
 async def _write_keys(connection: Connection, customer: int, password: str) -> Credentials:

@@ -9,7 +9,16 @@ from pydantic import TypeAdapter
 from keyrack.api.endpoint import Endpoint
 from keyrack.api.idempotency import IN_FLIGHT, OTHER_REQUEST
 from keyrack.documents.schemas import Json, model, rows
-from keyrack.errors import INVALID_DEVICE_KEY, INVALID_KEY, INVALID_TOKEN, JSON, NO_CUSTOMER, NO_MANAGER, PLAIN_TEXT
+from keyrack.errors import (
+    INVALID_DEVICE_KEY,
+    INVALID_KEY,
+    INVALID_TOKEN,
+    JSON,
+    NO_CUSTOMER,
+    NO_MANAGER,
+    NO_SCOPE,
+    PLAIN_TEXT,
+)
 
 REASONS = {
     200: "The answer",
@@ -17,6 +26,7 @@ REASONS = {
     204: "Done; nothing to say",
     400: "The request is not valid",
     401: "The API key or the access token is missing or invalid",
+    403: "The key does not open this",
     404: "Not found",
     405: "The path does not know the method",
     408: "The request took too long to arrive",
@@ -55,7 +65,7 @@ def statuses(endpoint: Endpoint) -> dict[int, list[str]]:
     if endpoint.repeatable:
         found |= {409: [IN_FLIGHT], 422: [OTHER_REQUEST]}
     if endpoint.device:
-        found[401] = [INVALID_DEVICE_KEY]
+        found |= {401: [INVALID_DEVICE_KEY], 403: [NO_SCOPE.format(scope=endpoint.device)]}
     if endpoint.body is not None or endpoint.raw:
         found |= {413: [], 415: []}
     for status, texts in endpoint.refuses.items():

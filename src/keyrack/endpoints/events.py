@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from typing import Annotated, Any, Literal, LiteralString
 
 from pydantic import BaseModel, Field, TypeAdapter, ValidationError
 
+from keyrack.access.devices import Scope
 from keyrack.api.endpoint import FROM_DEVICES, Answer, Endpoints, Request, answer, created
 from keyrack.database.connection import Database
 from keyrack.endpoints.cars import NO_CAR
@@ -34,6 +36,8 @@ endpoints = Endpoints("Events")
 
 NO_EVENT = "Unable to find an event for the given eventId which is assigned to the given customerId."
 CREATE_EVENT = "create event"
+TOO_LATE = "utcDateTime lies in the future."
+TOO_EARLY = "utcDateTime lies more than {days} days back."
 PER_BATCH = 100  # lines of a delivery that are read, and recorded, at once
 
 endpoints.get("/events/{eventId}", EVENT, "One event", one=True, missing=NO_EVENT)
@@ -42,12 +46,14 @@ endpoints.get("/events/{eventId}", EVENT, "One event", one=True, missing=NO_EVEN
 RECORD: LiteralString = """
 with told as (
   select * from unnest($2::integer[], $3::integer[], $4::timestamptz[], $5::text[], $6::timestamptz[], $7::text[],
-                       $8::text[], $9::float8[], $10::float8[], $11::text[])
+                       $8::text[], $9::float8[], $10::float8[], $11::text[], $12::integer[])
     with ordinality as t (car_id, user_id, local_at, local_text, utc_at, type, user_agent, latitude, longitude,
-                          client_id, n)
+                          client_id, unit, n)
 ), judged as (
   select t.*, e.event_id as known,
-    exists (select from car c where c.customer_id = $1 and c.car_id = t.car_id) as car,
+    exists (select from car c where c.customer_id = $1 and c.car_id = t.car_id)
+    and (t.unit is null or exists (
+      select from product p where p.customer_id = $1 and p.product_id = t.unit and p.car_id = t.car_id)) as car,
     exists (select from customer_user u where u.customer_id = $1 and u.user_id = t.user_id) as "user"
   from told t left join event e on e.customer_id = $1 and e.client_id = t.client_id
 ), new as (
@@ -84,7 +90,7 @@ class NewEvent(Grant):
 class OfflineEvent(NewEvent):
     """An event that is delivered later, perhaps more than once: `clientId` says whether it is the same one."""
 
-    client_id: Annotated[str, Field(min_length=1, max_length=200, pattern=r"^[^\x00]*$")]
+    client_id: Annotated[str, Field(min_length=1, max_length=200, pattern=r"^[^\x00-\x1f]*$")]
 
 
 class Numbered(BaseModel):
@@ -97,6 +103,15 @@ class DeliveredEvents(Delivered):
 
 
 @dataclass(frozen=True, slots=True)
+class Told:
+    """An event and who tells of it: `client_id` names it, a `unit` may only tell of the car that it is in."""
+
+    event: NewEvent
+    client_id: str | None = None
+    unit: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Recorded:
     """The number of an event, and whether it had been recorded before."""
 
@@ -104,15 +119,15 @@ class Recorded:
     known: bool = False
 
 
-async def record(db: Database, customer: int, parts: Sequence[Sequence[NewEvent]]) -> list[list[Recorded | Refusal]]:
+async def record(db: Database, customer: int, parts: Sequence[Sequence[Told]]) -> list[list[Recorded | Refusal]]:
     """Record the events of several callers in one transaction; a client's id that comes again gets its old number."""
     first: dict[str, int] = {}  # client's id -> where it stands among `rows`
     rows: list[tuple[Any, ...]] = []
     places: list[list[tuple[int, bool]]] = []
     for part in parts:
         places.append([])
-        for event in part:
-            client = event.client_id if isinstance(event, OfflineEvent) else None
+        for told in part:
+            event, client = told.event, told.client_id
             place = len(rows) if client is None else first.setdefault(client, len(rows))
             places[-1].append((place, place < len(rows)))
             if place == len(rows):
@@ -120,6 +135,7 @@ async def record(db: Database, customer: int, parts: Sequence[Sequence[NewEvent]
                     (
                         event.car_id, event.user_id, wall_clock(event.date_time), event.date_time,
                         event.utc_date_time, event.type, event.user_agent, event.latitude, event.longitude, client,
+                        told.unit,
                     )
                 )  # fmt: skip
     columns = [list(column) for column in zip(*rows, strict=True)]
@@ -155,7 +171,7 @@ async def record(db: Database, customer: int, parts: Sequence[Sequence[NewEvent]
 async def create(request: Request, event: NewEvent) -> Answer:
     if not event.user_agent.strip():
         raise BadRequest(no_valid(CREATE_EVENT, "userAgent"))
-    (result,) = await request.batches.put(record, request.customer, [event])
+    (result,) = await request.batches.put(record, request.customer, [Told(event)])
     if isinstance(result, Refusal):
         raise result
     return created(result.id)
@@ -166,16 +182,18 @@ async def create(request: Request, event: NewEvent) -> Answer:
     "Deliver events that happened offline",
     item=TypeAdapter(OfflineEvent),
     answers=DeliveredEvents,
+    device=Scope.EVENTS,
     **FROM_DEVICES,
 )
 async def deliver(request: Request, settings: Settings) -> Answer:
     report, numbered = Report(settings.ingest_refused), list[Numbered]()
+    unit = request.device and request.device.product
     try:
-        for part in _parts(lines(request.body, settings), report):
+        for part in _parts(lines(request.body, settings), report, unit, settings):
             if not part:
                 await asyncio.sleep(0)  # others want to be served too
                 continue
-            results = await request.batches.put(record, request.customer, [event for _, event in part])
+            results = await request.batches.put(record, request.customer, [told for _, told in part])
             for (line, _), result in zip(part, results, strict=True):
                 if isinstance(result, Refusal):
                     report.refuse(line, result.text)
@@ -188,17 +206,15 @@ async def deliver(request: Request, settings: Settings) -> Answer:
     return answer(shown(report) | {"events": [number.model_dump() for number in numbered]})
 
 
-def _parts(values: Iterable[tuple[int, Any]], report: Report) -> Iterable[list[tuple[int, NewEvent]]]:
+def _parts(
+    values: Iterable[tuple[int, Any]], report: Report, unit: int | None, settings: Settings
+) -> Iterable[list[tuple[int, Told]]]:
     """The events among the lines, a few at a time; what is none is refused. A part may be empty."""
-    part: list[tuple[int, NewEvent]] = []
+    part: list[tuple[int, Told]] = []
     for count, (line, value) in enumerate(values, 1):
         try:
-            if isinstance(value, Invalid):
-                raise value
-            event = OfflineEvent.model_validate(value)
-            if not event.user_agent.strip():
-                raise Invalid("No valid userAgent: it is empty.")
-            part.append((line, event))
+            event = _event(value, settings)
+            part.append((line, Told(event, _named(event.client_id, unit), unit)))
         except ValidationError as error:
             report.refuse(line, explained(error))
         except Invalid as reason:
@@ -208,3 +224,23 @@ def _parts(values: Iterable[tuple[int, Any]], report: Report) -> Iterable[list[t
             part = []
     if part:
         yield part
+
+
+def _event(value: Any, settings: Settings) -> OfflineEvent:
+    """The event of a line. Raises `Invalid` and `ValidationError`."""
+    if isinstance(value, Invalid):
+        raise value
+    event = OfflineEvent.model_validate(value)
+    if not event.user_agent.strip():
+        raise Invalid("No valid userAgent: it is empty.")
+    now = datetime.now(UTC)
+    if event.utc_date_time > now + timedelta(seconds=settings.clock_skew):
+        raise Invalid(TOO_LATE)
+    if event.utc_date_time < now - timedelta(days=settings.event_days):
+        raise Invalid(TOO_EARLY.format(days=settings.event_days))
+    return event
+
+
+def _named(client_id: str, unit: int | None) -> str:
+    """What the event is called in the database. A unit has names of its own, so it can take nobody's event away."""
+    return client_id if unit is None else f"{unit}\x1f{client_id}"

@@ -6,6 +6,7 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, Field
 
+from keyrack.access.devices import Scope
 from keyrack.api.endpoint import FROM_DEVICES, Answer, Endpoints, Request, answer
 from keyrack.errors import BadRequest
 from keyrack.telemetry.ingest import Telemetry
@@ -37,10 +38,17 @@ def shown(report: Report) -> dict[str, Any]:
     return counts | ({"refusedCount": report.refusals, "truncated": True} if report.refusals > len(refused) else {})
 
 
-@endpoints.post("/ingest/telemetry", "Deliver samples of units", item=ONE, answers=Delivered, **FROM_DEVICES)
+@endpoints.post(
+    "/ingest/telemetry",
+    "Deliver samples of units",
+    item=ONE,
+    answers=Delivered,
+    device=Scope.TELEMETRY,
+    **FROM_DEVICES,
+)
 async def deliver(request: Request, telemetry: Telemetry) -> Answer:
     try:
-        report = await telemetry.ingest(request.customer, request.body)
+        report = await telemetry.ingest(request.customer, request.body, only=request.device and request.device.names)
     except NotALine as reason:
         raise BadRequest(str(reason)) from None
     return answer(shown(report))

@@ -135,8 +135,8 @@ class Server:
         process, endpoint = self.process, handler.endpoint
         manager = await self.caller(http, key=endpoint.key, token=endpoint.token)
         customer = intake.customer(http, manager) if endpoint.customer and manager else 0
-        if endpoint.device:
-            customer = await process.access.device(http.get_header(DEVICE_KEY))
+        device = await process.access.device(http.get_header(DEVICE_KEY), endpoint.device) if endpoint.device else None
+        customer = device.customer if device else customer
         body, value = b"", None
         if endpoint.body is not None or endpoint.raw:
             body = await intake.body(http, endpoint, self.settings, room)
@@ -148,7 +148,7 @@ class Server:
         request = Request(
             self._database(endpoint, manager, customer), process.batches, process.announce, secrets.token_hex(16),
             http.method, http.path, http.remote_addr, manager, customer, intake.ids(endpoint, params),
-            http.scope["query_string"], body,
+            http.scope["query_string"], body, device,
         )  # fmt: skip
         value = await handler.before(request, value)
         key = http.get_header("Idempotency-Key") if endpoint.repeatable else None

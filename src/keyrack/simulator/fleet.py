@@ -232,7 +232,7 @@ async def _unit(client: Client, options: Options, car: int, serial: str, users: 
     unit = Unit(account, virtual, failures, assignments, [user for user in users if user not in held])
     unit.rest_steps = random.randint(0, 20)
     if "skew" in options.faults and failures.random() < 0.3:
-        unit.skew = timedelta(seconds=failures.randint(-600, 600))
+        unit.skew = timedelta(seconds=failures.randint(-600, 240))
     return unit
 
 

@@ -7,7 +7,7 @@ is decided one batch after another, and a car's history is written by one at a t
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import UTC, date, datetime, timedelta
 from time import monotonic
 from typing import LiteralString
@@ -79,20 +79,24 @@ class Telemetry:
         self._settings = settings
         self._months: frozenset[date] = frozenset()  # whose partitions exist
 
-    async def ingest(self, customer: int, body: bytes, unit: str | None = None) -> Report:
+    async def ingest(self, customer: int, body: bytes, only: Collection[tuple[str, str]] | None = None) -> Report:
         """Store the samples of a body, JSON lines or an array; the report once all is committed.
 
-        `unit` is the serial number of the one unit that may speak here, where it is known. What was stored before a
-        failure is harmless when the delivery is repeated. Raises `NotALine`, and `ContentTooLarge` for too many lines.
+        `only` are the names of the one unit that may speak here, where not all may: any other is one that does not
+        exist. What was stored before a failure is harmless when the delivery is repeated. Raises `NotALine`, and
+        `ContentTooLarge` for too many lines.
         """
         report, part = Report(self._settings.ingest_refused), list[Reading]()
         began = monotonic()
-        for line, found in readings(body, self._settings, unit):
+        for line, found in readings(body, self._settings):
             if monotonic() - began > AT_A_TIME:
                 await asyncio.sleep(0)  # others want to be served too
                 began = monotonic()
             if isinstance(found, Invalid):
                 report.refuse(line, str(found))
+                continue
+            if only is not None and found.unit not in only:
+                report.refuse(line, UNKNOWN_UNIT)
                 continue
             part.append(found)
             if len(part) >= PER_BATCH:
