@@ -231,6 +231,11 @@ class Settings(BaseSettings):
         min_length=1,
         description="Client id at the broker, which keeps the messages of its session while it is away.",
     )
+    mqtt_refusals: int = Field(
+        default=60,
+        ge=1,
+        description="Refused samples that `keyrack ingest-mqtt` logs a minute; of the others it logs their number.",
+    )
     log_level: str = Field(
         default="info", pattern="^(debug|info|warning|error)$", description="`debug`, `info`, `warning` or `error`."
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -36,13 +37,14 @@ autosave_interval 1
 max_queued_messages 0
 max_inflight_messages 1000
 """
+DOCUMENT = (Path(__file__).parents[2] / "docs/telemetry.md").read_text()
 
 
 class Broker:
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, configuration: str = CONFIGURATION) -> None:
         self.port = free_port()
         self._file = directory / "mosquitto.conf"
-        self._file.write_text(CONFIGURATION.format(port=self.port, directory=directory))
+        self._file.write_text(configuration.format(port=self.port, directory=directory))
         if os.geteuid() == 0:
             self._file.write_text(self._file.read_text() + "user root\n")
         self.start()
@@ -64,6 +66,20 @@ def broker() -> Iterator[Broker]:
     with reachable_directory() as directory:
         running = Broker(directory)
         yield running
+        running.kill()
+
+
+@pytest.fixture
+def strict_broker() -> Iterator[tuple[Broker, Path]]:
+    """A broker with the access list of docs/telemetry.md, and the file of its passwords."""
+    blocks = re.findall(r"^```\w*\n(.*?)^```", DOCUMENT, re.DOTALL | re.MULTILINE)
+    settings = next(block for block in blocks if "acl_file" in block).replace("/etc/mosquitto/", "{directory}/")
+    with reachable_directory() as directory:
+        passwords = directory / "passwords"
+        passwords.touch(0o600)
+        (directory / "acl").write_text(next(block for block in blocks if "%u" in block))
+        running = Broker(directory, "listener {port} 127.0.0.1\n" + settings)
+        yield running, passwords
         running.kill()
 
 
@@ -133,6 +149,47 @@ def test_what_is_refused_is_told_and_does_not_come_again(broker: Broker, unit: U
     again = Listening(dsn, broker)
     time.sleep(0.5)
     assert "refused" not in again.stop()
+
+
+@pytest.mark.skipif(shutil.which("mosquitto_passwd") is None, reason="makes the passwords of the broker")
+def test_the_documented_access_list_lets_a_unit_publish_to_its_own_topic_alone(
+    strict_broker: tuple[Broker, Path], unit: Unit, alice: Person, bob: Person
+) -> None:
+    """B15: the topic says who speaks, so the broker has to bind it to the user."""
+    broker, passwords = strict_broker
+    own, other = f"{alice.customer}/{unit.serial}", f"{alice.customer}/other"
+    for user in ("keyrack", own, other):
+        subprocess.run(["mosquitto_passwd", "-b", str(passwords), user, "secret"], check=True, capture_output=True)
+    broker.process.send_signal(signal.SIGHUP)  # it reads the passwords again
+
+    async def run() -> list[str]:
+        heard: list[str] = []
+
+        async def publish(user: str, *topics: str) -> None:
+            async with aiomqtt.Client("127.0.0.1", broker.port, username=user, password="secret") as client:
+                for topic in topics:
+                    await client.publish(f"keyrack/{topic}/telemetry", b"", qos=1)
+
+        async with aiomqtt.Client("127.0.0.1", broker.port, username="keyrack", password="secret") as listener:
+            await listener.subscribe("keyrack/+/+/telemetry", qos=1)
+            await publish(own, other, f"{bob.customer}/{unit.serial}", f"0{own}", own)
+            await publish(other, own, other)
+            async for message in listener.messages:
+                heard.append(message.topic.value)
+                if message.topic.value == f"keyrack/{other}/telemetry":  # the last one that was published
+                    return heard
+        return heard
+
+    eventually(lambda: asyncio.run(asyncio.wait_for(_connects(broker), 5)), "the broker with its passwords")
+    assert asyncio.run(asyncio.wait_for(run(), 15)) == [f"keyrack/{own}/telemetry", f"keyrack/{other}/telemetry"]
+
+
+async def _connects(broker: Broker) -> bool:
+    try:
+        async with aiomqtt.Client("127.0.0.1", broker.port, username="keyrack", password="secret"):
+            return True
+    except aiomqtt.MqttError:
+        return False
 
 
 def test_nothing_is_lost_when_the_subscriber_is_killed(broker: Broker, unit: Unit, dsn: str) -> None:

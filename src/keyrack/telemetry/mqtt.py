@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from ssl import create_default_context
@@ -33,6 +34,8 @@ seldom = Seldom("keyrack.mqtt")
 
 AT_ONCE = 1_000  # messages that are stored together
 PAUSES = (0.2, 0.5, 1.0, 2.0, 5.0)  # seconds between attempts to reach the broker
+MINUTE = 60.0  # seconds
+LONGEST_TOPIC = 200  # characters of a topic that the log shows
 KEEPALIVE = 15  # seconds after which a silent connection is noticed
 
 
@@ -43,9 +46,11 @@ class Subscriber:
         self._settings = settings
         self._telemetry = Telemetry(Batches(db), settings)
         self._filter = settings.mqtt_topic.replace("{customer}", "+").replace("{unit}", "+")
-        pattern = re.escape(settings.mqtt_topic).replace(r"\{customer\}", r"([0-9]{1,10})")
+        # one unit has one topic: an id with zeros before it would pass by what a broker allows
+        pattern = re.escape(settings.mqtt_topic).replace(r"\{customer\}", r"([1-9][0-9]{0,9})")
         self._topic = re.compile(pattern.replace(r"\{unit\}", "([^/]+)"))
         self._stopping = asyncio.Event()
+        self._refusals = Refusals(settings.mqtt_refusals)
 
     def stop(self) -> None:
         """End after the messages that are being stored."""
@@ -53,6 +58,12 @@ class Subscriber:
 
     async def run(self, ready: Callable[[], None] = lambda: None) -> None:
         """Take in messages until `stop`; reconnect for as long as it takes."""
+        try:
+            await self._run(ready)
+        finally:
+            self._refusals.sum_up()
+
+    async def _run(self, ready: Callable[[], None]) -> None:
         failures = 0
         while not self._stopping.is_set():
             try:
@@ -120,7 +131,7 @@ class Subscriber:
             try:
                 for customer in list(parts):
                     for number, reason in await self._store(customer, parts[customer]):
-                        _refused(batch[number], reason)
+                        self._refusals.tell(batch[number].topic.value, reason)
                     del parts[customer]
             except (*UNREACHABLE, asyncpg.PostgresError, TimeoutError, Unavailable) as error:
                 seldom.warning("messages not stored yet; trying again", error=error)
@@ -139,24 +150,48 @@ class Subscriber:
         """Add the samples of a message to those of its customer; a sample's line is the number of its message."""
         topic = self._topic.fullmatch(message.topic.value)
         if topic is None or int(topic[1]) > INT32_MAX:
-            _refused(message, "The topic has another form.")
+            self._refusals.tell(message.topic.value, "The topic has another form.")
             return
         try:
             if len(message.payload) >= self._settings.max_ingest:
                 raise ContentTooLarge(f"The message must be smaller than {self._settings.max_ingest} bytes.")
             for _, found in readings(message.payload, self._settings, topic[2]):
                 if isinstance(found, Invalid):
-                    _refused(message, str(found))
+                    self._refusals.tell(message.topic.value, str(found))
                 else:
                     found.line = number
                     parts.setdefault(int(topic[1]), []).append(found)
         except (NotALine, ContentTooLarge) as reason:
-            _refused(message, str(reason))
+            self._refusals.tell(message.topic.value, str(reason))
 
 
-def _refused(message: aiomqtt.Message, reason: str) -> None:
-    """Say that a sample was refused; it is acknowledged, for it would be refused again."""
-    log.warning("sample refused", topic=message.topic.value, reason=reason)
+class Refusals:
+    """Says which samples were refused, so many a minute, and how many the others were.
+
+    They are acknowledged, for they would be refused again.
+    """
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._since = -MINUTE
+        self._count = 0
+
+    def tell(self, topic: str, reason: str) -> None:
+        """Log the reason, unless there have been many in this minute."""
+        if time.monotonic() - self._since >= MINUTE:
+            self.sum_up()
+            self._since = time.monotonic()
+        self._count += 1
+        if self._count <= self._most:
+            log.warning("sample refused", topic=topic[:LONGEST_TOPIC], reason=reason)
+        elif self._count == self._most + 1:
+            log.warning("more samples refused; from here on they are counted only", a_minute=self._most)
+
+    def sum_up(self) -> None:
+        """Log how many were counted only."""
+        if self._count > self._most:
+            log.warning("samples refused that were counted only", count=self._count - self._most)
+        self._count = 0
 
 
 def _giving(inbox: asyncio.Queue[aiomqtt.Message]) -> Callable[[int], asyncio.Queue[aiomqtt.Message]]:
