@@ -71,22 +71,22 @@ def deliver(person: Person, key: str, *events: Any, path: str = "events", **head
 
 def test_the_key_of_a_unit_opens_that_unit_alone(unit: Unit, other: Unit) -> None:
     """B6: any other unit of the customer is told like one that does not exist."""
-    assert unit.tell(3, rpm=1) == ACCEPTED
-    by_id = {"uniqueId": f"unique-{unit.serial}", "carDataReadTime": ahead(minutes=-2), "rpm": 2}
+    assert unit.tell(3, oilLevel=1) == ACCEPTED
+    by_id = {"uniqueId": f"unique-{unit.serial}", "carDataReadTime": ahead(minutes=-2), "oilLevel": 2}
     assert unit.deliver(by_id).json() == ACCEPTED
-    theirs = unit.sample(1, rpm=9)
+    theirs = unit.sample(1, oilLevel=9)
     answers = [
         unit.deliver(theirs | {"serialNumber": serial}).content
         for serial in (other.serial, "nobody", unit.serial + "x")
     ]
     assert [json.loads(answer) for answer in answers] == [refusal(UNKNOWN_UNIT)] * 3
     assert len(set(answers)) == 1
-    unique = {"uniqueId": f"unique-{other.serial}", "carDataReadTime": ahead(minutes=-1), "rpm": 9}
+    unique = {"uniqueId": f"unique-{other.serial}", "carDataReadTime": ahead(minutes=-1), "oilLevel": 9}
     assert unit.deliver(unique).json() == refusal(UNKNOWN_UNIT)
     mixed = unit.deliver(theirs, theirs | {"serialNumber": other.serial}).json()
     assert mixed == {"accepted": 1, "duplicates": 0, "refused": [{"line": 2, "reason": UNKNOWN_UNIT}]}
-    assert other.get("telemetry")["rpm"] is None
-    assert other.tell(1, rpm=4) == ACCEPTED, "a gateway's key opens all units"
+    assert other.told("oilLevel") is None
+    assert other.tell(1, oilLevel=4) == ACCEPTED, "a gateway's key opens all units"
 
 
 def test_a_unit_that_gets_another_number_keeps_its_key(unit: Unit, operator: Operator) -> None:
@@ -259,8 +259,8 @@ def poison(dsn: str, unit: Unit, *samples: dict[str, Any]) -> None:
 
 
 def places(unit: Unit) -> tuple[Any, ...]:
-    location, telemetry = unit.get("location"), unit.get("telemetry")
-    return location["latitude"], location["odometer"], telemetry["rpm"]
+    location = unit.get("location")
+    return location["latitude"], location["odometer"], unit.told("oilLevel")
 
 
 def test_a_poisoned_state_is_discarded(operator: Operator, unit: Unit, bob: Person, dsn: str) -> None:
@@ -268,18 +268,18 @@ def test_a_poisoned_state_is_discarded(operator: Operator, unit: Unit, bob: Pers
     theirs = unit_of(bob)
     bob.sql.execute("update product set serial_number = $2 where serial_number = $1", theirs.serial, unit.serial)
     place = {"currentLatitude": 1, "currentLongitude": 1}
-    unit.tell(9, odometer=10, rpm=1, **place)
-    wrong = {"odometer": 999_999, "rpm": 9_999, "currentLatitude": 66, "currentLongitude": 66}
+    unit.tell(9, odometer=10, oilLevel=1, **place)
+    wrong = {"odometer": 999_999, "oilLevel": 9_999, "currentLatitude": 66, "currentLongitude": 66}
     for poisoned in (unit, theirs):
         poison(dsn, poisoned, {"serialNumber": unit.serial, "carDataReadTime": ahead(days=50), **wrong})
-    unit.tell(5, odometer=11, rpm=2, currentLatitude=2, currentLongitude=1)
+    unit.tell(5, odometer=11, oilLevel=2, currentLatitude=2, currentLongitude=1)
     assert places(unit) == ("66", "999999", 9_999), "nothing that is told now is newer"
     discard = ("telemetry", "discard", "--customer", unit.person.customer, "--serial-number", unit.serial)
     said = operator.quick(*discard)[1]
     assert said.startswith(f"The newest state of car {unit.car} is discarded, and 2 readings of history from ")
     assert places(unit) == ("2", "11", None)
     assert unit.get(f"location/{ahead(days=60)[:19]}Z")["latitude"] == "2"
-    unit.tell(4, rpm=3)
+    unit.tell(4, oilLevel=3)
     unit.tell(3, odometer=12, currentLatitude=3, currentLongitude=1)
     assert places(unit) == ("3", "12", 3)
     theirs.serial = unit.serial

@@ -224,10 +224,13 @@ def test_started_again_it_changes_nothing_but_the_address(
     assert rows.value("select count(*) from car") == before
 
 
-@pytest.mark.parametrize("lost", ["the file", "the key"])
+@pytest.mark.parametrize("lost", ["the file", "the key", "what the device key opens"])
 def test_lost_credentials_are_replaced(own_dsn: str, env: dict[str, str], state: Path, rows: Sql, lost: str) -> None:
     if lost == "the file":
         (state / "demo.env").unlink()
+    elif lost == "what the device key opens":  # it is of before device keys were for units or gateways
+        rows.execute("update device_key set is_gateway = false, scopes = '{}'")
+        env = demo.read_env(state / "demo.env")
     else:  # the file is of another database
         credentials = demo.Credentials("another", "demo", "another", 1, "another")
         demo.write_env(state / "demo.env", env["KEYRACK_URL"], credentials, 1)
@@ -236,6 +239,9 @@ def test_lost_credentials_are_replaced(own_dsn: str, env: dict[str, str], state:
     good = "select revoked_at is null from api_key where hash = $1"
     assert rows.value(good, auth.digest(env["KEYRACK_API_KEY"])) is False
     assert rows.value(good, auth.digest(renewed["KEYRACK_API_KEY"])) is True
+    opens = "select is_gateway, scopes from device_key where hash = $1"
+    opened = rows.rows(opens, auth.digest(renewed["KEYRACK_DEVICE_KEY"]))
+    assert [tuple(row) for row in opened] == [(True, ["telemetry", "events"])]
     assert rows.value("select count(*) from customer") == 2
 
 

@@ -50,12 +50,15 @@ def test_an_event_is_kept_as_given(carol: Person) -> None:
     assert carol.get(f"/cars/{car}/events").json() == [expected]
 
 
-def test_the_type_has_a_default_and_a_place_is_not_needed(carol: Person) -> None:
+def test_the_type_has_a_default_and_a_place_is_not_needed(carol: Person, key: str) -> None:
+    """A9: the spec lists `type` as required and gives a default; so it may be left out, also by devices."""
     body = EVENT | {"carId": carol.car(), "userId": carol.user()}
     del body["type"]
     id = carol.put("/events", body).json()["id"]
     event = carol.get(f"/events/{id}").json()
     assert (event["type"], event["latitude"], event["longitude"]) == ("CarOpened", None, None)
+    (delivered,) = deliver(carol, key, body | {"clientId": "default"}).json()["events"]
+    assert carol.get(f"/events/{delivered['id']}").json()["type"] == "CarOpened"
 
 
 @pytest.mark.parametrize(

@@ -54,6 +54,11 @@ class Unit:
         assert answer.status_code == 200, answer.text
         return answer.json()
 
+    def told(self, member: str) -> Any:
+        """The newest value of the car's telemetry; None where there is none yet."""
+        answer = self.person.get(f"/cars/{self.car}/telemetry")
+        return answer.json()[member] if answer.status_code == 200 else None
+
     def rows(self, table: str) -> list[tuple[Any, ...]]:
         found = self.person.sql.rows(
             f"select * from {table} where customer_id = $1 and car_id = $2 order by at", self.person.customer, self.car

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from keyrack.model.bodies import moment, wall_clock
 from tests.conftest import Person, done, eventually, refused
 
 START, END = "2026-01-01T08:00:00Z", "2026-02-01T08:00:00Z"
@@ -159,3 +163,24 @@ def test_the_form_is_told_also_when_several_members_are_wrong(alice: Person) -> 
 def test_what_is_equal_to_the_second_is_no_end_before_the_start(alice: Person, car: int, user: int) -> None:
     id = alice.assignment(car, user, "2026-01-01T08:00:00.9Z", end="2026-01-01T08:00:00.1Z")
     assert alice.get(f"/assignments/{id}").json()["end"] == "2026-01-01T08:00:00Z"
+
+
+@given(
+    st.datetimes().filter(lambda at: (1, 1, 3) < (at.year, at.month, at.day) < (9999, 12, 29)),
+    st.integers(-23 * 60 - 59, 23 * 60 + 59),
+    st.text("0123456789", max_size=30),
+    st.booleans(),
+)
+def test_every_form_of_a_time_means_the_same_instant(at: datetime, minutes: int, more: str, lower: bool) -> None:
+    """A4: whatever the offset, the digits below a microsecond and the case; a wall clock shows what is written."""
+    offset = f"{'-' if minutes < 0 else '+'}{abs(minutes) // 60:02}:{abs(minutes) % 60:02}"
+    local = at + timedelta(minutes=minutes)
+    text = f"{local:%H:%M:%S.%f}{more}"
+    text = f"{local.year:04}-{local:%m-%d}T{text}"
+    for written in (text + offset, text + "Z", text):
+        form = written.lower() if lower else written
+        assert wall_clock(form) == local.replace(tzinfo=UTC)
+    assert moment(text + offset) == at.replace(tzinfo=UTC)
+    assert moment((text + "z") if lower else text + "Z") == local.replace(tzinfo=UTC)
+    with pytest.raises(ValueError, match=r"^The form is that of RFC 3339"):
+        moment(text)

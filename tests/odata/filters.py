@@ -11,7 +11,7 @@ from uuid import UUID
 
 from hypothesis import strategies as st
 
-from keyrack.model.fields import Relation, Resource, boolean, date_time, double, guid, int32, int64, string
+from keyrack.model.fields import Field, Relation, Resource, Type, boolean, date_time, double, guid, int32, int64, string
 from keyrack.model.resources import RESOURCES
 from tests.odata import evaluator as means
 from tests.odata.evaluator import Evaluate
@@ -19,7 +19,7 @@ from tests.odata.evaluator import Evaluate
 SCHEMA = (
     "create table if not exists odata_sample (customer_id int not null, id int not null, i int not null, n int,"
     " l bigint, d float8 not null, e float8, s text not null, u text, b bool not null, c bool, t timestamptz not null,"
-    " v timestamptz, g uuid, primary key (customer_id, id))",
+    " v timestamptz, g uuid, w timestamptz, primary key (customer_id, id))",
     "create table if not exists odata_part (customer_id int not null, part_id int not null, sample_id int not null,"
     " i int, u text, primary key (customer_id, part_id))",
     "create table if not exists odata_whole (customer_id int not null, id int not null, name text, n int,"
@@ -56,6 +56,7 @@ SAMPLE = Resource(
         "t": date_time("{t}.t"),
         "v": date_time("{t}.v", nullable=True),
         "g": guid("{t}.g", nullable=True),
+        "w": Field(Type.WALL_CLOCK, "{t}.w", nullable=True),
     },
     relations={
         "parts": Relation("Part", "{t}.customer_id = {p}.customer_id and {t}.sample_id = {p}.id"),
@@ -99,6 +100,7 @@ def sample_rows(count: int = 80) -> list[dict[str, Any]]:
             "t": chance.choice(MOMENTS),
             "v": perhaps(MOMENTS),
             "g": perhaps(GUIDS),
+            "w": perhaps(MOMENTS),
         }
         row["parts"] = []
         for _ in range(chance.choice((0, 0, 1, 2, 3))):
@@ -286,7 +288,7 @@ def moment(draw: Any) -> Piece:
 @st.composite
 def sides(draw: Any, depth: int, variable: str) -> tuple[Piece, Piece]:
     """Two values that can be compared."""
-    kind = draw(st.integers(0, 9)) if not variable else draw(st.sampled_from([0, 1, 2, 3, 9]))
+    kind = draw(st.integers(0, 10)) if not variable else draw(st.sampled_from([0, 1, 2, 3, 9]))
     if kind <= 2:
         pair = draw(number(depth, variable)), draw(number(depth, variable))
     elif kind <= 4:
@@ -298,7 +300,7 @@ def sides(draw: Any, depth: int, variable: str) -> tuple[Piece, Piece]:
         other = [literal(quoted(stamp(value)), value), literal(value.date().isoformat(), value.date())]
         pair = draw(named(["t", "v"], "")), draw(st.sampled_from(other))
     elif kind == 7:
-        operand = draw(named(["t", "v"], ""))
+        operand = draw(named(["t", "v", "w"], ""))
         day = Piece(PRIMARY, f"date({operand.text})", means.call("date", operand.run))
         value = date(2021, 1, 1)
         pair = day, draw(st.sampled_from([literal("2021-01-01", value), literal("'2021-01-01'", value), operand]))
@@ -308,6 +310,11 @@ def sides(draw: Any, depth: int, variable: str) -> tuple[Piece, Piece]:
             draw(named(["g"], "")),
             draw(st.sampled_from([literal(str(value), value), literal(quoted(str(value)), value)])),
         )
+    elif kind == 10:  # a wall clock, whatever the offset
+        value = draw(st.sampled_from(MOMENTS))
+        shown = stamp(value).removesuffix("Z") + draw(st.sampled_from(["", "Z", "+05:00", "-00:30"]))
+        other = [literal(shown, value), literal(quoted(shown), value), literal(value.date().isoformat(), value.date())]
+        pair = draw(named(["w"], "")), draw(st.one_of(st.sampled_from(other), named(["t", "v", "w"], "")))
     else:
         pair = draw(condition(max(depth - 1, 0), variable)), draw(condition(0, variable))
     if draw(st.integers(0, 5)) == 0:

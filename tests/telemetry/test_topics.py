@@ -55,17 +55,21 @@ def test_a_topic_carries_the_readings_of_its_unit_alone(unit: Unit, dsn: str) ->
     """B15: a sample that names another unit, by either of its numbers, is refused and logged; the others are stored."""
     alice, other = unit.person, unit_of(unit.person)
     topic = f"keyrack/{alice.customer}/{unit.serial}/telemetry"
-    unique = {"uniqueId": f"unique-{other.serial}", "carDataReadTime": ago(1), "rpm": 9}
-    logs = taken(dsn, (topic, [other.sample(1, rpm=9), unique, unit.sample(1, rpm=5)]), (topic, other.sample(1, rpm=9)))
+    unique = {"uniqueId": f"unique-{other.serial}", "carDataReadTime": ago(1), "oilLevel": 9}
+    logs = taken(
+        dsn,
+        (topic, [other.sample(1, oilLevel=9), unique, unit.sample(1, oilLevel=5)]),
+        (topic, other.sample(1, oilLevel=9)),
+    )
     assert reasons(logs) == [ONLY_ITSELF] * 3
     assert {entry["topic"] for entry in logs} == {topic}
-    assert (unit.get("telemetry")["rpm"], other.get("telemetry")["rpm"]) == (5, None)
+    assert (unit.told("oilLevel"), other.told("oilLevel")) == (5, None)
 
 
 def test_a_topic_carries_nothing_to_another_customer(unit: Unit, bob: Person, dsn: str) -> None:
     """B15: the unit must be one of the customer that the topic names, and a customer has one name."""
     theirs = unit_of(bob)
-    sample = {"carDataReadTime": ago(1), "rpm": 9}
+    sample = {"carDataReadTime": ago(1), "oilLevel": 9}
     logs = taken(
         dsn,
         (f"keyrack/{bob.customer}/{unit.serial}/telemetry", sample),
@@ -75,7 +79,7 @@ def test_a_topic_carries_nothing_to_another_customer(unit: Unit, bob: Person, ds
         (f"keyrack/{bob.customer}/{theirs.serial}/more/telemetry", sample),
     )
     assert sorted(reasons(logs)) == sorted([UNKNOWN_UNIT] * 2 + [OTHER_FORM] * 3)
-    assert (unit.get("telemetry")["rpm"], theirs.get("telemetry")["rpm"]) == (None, None)
+    assert (unit.told("oilLevel"), theirs.told("oilLevel")) == (None, None)
 
 
 def test_refusals_do_not_flood_the_log(unit: Unit, dsn: str) -> None:

@@ -77,8 +77,8 @@ def _read(text: str, *, is_instant: bool) -> datetime:
     time = datetime.fromisoformat((text[:17] + "59" + text[19:] if is_leap else text).upper())
     try:
         time = time + timedelta(seconds=1) if is_leap else time
-        in_utc = time.astimezone(UTC) if time.tzinfo else time.replace(tzinfo=UTC)
-        return in_utc if is_instant else time.replace(tzinfo=UTC)
+        instant = time.astimezone(UTC) if time.tzinfo else time.replace(tzinfo=UTC)  # must exist in any case
+        return instant if is_instant else time.replace(tzinfo=UTC)
     except OverflowError:
         raise ValueError("the year lies outside 0001 to 9999") from None
 

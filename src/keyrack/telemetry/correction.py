@@ -29,6 +29,7 @@ left join (
 left join (
   select at, odometer from odometer where customer_id = $1 and car_id = $2 order by at desc limit 1) o on true
 where p.at is not null or o.at is not null
+on conflict do nothing
 """
 
 
