@@ -22,7 +22,7 @@ from keyrack.settings import Settings
 from keyrack.telemetry.ingest import TOO_LATE, UNKNOWN_UNIT, Telemetry
 from tests.commands.test_cli import Operator
 from tests.conftest import Person, eventually, refused
-from tests.endpoints.test_ingest import ACCEPTED, Unit, device_key, refusal, unit_of
+from tests.endpoints.test_ingest import ACCEPTED, Unit, ago, device_key, refusal, unit_of
 
 _numbers = itertools.count(1)
 
@@ -277,16 +277,15 @@ def test_a_poisoned_state_is_discarded(operator: Operator, unit: Unit, bob: Pers
     discard = ("telemetry", "discard", "--customer", unit.person.customer, "--serial-number", unit.serial)
     said = operator.quick(*discard)[1]
     assert said.startswith(f"The newest state of car {unit.car} is discarded, and 2 readings of history from ")
-    assert places(unit) == ("2", "11", None)
-    assert unit.get(f"location/{ahead(days=60)[:19]}Z")["latitude"] == "2"
+    assert places(unit) == (None, None, None)
+    assert unit.get(f"location/{ahead(days=60)[:19]}Z")["latitude"] == "2", "history has what was told before"
     unit.tell(4, oilLevel=3)
     unit.tell(3, odometer=12, currentLatitude=3, currentLongitude=1)
     assert places(unit) == ("3", "12", 3)
     theirs.serial = unit.serial
     assert places(theirs) == ("66", "999999", 9_999)
     assert operator.value(*discard) == {"carId": unit.car, "discarded": True, "readings": 0}
-    assert operator.value(*discard)["readings"] == 0, "done again it does nothing more"
-    assert places(unit) == ("3", "12", None)
+    assert operator.value(*discard) == {"carId": unit.car, "discarded": False, "readings": 0}, "there is nothing more"
 
 
 def test_what_a_hostile_key_told_is_discarded_from_a_time_on(operator: Operator, unit: Unit) -> None:
@@ -295,12 +294,22 @@ def test_what_a_hostile_key_told_is_discarded_from_a_time_on(operator: Operator,
     unit.tell(10, odometer=666, currentLatitude=66, currentLongitude=1)
     discard = ("telemetry", "discard", "--customer", unit.person.customer, "--serial-number", unit.serial)
     assert operator.value(*discard, "--from", ahead(minutes=-20))["readings"] == 2
-    assert places(unit) == ("1", "10", None)
+    assert (unit.get(f"location/{ahead()[:19]}Z")["latitude"], places(unit)) == ("1", (None, None, None))
     operator.value(*discard, "--from", "2026-01-01")
-    assert places(unit) == (None, None, None)
+    assert unit.get(f"location/{ahead()[:19]}Z")["latitude"] is None
     assert operator.quick(*discard)[1].startswith(f"Car {unit.car} has no newest state to discard, and 0 readings")
     unit.tell(9, odometer=11, currentLatitude=2, currentLongitude=1)
     assert places(unit) == ("2", "11", None)
+
+
+def test_a_car_that_stands_keeps_what_was_told_before(operator: Operator, unit: Unit) -> None:
+    """B6: readings of one value are kept together, and still only those from that time on are taken back."""
+    for minutes in (50, 40, 30, 20, 10):
+        unit.tell(minutes, odometer=7, currentLatitude=1, currentLongitude=1)
+    discard = ("telemetry", "discard", "--customer", unit.person.customer, "--serial-number", unit.serial)
+    assert operator.value(*discard, "--from", ahead(minutes=-25))["readings"] == 4
+    told = unit.get(f"location/{ahead()[:19]}Z")
+    assert told["date"] == told["odometerDate"] == ago(30)
 
 
 def test_there_is_nothing_to_discard_of_what_is_no_unit_in_a_car(

@@ -6,48 +6,40 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import LiteralString
 
-from keyrack.database.connection import Statements
+from keyrack.database.connection import Connection
+from keyrack.telemetry.history import ODOMETERS, POSITIONS
+from keyrack.telemetry.stretches import Stretch
 
-# Whoever stores readings of the car locks this row first; so nothing comes in between
-DISCARD_STATE: LiteralString = "delete from car_state where customer_id = $1 and car_id = $2 returning true"
-DISCARD_POSITIONS: LiteralString = """
-with gone as (delete from position where customer_id = $1 and car_id = $2 and at >= $3 returning 1)
-select count(*)::integer from gone
-"""
-DISCARD_ODOMETERS: LiteralString = """
-with gone as (delete from odometer where customer_id = $1 and car_id = $2 and at >= $3 returning 1)
-select count(*)::integer from gone
-"""
-# What history knows is the newest now; the other values have no history, and come when they are told again
-BEGIN_ANEW: LiteralString = """
-insert into car_state (customer_id, car_id, position_at, latitude, longitude, odometer_at, odometer)
-select $1, $2, p.at, p.latitude, p.longitude, o.at, o.odometer
-from (select) one
-left join (
-  select at, latitude, longitude from position
-  where customer_id = $1 and car_id = $2 order by at desc limit 1) p on true
-left join (
-  select at, odometer from odometer where customer_id = $1 and car_id = $2 order by at desc limit 1) o on true
-where p.at is not null or o.at is not null
-on conflict do nothing
+# Whoever stores readings of the car locks this row first, so nothing comes in between
+FIRST: LiteralString = "insert into car_state (customer_id, car_id) values ($1, $2) on conflict do nothing"
+STATE: LiteralString = """
+delete from car_state where customer_id = $1 and car_id = $2
+returning position_since, latitude, longitude, position_times, odometer_since, odometer, odometer_times,
+  coalesce(position_at, odometer_at, read_at) is not null as told
 """
 
 
 @dataclass(frozen=True, slots=True)
 class Discarded:
-    """Whether there was a newest state, and how many readings of history are gone."""
+    """Whether there was a newest state, and how many readings of positions and odometers are gone."""
 
     state: bool
     readings: int
 
 
-async def discard(statements: Statements, customer: int, car: int, since: datetime) -> Discarded:
-    """Throw the newest state of a car away, and what history has from `since` on; in the caller's transaction.
+async def discard(connection: Connection, customer: int, car: int, since: datetime) -> Discarded:
+    """Throw the newest state of a car away, and all readings from `since` on; in the caller's transaction.
 
-    Position and odometer then show what history knew before; all other values are unknown until they are told again.
+    Whatever is told next is the newest then. History cannot stand in for it: another unit may have told it.
     """
-    state: bool | None = await statements.fetchval(DISCARD_STATE, customer, car)
-    positions: int = await statements.fetchval(DISCARD_POSITIONS, customer, car, since)
-    odometers: int = await statements.fetchval(DISCARD_ODOMETERS, customer, car, since)
-    await statements.execute(BEGIN_ANEW, customer, car)
-    return Discarded(bool(state), positions + odometers)
+    await connection.execute(FIRST, customer, car)
+    row = await connection.fetchrow(STATE, customer, car)
+    assert row is not None  # noqa: S101 - it was made if it was not there
+    if row["position_since"] is not None:
+        place = Stretch(row["position_since"], (row["latitude"], row["longitude"]), row["position_times"])
+        await POSITIONS.add(connection, customer, [(car, place)])
+    if row["odometer_since"] is not None:
+        distance = Stretch(row["odometer_since"], (row["odometer"],), row["odometer_times"])
+        await ODOMETERS.add(connection, customer, [(car, distance)])
+    positions = await POSITIONS.discard(connection, customer, car, since)
+    return Discarded(row["told"], positions + await ODOMETERS.discard(connection, customer, car, since))

@@ -35,6 +35,11 @@ REMOVE: LiteralString = """
 delete from {table} h using unnest($2::integer[], $3::timestamptz[]) as n (car_id, at)
 where h.customer_id = $1 and h.car_id = n.car_id and h.at = n.at
 """
+# How many readings there were
+CUT: LiteralString = """
+with gone as (delete from {table} h where customer_id = $1 and car_id = $2 and at >= $3 returning h.at, h.times)
+select count(*)::integer from gone, packed_times(gone.at, gone.times)
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +51,7 @@ class History:
     before: LiteralString
     last: LiteralString
     remove: LiteralString
+    cut: LiteralString
 
     async def write(
         self, connection: Connection, customer: int, tracks: Mapping[int, Track], changes: Changes
@@ -54,7 +60,7 @@ class History:
 
         The open stretches of `tracks` are changed where a late reading belongs there.
         """
-        await self._copy(connection, customer, changes.closed)
+        await self.add(connection, customer, changes.closed)
         if not changes.late:
             return set()
         found = await self._before(connection, customer, tracks, changes.late)
@@ -68,10 +74,25 @@ class History:
             outcome.insert(car, tracks[car], stretch, late, is_last=is_last)
         if outcome.removed:
             await connection.execute(self.remove, customer, *_columns(outcome.removed))
-        await self._copy(connection, customer, outcome.added)
+        await self.add(connection, customer, outcome.added)
         return outcome.new
 
-    async def _copy(self, connection: Connection, customer: int, stretches: Sequence[tuple[int, Stretch]]) -> None:
+    async def discard(self, connection: Connection, customer: int, car: int, since: datetime) -> int:
+        """Throw away the readings of a car from `since` on; how many they were."""
+        discarded: int = await connection.fetchval(self.cut, customer, car, since)
+        row = await connection.fetchrow(self.before, customer, [car], [since])
+        stretch = self._stretch(row) if row is not None else None
+        if stretch is None:
+            return discarded
+        times = times_of(stretch)
+        kept = [(at, stretch.value) for at in times if at < since]
+        if len(kept) < len(times):
+            await connection.execute(self.remove, customer, [car], [stretch.at])
+            await self.add(connection, customer, [(car, part) for part, _ in packed(kept)])
+        return discarded + len(times) - len(kept)
+
+    async def add(self, connection: Connection, customer: int, stretches: Sequence[tuple[int, Stretch]]) -> None:
+        """Write stretches, each with its car, where no others are."""
         if stretches:
             columns = ("customer_id", "car_id", "at", *self.columns, "times")
             rows = [(customer, car, stretch.at, *stretch.value, stretch.times) for car, stretch in stretches]
@@ -146,7 +167,7 @@ def _history(table: LiteralString, columns: tuple[LiteralString, ...]) -> Histor
     def of(sql: LiteralString) -> LiteralString:
         return sql.replace("{table}", table).replace("{columns}", ", ".join(["h." + column for column in columns]))
 
-    return History(table, columns, of(BEFORE), of(LAST), of(REMOVE))
+    return History(table, columns, of(BEFORE), of(LAST), of(REMOVE), of(CUT))
 
 
 POSITIONS = _history("position", ("latitude", "longitude"))
