@@ -128,8 +128,9 @@ class Binaries:
 
 
 def environment() -> dict[str, str]:
-    """The environment of every PostgreSQL program: without the caller's PG* variables, in English, in UTC."""
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(("PG", "LC_", "LANG"))}
+    """The environment of every PostgreSQL program: without the caller's PG* variables and our secrets, in English, in
+    UTC."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("PG", "LC_", "LANG", "KEYRACK_"))}
     return kept | {"LC_ALL": "C", "TZ": "UTC"}
 
 
