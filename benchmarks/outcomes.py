@@ -21,6 +21,9 @@ import asyncpg
 
 from benchmarks.foundation import UNLIMITED, database, free_port, load, running, token
 from benchmarks.load import cpu_seconds, http, machine, measure, resident
+from keyrack.database.connection import Connection, InTransaction
+from keyrack.settings import Settings
+from keyrack.vault.keeping import open_vault
 from keyrack.webhooks import registry
 from keyrack.webhooks.outcomes import KINDS
 
@@ -144,11 +147,11 @@ async def fresh(dsn: str, *urls: str) -> AsyncGenerator[tuple[Any, list[int]]]:
     try:
         await raw.execute("truncate delivery, delivery_lane, webhook, assignment")
         await raw.execute("delete from operation where state = 'Pending' or finished_at > requested_at")
-        ids = [
-            await raw.fetchval(registry.INSERT, 1, url, None, list(KINDS), True, registry.new_signing_secret(), 1_000)
-            for url in urls
-        ]
-        yield raw, ids
+        connection = Connection(raw)
+        vault = await open_vault(InTransaction(connection), Settings())
+        async with connection.transaction():
+            added = [await registry.add(connection, vault, 1, url, None, list(KINDS), True, 1_000) for url in urls]
+        yield raw, [webhook[0] for webhook in added if webhook]
     finally:
         await raw.close()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import contextlib
 import functools
 import itertools
@@ -43,6 +44,9 @@ NO_MOMENTS = (
     "2026-01-01T10:00:00+24:00", "9999-12-31T23:59:60Z", "0001-01-01T00:00:00+01:00", " 2026-01-01T10:00:00Z",
     "1767261600", "now", "",
 )  # fmt: skip
+# The master key of every database that the tests give an address of
+os.environ.setdefault("KEYRACK_MASTER_KEY", base64.b64encode(b"the master key of all the tests!").decode())
+
 DEADLINE = 15.0  # seconds that a condition may take to come true
 
 

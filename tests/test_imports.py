@@ -28,6 +28,7 @@ FLOORS = [
     "telemetry",
     "odata",
     "model",
+    "vault",
     "database",
     "embedded",
     "settings errors logs __version__",
@@ -36,7 +37,7 @@ FLOOR = {room: number for number, floor in enumerate(reversed(FLOORS)) for room 
 
 # The doors of a room: the modules through which the others enter it. "" stands for the names of the package itself.
 DOORS = {
-    "access": {"auth", "devices", "limits", "privacy"},
+    "access": {"auth", "devices", "limits", "privacy", "signing"},
     "api": {"endpoint", "idempotency", "reads"},
     "assignments": {"asking", "holds", "rounds", "rules"},
     "database": {"batching", "connection", "listener", "notices", "partitions", "schema", "shares"},
@@ -49,6 +50,7 @@ DOORS = {
     "odata": {""},
     "simulator": {"", "fleet"},
     "telemetry": {"correction", "ingest", "lines", "mqtt", "samples"},
+    "vault": {"holdings", "keeping", "master", "rotation", "sealing"},
     "webhooks": {"delivery", "housekeeping", "outcomes", "publishing", "registry", "verification"},
 }
 
@@ -68,6 +70,7 @@ LIBRARIES = {
     "aiomqtt": {"telemetry"},
     "joserfc": {"access"},
     "argon2": {"access"},
+    "cryptography": {"api", "vault"},
 }
 
 MODULES = {

@@ -33,6 +33,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "api-key": ("keyrack.commands.api_key", "API keys: the subscriptions that may call the API."),
     "sdk-key": ("keyrack.commands.sdk_key", "SDK keys: for the apps of a customer's users."),
     "signing-key": ("keyrack.commands.signing_key", "Signing keys: what tokens are signed with."),
+    "master-key": ("keyrack.commands.master_key", "The master key: what closes the secrets in the database."),
     "product": ("keyrack.commands.product", "Products: key boxes and IQ units."),
     "service": ("keyrack.commands.service", "Services and their contracts."),
     "brand": ("keyrack.commands.brand", "Brands: the catalogue of key forms."),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from pydantic import Field
+from pydantic import Field, SecretStr
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 
@@ -30,6 +30,16 @@ class Settings(BaseSettings):
         default_factory=default_state,
         description="State directory: the embedded PostgreSQL and what `keyrack demo` writes. "
         "Default: `/var/lib/keyrack` for root, `$XDG_DATA_HOME/keyrack` for others.",
+    )
+    master_key: SecretStr | None = Field(
+        default=None,
+        description="Master key of the secrets in the database: 32 bytes in base64, the same on every node. While it "
+        "is being changed: several, with commas between them, the new one first.",
+    )
+    master_key_file: Path | None = Field(
+        default=None,
+        description="File with the same, one key a line, where `KEYRACK_MASTER_KEY` is not set. Default: `master.key` "
+        "in the state directory, where it is made for the embedded database.",
     )
     postgres_bin: Path | None = Field(
         default=None,

@@ -18,6 +18,7 @@ from keyrack.database.connection import UNREACHABLE, Database
 from keyrack.database.listener import Listener
 from keyrack.logs import Seldom
 from keyrack.settings import Settings
+from keyrack.vault.keeping import open_vault
 from keyrack.webhooks import housekeeping
 
 log = structlog.get_logger("keyrack.worker")
@@ -82,7 +83,8 @@ class Worker:
         """Work until `stop`; what is held then is finished first, or given back."""
         from keyrack.webhooks.delivery import Courier  # with it comes an HTTP client that only workers need
 
-        self._courier = courier = Courier(self._db, self._settings, self._call.set)
+        vault = await open_vault(self._db, self._settings)
+        self._courier = courier = Courier(self._db, self._settings, vault, self._call.set)
         helpers = [self._start(self._listener.run()), self._start(self._tidy()), self._start(self._call_others())]
         delivering = self._start(courier.run(GRACE))
         loops = [self._start(self._loop(polls=number == 0)) for number in range(self._settings.worker_concurrency)]

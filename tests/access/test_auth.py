@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import contextlib
 import hashlib
 import hmac
 import json
 import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncGenerator, Callable, Iterator
 from datetime import timedelta
 from typing import Any
 
@@ -20,10 +21,12 @@ import pytest
 from joserfc import jwt
 from joserfc.jwk import KeySet, RSAKey
 
-from keyrack.access import auth
+from keyrack.access import auth, signing
 from keyrack.database.connection import Connection
 from keyrack.database.session import prepare
 from keyrack.settings import Settings
+from keyrack.vault.holdings import PRIVATE_KEY
+from keyrack.vault.sealing import Vault
 from tests.conftest import PASSWORD, Person, RunningServer, Sql, Town, eventually, refused, web
 
 KEY_REFUSED = {
@@ -87,7 +90,8 @@ def test_one_servers_token_is_good_on_the_other(alice: Person, other: RunningSer
 @pytest.fixture(scope="module")
 def forge(sql: Sql, alice: Person, server: RunningServer) -> Callable[..., str]:
     """Makes tokens like the server's, signed with its own newest key, but for what the test says."""
-    real = sql.value("select private_jwk from signing_key order by created_at desc limit 1")
+    row = sql.rows("select kid, private_key from signing_key order by created_at desc limit 1")[0]
+    real = sql.run(Vault(Connection(sql._connection), Settings()).open(row[1], PRIVATE_KEY, 0, row[0]))
     signer = RSAKey.import_key(json.loads(real))
     right = claims_of(alice.token, keys_of(server))
 
@@ -187,13 +191,29 @@ def test_a_token_of_nobody(forge: Callable[..., str], alice: Person) -> None:
 # The keys that sign
 
 
-async def rotate(dsn: str) -> str:
-    connection = await asyncpg.connect(dsn)
+@contextlib.asynccontextmanager
+async def with_vault(dsn: str) -> AsyncGenerator[tuple[Connection, Vault]]:
+    raw = await asyncpg.connect(dsn)
     try:
-        await prepare(connection)
-        return await auth.rotate_signing_key(Connection(connection))
+        await prepare(raw)
+        connection = Connection(raw)
+        async with connection.transaction():
+            yield connection, Vault(connection, Settings())
     finally:
-        await connection.close()
+        await raw.close()
+
+
+async def rotate(dsn: str) -> str:
+    async with with_vault(dsn) as (connection, vault):
+        return await signing.rotate(connection, vault)
+
+
+async def plant(dsn: str, kid: str, hours: float) -> None:
+    """A signing key of so many hours ago."""
+    jwk = RSAKey.generate_key(2048, {"use": "sig", "alg": "RS256", "kid": kid}).as_dict(private=True)
+    insert = "insert into signing_key (kid, private_key, created_at) values ($1, $2, now() - $3 * interval '1 hour')"
+    async with with_vault(dsn) as (connection, vault):
+        await connection.execute(insert, kid, await vault.seal(connection, json.dumps(jwk), PRIVATE_KEY, 0, kid), hours)
 
 
 def test_a_new_key_signs_and_the_old_one_still_verifies(
@@ -214,10 +234,8 @@ def test_a_new_key_signs_and_the_old_one_still_verifies(
 
 def test_a_key_is_dropped_when_its_tokens_have_expired(server: RunningServer, dsn: str, sql: Sql) -> None:
     old = "an-old-key"
-    jwk = RSAKey.generate_key(2048, {"use": "sig", "alg": "RS256", "kid": old}).as_dict(private=True)
-    insert = "insert into signing_key (kid, private_jwk, created_at) values ($1, $2, now() - $3::interval)"
-    sql.execute(insert, old, json.dumps(jwk), timedelta(hours=5))
-    sql.execute(insert, "a-newer-key", json.dumps(jwk | {"kid": "a-newer-key"}), timedelta(hours=3))
+    asyncio.run(plant(dsn, old, 5))
+    asyncio.run(plant(dsn, "a-newer-key", 3))
     eventually(lambda: old in {key.kid for key in keys_of(server).keys})
     asyncio.run(rotate(dsn))
     eventually(lambda: old not in {key.kid for key in keys_of(server).keys}, "the old key's end")

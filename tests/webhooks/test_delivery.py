@@ -26,6 +26,7 @@ from standardwebhooks import Webhook
 from keyrack.database import schema
 from keyrack.database.connection import Connection, InTransaction
 from keyrack.settings import Settings
+from keyrack.vault.keeping import open_vault
 from keyrack.webhooks import housekeeping, publishing, registry
 from keyrack.webhooks.claims import Pace, backoff
 from keyrack.webhooks.sending import Attempt, Sender, may_dial, networks, signed
@@ -265,7 +266,12 @@ class Office:
             await connection.close()
 
     async def webhook(self, url: str) -> int:
-        return await self.sql.fetchval(registry.INSERT, 1, url, None, ["assignment.created"], True, SECRET, 1_000)
+        connection = Connection(self.sql)
+        vault = await open_vault(InTransaction(connection), LOCAL)
+        async with connection.transaction():
+            added = await registry.add(connection, vault, 1, url, None, ["assignment.created"], True, 1_000)
+        assert added is not None
+        return added[0]
 
     async def deliver(self, webhook: int, lane: int, count: int = 1) -> None:
         """Write deliveries as outcomes do, by a clock that steps back; it is the applied number that counts."""

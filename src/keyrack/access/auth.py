@@ -13,21 +13,21 @@ import secrets
 import sys
 import threading
 import time
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any, LiteralString, TypeVar
+from typing import LiteralString, TypeVar
 from uuid import UUID
 
 from argon2 import PasswordHasher
 from argon2.exceptions import InvalidHashError, VerificationError
 from joserfc import jwt
 from joserfc.errors import JoseError
-from joserfc.jwk import KeySet, RSAKey
 
 from keyrack.access import devices
 from keyrack.access.devices import Device, Scope
-from keyrack.database.connection import Database, Statements
+from keyrack.access.signing import SigningKeys
+from keyrack.database.connection import Database
 from keyrack.database.listener import Listener
 from keyrack.database.shares import Shares, Who
 from keyrack.errors import (
@@ -41,6 +41,7 @@ from keyrack.errors import (
     Unauthorized,
 )
 from keyrack.settings import Settings
+from keyrack.vault.sealing import Vault
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -61,12 +62,6 @@ where m.subject = $1 and not m.is_disabled group by m.manager_id
 """
 CREDENTIALS: LiteralString = """
 select subject, password_hash from manager where lower(username) = lower($1) and not is_disabled
-"""
-SIGNING_KEYS: LiteralString = "select kid, private_jwk from signing_key order by created_at desc, kid"
-# A key that has been replaced is kept for as long as a token that it signed may live
-DROP_OLD_KEYS: LiteralString = """
-delete from signing_key k where exists (
-  select from signing_key n where n.created_at > k.created_at and n.created_at < now() - interval '2 hours')
 """
 
 
@@ -136,47 +131,13 @@ def _stand_back() -> None:
         os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), 10)
 
 
-class SigningKeys:
-    """The RS256 keys of the tokens: the newest signs, all verify."""
-
-    def __init__(self, keys: list[RSAKey]) -> None:
-        self.newest = keys[0]
-        self.set = KeySet(list(keys))
-
-    @classmethod
-    async def load(cls, statements: Statements) -> SigningKeys:
-        rows = await statements.fetch(SIGNING_KEYS)
-        return cls([RSAKey.import_key(row["private_jwk"]) for row in rows])
-
-    def public(self) -> Mapping[str, Any]:
-        """The JSON Web Key Set that verifiers fetch (RFC 7517)."""
-        return self.set.as_dict(private=False)
-
-
-async def rotate_signing_key(statements: Statements) -> str:
-    """Make a new key that signs from now on, and drop those whose tokens have all expired. Returns its `kid`."""
-    key = await asyncio.to_thread(RSAKey.generate_key, 2048, {"use": "sig", "alg": "RS256"}, auto_kid=True)
-    await statements.execute(
-        "insert into signing_key (kid, private_jwk) values ($1, $2)", key.kid, key.as_dict(private=True)
-    )
-    await statements.execute(DROP_OLD_KEYS)
-    return str(key.kid)
-
-
-async def ensure_signing_key(db: Database) -> None:
-    """Make the first key, once, however many processes start together."""
-    async with db.transaction() as connection:
-        await connection.execute("lock table signing_key in share row exclusive mode")
-        if not await connection.fetchval("select exists (select from signing_key)"):
-            await rotate_signing_key(connection)
-
-
 class Access:
     """The verified keys, tokens and managers of one process."""
 
-    def __init__(self, db: Database, settings: Settings) -> None:
+    def __init__(self, db: Database, settings: Settings, vault: Vault) -> None:
         self._db = db
         self._settings = settings
+        self._vault = vault
         self.passwords = Passwords(settings.share_waiting, settings.share_seconds)
         self.listener: Listener | None = None
         self._generation = 0
@@ -273,7 +234,7 @@ class Access:
         signing = self._signing
         if signing is None or not self._may_remember():
             generation = self._generation
-            signing = await SigningKeys.load(self._db)
+            signing = await SigningKeys.load(self._db, self._vault)
             if generation == self._generation:
                 self._signing = signing
         return signing

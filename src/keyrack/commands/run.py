@@ -18,6 +18,8 @@ from keyrack.commands.session import Failed, Json, State, embedded_server, expla
 from keyrack.database import schema
 from keyrack.database.connection import Database
 from keyrack.settings import Settings
+from keyrack.vault import master
+from keyrack.vault.keeping import open_vault
 
 app = typer.Typer()
 
@@ -36,6 +38,22 @@ def running_database(settings: Settings) -> Generator[str]:
     with embedded_server(settings) as server:
         asyncio.run(schema.migrate(server.dsn))
         yield server.dsn
+
+
+def check_keys(dsn: str, settings: Settings) -> None:
+    """Look whether this node's master key is that of the database, before anything is announced.
+
+    Raises `MasterKeyError`.
+    """
+
+    async def check() -> None:
+        database = await Database.connect(dsn, settings)
+        try:
+            await open_vault(database, settings)
+        finally:
+            await database.close()
+
+    asyncio.run(check())
 
 
 def reached_at(settings: Settings, host: str, port: int) -> Settings:
@@ -74,10 +92,12 @@ def _serve(
             _say_ready(settings, as_json)
 
     with running_database(settings) as dsn:
+        check_keys(dsn, settings)
         if processes == 1:
             running.serve(settings, dsn, listener, worker=worker, ready=ready)
             return
         os.environ["KEYRACK_PUBLIC_URL"] = settings.public_url
+        os.environ["KEYRACK_MASTER_KEY_FILE"] = str(master.path(settings))  # whatever a child takes for its state
         child = ["serve", "--no-worker", "--fd", str(listener.fileno())]
         ready()
         running.supervise([child] * processes + [["work"]] * worker, dsn, listener)
@@ -112,6 +132,7 @@ def work(state: State = None, as_json: Json = False) -> None:
         settings = read_settings(state)
         logs.configure(settings.log_level)
         with running_database(settings) as dsn:
+            check_keys(dsn, settings)
             running.work(settings, dsn, ready)
 
     explained(run)
@@ -184,6 +205,7 @@ def _demo(port: int, state_named: bool, settings: Settings, as_json: bool) -> No
         settings = settings.model_copy(update={"state": settings.state / "demo"})
     settings = reached_at(settings, "127.0.0.1", listener.getsockname()[1])
     with running_database(settings) as dsn:
+        check_keys(dsn, settings)
         env = asyncio.run(_load(dsn, settings))
 
         def ready() -> None:

@@ -29,6 +29,9 @@ from keyrack.database.connection import UNREACHABLE, Connection, Database
 from keyrack.embedded.server import EmbeddedServer, EmbeddedServerError
 from keyrack.errors import Refusal
 from keyrack.settings import Settings
+from keyrack.vault.keeping import open_vault
+from keyrack.vault.master import MasterKeyError
+from keyrack.vault.sealing import Vault
 
 P = ParamSpec("P")
 
@@ -53,6 +56,10 @@ class Session:
     sql: Connection  # in the command's transaction
     settings: Settings
     db: Database
+
+    async def vault(self) -> Vault:
+        """What seals secrets, for a command that writes one. Raises `MasterKeyError`."""
+        return await open_vault(self.db, self.settings)
 
     async def settle(self, *customers: int) -> None:
         """Hold these customers for the rest of the transaction, with all that was asked for applied: what the command
@@ -200,7 +207,7 @@ def explained(work: Callable[[], None]) -> None:
 def explain(error: Exception) -> str:
     """What went wrong, in one line for the command's user."""
     text = " ".join(str(error).split())
-    if isinstance(error, Failed | Refusal | EmbeddedServerError):
+    if isinstance(error, Failed | Refusal | EmbeddedServerError | MasterKeyError):
         return text
     if isinstance(error, asyncpg.InterfaceError) and isinstance(error, ValueError):  # before anything was sent
         return f"A value is not valid: {text}"

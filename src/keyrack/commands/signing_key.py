@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from typing import LiteralString
+from typing import Annotated, LiteralString
 
 import typer
 
-from keyrack.access import auth
-from keyrack.commands.session import Listed, Said, Session, command
+from keyrack.access import signing
+from keyrack.commands.session import Failed, Listed, Said, Session, command
 
 app = typer.Typer()
 
 LIST: LiteralString = """
-select kid, created_at as "createdAt", row_number() over (order by created_at desc, kid) = 1 as signs
+select kid, created_at as "createdAt", revoked_at as "revokedAt",
+  row_number() over (partition by revoked_at is null order by created_at desc, kid) = 1 and revoked_at is null as signs
 from signing_key order by created_at desc, kid
 """
 
@@ -20,12 +21,27 @@ from signing_key order by created_at desc, kid
 @command(app, "rotate")
 async def rotate(session: Session) -> Said:
     """Sign with a new key from now on; tokens that an older one signed stay good until they expire."""
-    kid = await auth.rotate_signing_key(session.sql)
+    kid = await signing.rotate(session.sql, await session.vault())
     return Said({"kid": kid}, f"Signing key {kid} signs from now on.")
+
+
+@command(app, "revoke")
+async def revoke(
+    session: Session,
+    kid: Annotated[str, typer.Argument(metavar="KID", help="Its id, as `signing-key list` shows it.")],
+) -> Said:
+    """Have every token that a key has signed refused at once. If it is the one that signs, a new one takes over."""
+    revoked = await signing.revoke(session.sql, await session.vault(), kid)
+    if revoked is None:
+        raise Failed(f"There is no signing key {kid}.")
+    since = f"was revoked at {revoked.at:%Y-%m-%d %H:%M} UTC already" if revoked.before else "is revoked"
+    text = f"Signing key {kid} {since}: tokens that it signed are refused. {revoked.signs} signs."
+    return Said({"kid": kid, "revokedAt": revoked.at, "signs": revoked.signs}, text)
 
 
 @command(app, "list")
 async def list_(session: Session) -> Listed:
     """List the signing keys, the newest first."""
     rows = await session.sql.fetch(LIST)
-    return Listed([dict(row) for row in rows], {"KEY ID": "kid", "SIGNS": "signs", "SINCE": "createdAt"})
+    columns = {"KEY ID": "kid", "SIGNS": "signs", "SINCE": "createdAt", "REVOKED": "revokedAt"}
+    return Listed([dict(row) for row in rows], columns)

@@ -84,14 +84,14 @@ async def add(
     kinds: Kinds = None,
 ) -> Said:
     """Register a webhook."""
-    signing = registry.new_signing_secret()
     with on_constraint({"webhook_customer_id_fkey": (NotFound, str(no_customer(customer)))}):
-        id = await session.sql.fetchval(
-            registry.INSERT, customer, url, secret or None, kinds or [*KINDS], True, signing,
+        added = await registry.add(
+            session.sql, await session.vault(), customer, url, secret or None, kinds or [*KINDS], True,
             session.settings.webhook_limit,
         )  # fmt: skip
-    if id is None:
+    if added is None:
         raise Failed(f"Customer {customer} has as many webhooks as it may have (KEYRACK_WEBHOOK_LIMIT).")
+    id, signing = added
     return Said({"id": id, "signingSecret": signing}, f"Webhook {id} added: {signing}\n{SHOWN_ONCE}")
 
 
@@ -121,7 +121,11 @@ async def change(
     changes = {name: value for name, value in given.items() if value is not None}
     if secret is not None:
         changes["secret"] = secret or None
-    await session.sql.execute(registry.UPDATE, await _customer(session, id), id, changes)
+    customer = await _customer(session, id)
+    if changes.get("secret"):
+        await registry.change(session.sql, await session.vault(), customer, id, changes)
+    else:
+        await session.sql.execute(registry.UPDATE, customer, id, changes, None)  # no secret, so no master key is needed
     return Said({"id": id}, f"Webhook {id} changed.")
 
 
@@ -135,7 +139,8 @@ async def remove(session: Session, id: Id) -> Said:
 @command(app, "rotate-secret")
 async def rotate_secret(session: Session, id: Id) -> Said:
     """Make a new signing secret; the old one signs too for a while."""
-    rotated = await registry.rotate(session.sql, await _customer(session, id), id, session.settings.webhook_overlap)
+    customer, vault = await _customer(session, id), await session.vault()
+    rotated = await registry.rotate(session.sql, vault, customer, id, session.settings.webhook_overlap)
     if rotated is None:
         raise Failed(f"There is no webhook {id}.")
     secret, until = rotated

@@ -13,6 +13,7 @@ from keyrack.database.notices import DELIVER
 from keyrack.errors import BadRequest, Conflict, NotFound
 from keyrack.model.bodies import Body, Int32, Moment, Patch, checked, no_valid, patched, stamp
 from keyrack.settings import Settings
+from keyrack.vault.sealing import Vault
 from keyrack.webhooks import publishing, registry
 from keyrack.webhooks.outcomes import DELIVERY, KINDS, WEBHOOK, Kind
 
@@ -125,14 +126,15 @@ CHANGED = TypeAdapter(Changed)
     },
     ours=True,
 )
-async def create(request: Request, webhook: NewWebhook, settings: Settings) -> Answer:
-    signing_secret = registry.new_signing_secret()
-    id = await request.db.fetchval(
-        registry.INSERT, request.customer, webhook.url, webhook.secret, sorted(set(webhook.kinds or KINDS)),
-        webhook.enabled, signing_secret, settings.webhook_limit,
-    )  # fmt: skip
-    if id is None:
+async def create(request: Request, webhook: NewWebhook, settings: Settings, vault: Vault) -> Answer:
+    async with request.db.transaction() as connection:
+        added = await registry.add(
+            connection, vault, request.customer, webhook.url, webhook.secret, sorted(set(webhook.kinds or KINDS)),
+            webhook.enabled, settings.webhook_limit,
+        )  # fmt: skip
+    if added is None:
         raise Conflict(TOO_MANY)
+    id, signing_secret = added
     return answer({"id": id, "signingSecret": signing_secret}, 201, {"Cache-Control": "no-store"})
 
 
@@ -144,13 +146,14 @@ async def create(request: Request, webhook: NewWebhook, settings: Settings) -> A
     refuses={400: tuple(no_valid(UPDATE, name) for name in ("url", "secret", "kinds", "enabled")), 404: (NO_WEBHOOK,)},
     ours=True,
 )
-async def update(request: Request, patch: list[WebhookPatch]) -> Answer:
+async def update(request: Request, patch: list[WebhookPatch], vault: Vault) -> Answer:
     # A member that is removed gets its default; only the url has none
     given = {name: value for name, value in patched(patch, UPDATE).items() if value is not None or name == "url"}
     whole: dict[str, Any] = checked(CHANGED, json.dumps(given).encode(), UPDATE).model_dump()
     changes = {step.path[1:]: whole[step.path[1:]] for step in patch}
-    if await request.db.fetchval(registry.UPDATE, request.customer, *request.ids, changes) is None:
-        raise NotFound(NO_WEBHOOK)
+    async with request.db.transaction() as connection:
+        if not await registry.change(connection, vault, request.customer, request.ids[0], changes):
+            raise NotFound(NO_WEBHOOK)
     request.announce(DELIVER)
     return NO_CONTENT
 
@@ -172,8 +175,9 @@ async def delete(request: Request) -> Answer:
     refuses={404: (NO_WEBHOOK,)},
     ours=True,
 )
-async def rotate_secret(request: Request, settings: Settings) -> Answer:
-    rotated = await registry.rotate(request.db, request.customer, request.ids[0], settings.webhook_overlap)
+async def rotate_secret(request: Request, settings: Settings, vault: Vault) -> Answer:
+    async with request.db.transaction() as connection:
+        rotated = await registry.rotate(connection, vault, request.customer, request.ids[0], settings.webhook_overlap)
     if rotated is None:
         raise NotFound(NO_WEBHOOK)
     secret, until = rotated

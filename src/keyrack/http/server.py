@@ -17,7 +17,8 @@ from typing import Any
 import asyncpg
 import falcon.asgi
 
-from keyrack.access.auth import CHANGES, Access, Manager, ensure_signing_key
+from keyrack.access import signing
+from keyrack.access.auth import CHANGES, Access, Manager
 from keyrack.api import idempotency
 from keyrack.api.endpoint import Answer, Check, Endpoint, Request
 from keyrack.assignments.holds import Turns, drain
@@ -36,6 +37,8 @@ from keyrack.model.bodies import checked
 from keyrack.odata import Limits
 from keyrack.settings import Settings
 from keyrack.telemetry.ingest import Telemetry
+from keyrack.vault.keeping import open_vault
+from keyrack.vault.sealing import Vault
 
 DEVICE_KEY = "Device-Key"
 OWN = 2  # connections that a process keeps for itself
@@ -87,8 +90,9 @@ class Server:
         """Open what the process needs, and close it."""
         db = await Database.connect(dsn, self.settings)
         own = await Database.connect(dsn, self.settings, application="keyrack access", size=OWN)
-        await ensure_signing_key(own)
-        access = Access(own, self.settings)
+        vault = await open_vault(own, self.settings)
+        await signing.ensure(own, vault)
+        access = Access(own, self.settings, vault)
         access.listener = Listener(dsn, {"keyrack_access": access.forget}, access.forget, CHANGES)
         announce = Announcer(db)
         batches = Batches(db)
@@ -96,6 +100,7 @@ class Server:
         parts: dict[type, object] = {
             Settings: self.settings,
             Access: access,
+            Vault: vault,
             Limits: _limits(self.settings),
             Telemetry: Telemetry(batches, self.settings),
             Documents: _documents(self.settings),

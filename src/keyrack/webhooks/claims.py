@@ -91,8 +91,8 @@ class Lane:
     claimed: float  # on our clock
     attempts: int  # failed ones in a row, before this claim
     url: str
-    secret: str | None
-    signing_secrets: tuple[str, ...]
+    secret: bytes | None  # sealed, like those below
+    signing_secrets: tuple[bytes, ...]
     waiting: list[Waiting]
     done: list[tuple[int, str, Attempt]] = field(default_factory=list[tuple[int, str, Attempt]])
     wait: float | None = None  # seconds until the next try; None: go on at once

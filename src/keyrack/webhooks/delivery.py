@@ -11,6 +11,7 @@ import asyncio
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from datetime import UTC, datetime
 from typing import LiteralString
 
 import asyncpg
@@ -19,8 +20,10 @@ import structlog
 from keyrack.database.connection import UNREACHABLE, Database
 from keyrack.logs import Seldom
 from keyrack.settings import Settings
-from keyrack.webhooks.claims import CLAIM, RECORD, Key, Lane, Pace, backoff, columns_of, lanes_of
-from keyrack.webhooks.sending import Sender
+from keyrack.vault.sealing import CannotOpen, Vault
+from keyrack.webhooks import registry
+from keyrack.webhooks.claims import CLAIM, RECORD, Key, Lane, Pace, Waiting, backoff, columns_of, lanes_of
+from keyrack.webhooks.sending import Attempt, Sender
 
 log = structlog.get_logger("keyrack.delivery")
 seldom = Seldom("keyrack.delivery")
@@ -31,6 +34,7 @@ ASK_FOR_HELP = 0.1  # seconds between two calls for other workers
 FORGOTTEN = 600.0  # seconds after which it does not matter any more how a webhook failed
 GONE = 410
 DISABLED_BY_GONE = "The endpoint answered 410 Gone."
+CLOSED = "The webhook's secrets do not open, so nothing was sent. The log of the worker says why."
 
 DISABLE: LiteralString = """
 update webhook set is_enabled = false, disabled_reason = $3
@@ -41,9 +45,10 @@ where customer_id = $1 and webhook_id = $2 and is_enabled and url = $4
 class Courier:
     """The deliveries of one worker."""
 
-    def __init__(self, db: Database, settings: Settings, call_others: Callable[[], None]) -> None:
+    def __init__(self, db: Database, settings: Settings, vault: Vault, call_others: Callable[[], None]) -> None:
         self._db = db
         self._settings = settings
+        self._vault = vault
         self._call_others = call_others  # there is more than this worker can take
         self._lease = settings.webhook_timeout + min(5.0, max(1.0, settings.webhook_timeout / 2))
         self._paces: dict[Key, Pace] = {}
@@ -165,9 +170,7 @@ class Courier:
         for waiting in lane.waiting:
             if self._stopping or time.monotonic() - lane.claimed + self._settings.webhook_timeout > self._lease:
                 return
-            attempt = await self._sender.send(
-                lane.url, waiting.payload, waiting.message_id, lane.signing_secrets, lane.secret
-            )
+            attempt = await self._attempt(lane, waiting)
             pace.learn(attempt)
             if attempt.succeeded:
                 lane.done.append((waiting.id, "Delivered", attempt))
@@ -189,6 +192,17 @@ class Courier:
             lane.done.append((waiting.id, "Waiting", attempt))
             lane.wait = backoff(self._settings, lane.attempts, attempt)
             return
+
+    async def _attempt(self, lane: Lane, waiting: Waiting) -> Attempt:
+        """Send one delivery, signed; what cannot be signed is not sent."""
+        try:
+            secrets = [await registry.signing_secret(self._vault, lane.key, value) for value in lane.signing_secrets]
+            static = (
+                lane.secret if lane.secret is None else await registry.static_secret(self._vault, lane.key, lane.secret)
+            )
+        except CannotOpen:
+            return Attempt(datetime.now(UTC), 0, error=CLOSED)
+        return await self._sender.send(lane.url, waiting.payload, waiting.message_id, secrets, static or None)
 
     async def _disable(self, lane: Lane) -> None:
         with suppress(*UNREACHABLE, asyncpg.PostgresError):

@@ -4,20 +4,25 @@ from __future__ import annotations
 
 import base64
 import secrets
+from collections.abc import Mapping, Sequence
 from typing import Any, LiteralString
 from urllib.parse import urlsplit
 
-from keyrack.database.connection import Statements
+from keyrack.database.connection import Connection
+from keyrack.vault.holdings import SIGNING_SECRET, STATIC_SECRET
+from keyrack.vault.sealing import Vault
 
+# Sealed secrets are bound to the id, so it is drawn first
+NEXT_ID: LiteralString = "select nextval(pg_get_serial_sequence('webhook', 'webhook_id'))::integer"
 INSERT: LiteralString = """
-insert into webhook (customer_id, url, secret, kinds, is_enabled, signing_secret)
-select $1, $2, $3, $4, $5, $6 where (select count(*) from webhook where customer_id = $1) < $7 returning webhook_id
+insert into webhook (customer_id, webhook_id, url, secret, kinds, is_enabled, signing_secret)
+select $1, $2, $3, $4, $5, $6, $7 where (select count(*) from webhook where customer_id = $1) < $8 returning webhook_id
 """
 # What the patch does not name stays as it is
 UPDATE: LiteralString = """
 update webhook set
   url = case when $3 ? 'url' then $3->>'url' else url end,
-  secret = case when $3 ? 'secret' then $3->>'secret' else secret end,
+  secret = case when $3 ? 'secret' then $4 else secret end,
   kinds = case when $3 ? 'kinds' then array(select jsonb_array_elements_text($3->'kinds')) else kinds end,
   is_enabled = case when $3 ? 'enabled' then ($3->'enabled')::boolean else is_enabled end,
   disabled_reason = case when $3 ? 'enabled' then null else disabled_reason end
@@ -32,6 +37,13 @@ update webhook set old_signing_secret = signing_secret, signing_secret = $3,
   old_signing_secret_until = now() + make_interval(hours => $4)
 where customer_id = $1 and webhook_id = $2 returning old_signing_secret_until
 """
+# As after a lost master key: what waits is kept until the webhook is enabled again
+REPLACE: LiteralString = """
+update webhook set signing_secret = $3, secret = null, old_signing_secret = null, old_signing_secret_until = null,
+  is_enabled = false, disabled_reason = $4
+where customer_id = $1 and webhook_id = $2
+"""
+ALL: LiteralString = "select customer_id, webhook_id from webhook order by customer_id, webhook_id for update"
 ENABLED: LiteralString = "select is_enabled from webhook where customer_id = $1 and webhook_id = $2"
 
 
@@ -56,8 +68,59 @@ def new_signing_secret() -> str:
     return "whsec_" + base64.b64encode(secrets.token_bytes(32)).decode()
 
 
-async def rotate(statements: Statements, customer: int, webhook: int, overlap_hours: int) -> tuple[str, Any] | None:
+async def add(
+    connection: Connection,
+    vault: Vault,
+    customer: int,
+    url: str,
+    secret: str | None,
+    kinds: Sequence[str],
+    enabled: bool,
+    limit: int,
+) -> tuple[int, str] | None:
+    """Register a webhook: its id and its signing secret; None when the customer has `limit` of them already."""
+    id = await connection.fetchval(NEXT_ID)
+    signing = new_signing_secret()
+    sealed = await vault.seal(connection, signing, SIGNING_SECRET, customer, id)
+    static = secret and await vault.seal(connection, secret, STATIC_SECRET, customer, id)
+    added = await connection.fetchval(INSERT, customer, id, url, static, list(kinds), enabled, sealed, limit)
+    return None if added is None else (id, signing)
+
+
+async def change(connection: Connection, vault: Vault, customer: int, webhook: int, changes: Mapping[str, Any]) -> bool:
+    """Change what is named: `url`, `secret`, `kinds`, `enabled`. False: there is no such webhook."""
+    secret = changes.get("secret")
+    static = secret and await vault.seal(connection, secret, STATIC_SECRET, customer, webhook)
+    told = {**changes, "secret": True} if "secret" in changes else changes
+    return await connection.fetchval(UPDATE, customer, webhook, told, static) is not None
+
+
+async def rotate(
+    connection: Connection, vault: Vault, customer: int, webhook: int, overlap_hours: int
+) -> tuple[str, Any] | None:
     """A new signing secret, and until when the old one signs too; None when there is no such webhook."""
     secret = new_signing_secret()
-    until = await statements.fetchval(ROTATE, customer, webhook, secret, overlap_hours)
+    sealed = await vault.seal(connection, secret, SIGNING_SECRET, customer, webhook)
+    until = await connection.fetchval(ROTATE, customer, webhook, sealed, overlap_hours)
     return None if until is None else (secret, until)
+
+
+async def replace_all(connection: Connection, vault: Vault, reason: str) -> int:
+    """New signing secrets for all webhooks, whose old ones are lost; they are disabled until somebody has told their
+    receivers. How many there are."""
+    webhooks = await connection.fetch(ALL)
+    for row in webhooks:
+        customer, id = row["customer_id"], row["webhook_id"]
+        sealed = await vault.seal(connection, new_signing_secret(), SIGNING_SECRET, customer, id)
+        await connection.execute(REPLACE, customer, id, sealed, reason)
+    return len(webhooks)
+
+
+async def signing_secret(vault: Vault, webhook: tuple[int, int], value: bytes) -> str:
+    """A signing secret, the old or the new one, of the customer's webhook. Raises `CannotOpen`."""
+    return await vault.open(value, SIGNING_SECRET, *webhook)
+
+
+async def static_secret(vault: Vault, webhook: tuple[int, int], value: bytes) -> str:
+    """The text of the header `secret`. Raises `CannotOpen`."""
+    return await vault.open(value, STATIC_SECRET, *webhook)
