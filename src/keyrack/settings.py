@@ -103,6 +103,13 @@ class Settings(BaseSettings):
     login_burst: int = Field(default=10, ge=1, description="Failed log-ins for each user name at once.")
     address_rate: int = Field(default=120, ge=1, description="Failed log-ins a minute from each address, over time.")
     address_burst: int = Field(default=100, ge=1, description="Failed log-ins from each address at once.")
+    access_seconds: float = Field(
+        default=3.0,
+        ge=1,
+        le=60,
+        description="Seconds for which a process goes on with what it knows of keys, tokens and managers while the "
+        "database is slow to say whether it has changed: what is taken away holds everywhere within this time.",
+    )
     odata_nesting: int = Field(default=50, ge=1, le=70, description="Levels of nesting in a query option.")
     odata_nodes: int = Field(default=400, ge=1, le=5_000, description="Parts of the expressions of a query option.")
     odata_items: int = Field(default=1_000, ge=1, description="Values in the list of an `in`.")

@@ -1,7 +1,7 @@
 """In charge of who calls: API key, password, token -> manager -> customers.
 
 What was verified once is remembered, and forgotten at the database's notice: a revoked key, a disabled manager or a
-customer taken away holds on every process at once, and at the latest when a lost connection is noticed.
+customer taken away holds on every process at once, and at the latest after KEYRACK_ACCESS_SECONDS.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import time
 from collections.abc import Callable, Hashable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import LiteralString, TypeVar
+from typing import LiteralString
 from uuid import UUID
 
 from argon2 import PasswordHasher
@@ -26,6 +26,7 @@ from joserfc.errors import JoseError
 
 from keyrack.access import devices
 from keyrack.access.devices import Device, Scope
+from keyrack.access.memory import Memory
 from keyrack.access.signing import SigningKeys
 from keyrack.database.connection import Database
 from keyrack.database.listener import Listener
@@ -43,13 +44,9 @@ from keyrack.errors import (
 from keyrack.settings import Settings
 from keyrack.vault.sealing import Vault
 
-K = TypeVar("K")
-V = TypeVar("V")
-
 TOKEN_SECONDS = 3600
 API_AUDIENCE = "keyrack"
 SDK_AUDIENCE = "keyrack-sdk"
-REMEMBERED = 10_000  # entries of a cache; beyond, it starts anew
 
 KEY: LiteralString = """
 select coalesce(extract(epoch from expires_at), 'infinity')::float8 from api_key
@@ -81,6 +78,14 @@ class Manager:
 
     id: int
     customers: frozenset[int]
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """An access token that was verified."""
+
+    subject: UUID
+    expires: float  # seconds since 1970
 
 
 # Answers differently after every change of who may call, whoever made it; see the table's triggers
@@ -140,48 +145,33 @@ class Access:
         self._vault = vault
         self.passwords = Passwords(settings.share_waiting, settings.share_seconds)
         self.listener: Listener | None = None
-        self._generation = 0
-        self._keys: dict[bytes, float] = {}
-        self._tokens: dict[str, tuple[UUID, float]] = {}
-        self._managers: dict[UUID, Manager] = {}
-        self._devices: dict[bytes, Device] = {}
-        self._signing: SigningKeys | None = None
+        seconds = settings.access_seconds
+        self._keys = Memory[bytes, float](self._may_remember, seconds)
+        self._tokens = Memory[str, Token](self._may_remember, seconds)
+        self._managers = Memory[UUID, Manager](self._may_remember, seconds)
+        self._devices = Memory[bytes, Device](self._may_remember, seconds)
+        self._signing = Memory[None, SigningKeys](self._may_remember, seconds)
 
     def forget(self) -> None:
         """Start anew: something about keys, managers or customers has changed, or may have."""
-        self._generation += 1
-        self._keys = {}
-        self._tokens = {}
-        self._managers = {}
-        self._devices = {}
-        self._signing = None
+        for memory in (self._keys, self._tokens, self._managers, self._devices, self._signing):
+            memory.forget()
 
     async def check_key(self, key: str | None) -> None:
         """Raises `Unauthorized` unless this is the key of an active subscription."""
         if not key:
             raise Unauthorized(INVALID_KEY)
         hashed = digest(key)
-        expires = self._keys.get(hashed)
-        if expires is None or not self._may_remember():
-            generation = self._generation
-            expires = await self._db.fetchval(KEY, hashed)
-            if expires is None:
-                raise Unauthorized(INVALID_KEY)
-            self._remember(self._keys, hashed, expires, generation)
-        if expires <= time.time():
+        expires = await self._keys.get(hashed, lambda: self._db.fetchval(KEY, hashed))
+        if expires is None or expires <= time.time():
             raise Unauthorized(INVALID_KEY)
 
     async def manager(self, authorization: str | None) -> Manager:
         """The manager of a bearer token. Raises `Unauthorized`, and `NotFound` when nobody has that token's subject."""
-        subject = await self._subject(authorization)
-        manager = self._managers.get(subject)
-        if manager is None or not self._may_remember():
-            generation = self._generation
-            row = await self._db.fetchrow(MANAGER, subject)
-            if row is None:
-                raise NotFound(NO_MANAGER)
-            manager = Manager(row["manager_id"], frozenset(row["customers"] or ()))
-            self._remember(self._managers, subject, manager, generation)
+        token = await self._token(authorization)
+        manager = await self._managers.get(token.subject, lambda: self._acting(token.subject))
+        if manager is None:
+            raise NotFound(NO_MANAGER)
         return manager
 
     async def device(self, key: str | None, scope: Scope) -> Device:
@@ -189,13 +179,9 @@ class Access:
         if not key:
             raise Unauthorized(INVALID_DEVICE_KEY)
         hashed = digest(key)
-        device = self._devices.get(hashed)
-        if device is None or not self._may_remember():
-            generation = self._generation
-            device = await devices.find(self._db, hashed)
-            if device is None:
-                raise Unauthorized(INVALID_DEVICE_KEY)
-            self._remember(self._devices, hashed, device, generation)
+        device = await self._devices.get(hashed, lambda: devices.find(self._db, hashed))
+        if device is None:
+            raise Unauthorized(INVALID_DEVICE_KEY)
         if scope not in device.scopes:
             raise Forbidden(NO_SCOPE.format(scope=scope))
         return device
@@ -231,43 +217,35 @@ class Access:
         )
 
     async def signing_keys(self) -> SigningKeys:
-        signing = self._signing
-        if signing is None or not self._may_remember():
-            generation = self._generation
-            signing = await SigningKeys.load(self._db, self._vault)
-            if generation == self._generation:
-                self._signing = signing
-        return signing
+        """The keys of now. Raises `CannotOpen` if this node opens none of them."""
+        keys = await self._signing.get(None, lambda: SigningKeys.load(self._db, self._vault))
+        assert keys is not None  # noqa: S101 - `load` always answers
+        return keys
 
-    async def _subject(self, authorization: str | None) -> UUID:
-        scheme, _, token = (authorization or "").partition(" ")
-        if scheme.lower() != "bearer" or not token:
+    async def _token(self, authorization: str | None) -> Token:
+        scheme, _, text = (authorization or "").partition(" ")
+        if scheme.lower() != "bearer" or not text:
             raise Unauthorized(INVALID_TOKEN)
-        known = self._tokens.get(token)
-        if known is None:
-            generation = self._generation
-            known = self._verified(token, await self.signing_keys())
-            self._remember(self._tokens, token, known, generation)
-        subject, expires = known
-        if expires <= time.time():
+        token = await self._tokens.get(text, lambda: self._verified(text))
+        if token is None or token.expires <= time.time():
             raise Unauthorized(INVALID_TOKEN)
-        return subject
+        return token
 
-    def _verified(self, token: str, keys: SigningKeys) -> tuple[UUID, float]:
+    async def _verified(self, text: str) -> Token | None:
+        """What the token says, if one of our keys has signed it as an access token."""
+        keys = await self.signing_keys()
         try:
-            decoded = jwt.decode(token, keys.set, algorithms=["RS256"])
-            if decoded.header.get("typ") != "at+jwt" or decoded.claims.get("aud") != API_AUDIENCE:
-                raise Unauthorized(INVALID_TOKEN)
-            return UUID(decoded.claims["sub"]), float(decoded.claims["exp"])
+            decoded = jwt.decode(text, keys.set, algorithms=["RS256"])
+            claims = decoded.claims
+            if decoded.header.get("typ") != "at+jwt" or claims.get("aud") != API_AUDIENCE:
+                return None
+            return Token(UUID(claims["sub"]), float(claims["exp"]))
         except (JoseError, ValueError, KeyError, TypeError, AttributeError, OverflowError):
-            raise Unauthorized(INVALID_TOKEN) from None
+            return None
+
+    async def _acting(self, subject: UUID) -> Manager | None:
+        row = await self._db.fetchrow(MANAGER, subject)
+        return None if row is None else Manager(row["manager_id"], frozenset(row["customers"] or ()))
 
     def _may_remember(self) -> bool:
         return self.listener is not None and self.listener.fresh
-
-    def _remember(self, cache: dict[K, V], key: K, value: V, generation: int) -> None:
-        # What was read before a notice came may be what the notice is about
-        if generation == self._generation:
-            if len(cache) >= REMEMBERED:
-                cache.clear()
-            cache[key] = value

@@ -11,27 +11,33 @@ import asyncpg
 
 from keyrack.database.connection import UNREACHABLE
 
+ALIVE: LiteralString = "select 1"
+
 
 class Listener:
-    """One connection that hears the database's notices, and knows whether it would hear them now.
+    """One connection that hears the database's notices, and looks for what it may have missed.
 
-    What is cached on the strength of notices may be used only while `fresh`: a connection that has died silently is
-    noticed by a ping that stays out.
+    What is cached on the strength of notices may be used only while `fresh`: for `bound` seconds from the last look
+    that was answered. An answer may take as long, so caches go on being used while the database is merely slow.
     """
 
-    PING = 0.4  # seconds between pings; a lost connection is noticed within twice this
+    PING = 0.4  # seconds between two looks
 
     def __init__(
         self,
         dsn: str,
         hear: Mapping[str, Callable[[], None]],
         lost: Callable[[], None],
-        watch: LiteralString = "select 1",
+        watch: LiteralString | None = None,
+        *,
+        bound: float = 2.0,
     ) -> None:
         self._dsn = dsn
-        self._watch: LiteralString = watch  # the ping; when its answer changes, notices may have been missed
         self._hear = hear  # channel -> what to do at a notice
         self._lost = lost  # what to do when notices may have been missed
+        self._watch: LiteralString | None = watch  # tells by its answer whether there was something to hear
+        self._bound = bound
+        self._seen: object = None
         self._fresh_until = 0.0
 
     @property
@@ -50,23 +56,21 @@ class Listener:
             except (*UNREACHABLE, TimeoutError, asyncpg.PostgresError):
                 await asyncio.sleep(self.PING)
             finally:
-                self._fresh_until = 0.0
-                self._lost()
                 if raw is not None:
                     raw.terminate()
 
     async def _listen(self, raw: asyncpg.Connection) -> None:
         for channel, act in self._hear.items():
             await raw.add_listener(channel, _ignoring_arguments(act))
-        self._lost()  # what came before this moment was not heard
-        known: object = None
+        if self._watch is None:
+            self._lost()  # what came before this moment was not heard
         while True:
             sent = time.monotonic()
-            seen = await raw.fetchrow(self._watch, timeout=self.PING)
-            if seen != known:
-                known = seen
+            seen = await raw.fetchrow(self._watch or ALIVE, timeout=self._bound)
+            if self._watch is not None and seen != self._seen:
+                self._seen = seen
                 self._lost()
-            self._fresh_until = sent + 2 * self.PING
+            self._fresh_until = sent + self._bound
             await asyncio.sleep(self.PING)
 
 

@@ -93,7 +93,9 @@ class Server:
         vault = await open_vault(own, self.settings)
         await signing.ensure(own, vault)
         access = Access(own, self.settings, vault)
-        access.listener = Listener(dsn, {"keyrack_access": access.forget}, access.forget, CHANGES)
+        access.listener = Listener(
+            dsn, {"keyrack_access": access.forget}, access.forget, CHANGES, bound=self.settings.access_seconds
+        )
         announce = Announcer(db)
         batches = Batches(db)
         tasks = [asyncio.create_task(access.listener.run()), asyncio.create_task(announce.run())]
