@@ -311,6 +311,8 @@ def test_what_is_given_is_there_on_every_server(
     disable(sql, carol)
     all_answer(carol, (server, other), 404)
     sql.execute("update manager set is_disabled = false where username = $1", carol.username)
+    all_answer(carol, (server, other), 401)  # the tokens of before are over
+    carol.headers["Authorization"] = f"Bearer {token_of(carol, server)}"
     all_answer(carol, (server, other), 200)
 
 

@@ -53,12 +53,12 @@ select coalesce(extract(epoch from expires_at), 'infinity')::float8 from api_key
 where hash = $1 and revoked_at is null and (expires_at is null or expires_at > now())
 """
 MANAGER: LiteralString = """
-select m.manager_id, array_agg(c.customer_id) filter (where c.customer_id is not null) as customers
+select m.manager_id, m.sign_outs, array_agg(c.customer_id) filter (where c.customer_id is not null) as customers
 from manager m left join manager_customer c using (manager_id)
 where m.subject = $1 and not m.is_disabled group by m.manager_id
 """
 CREDENTIALS: LiteralString = """
-select subject, password_hash from manager where lower(username) = lower($1) and not is_disabled
+select subject, password_hash, sign_outs from manager where lower(username) = lower($1) and not is_disabled
 """
 
 
@@ -78,6 +78,7 @@ class Manager:
 
     id: int
     customers: frozenset[int]
+    sign_outs: int  # tokens that say less are over
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +87,7 @@ class Token:
 
     subject: UUID
     expires: float  # seconds since 1970
+    sign_outs: int  # of its manager before it was issued
 
 
 # Answers differently after every change of who may call, whoever made it; see the table's triggers
@@ -172,6 +174,8 @@ class Access:
         manager = await self._managers.get(token.subject, lambda: self._acting(token.subject))
         if manager is None:
             raise NotFound(NO_MANAGER)
+        if token.sign_outs < manager.sign_outs:
+            raise Unauthorized(INVALID_TOKEN)
         return manager
 
     async def device(self, key: str | None, scope: Scope) -> Device:
@@ -195,9 +199,9 @@ class Access:
         known = None if row is None else row["password_hash"]
         if not await self.passwords.verify(password, known, ("address", address)) or row is None:
             return None
-        return await self.sign(row["subject"], API_AUDIENCE, typ="at+jwt")
+        return await self.sign(row["subject"], API_AUDIENCE, typ="at+jwt", sign_outs=row["sign_outs"])
 
-    async def sign(self, subject: UUID, audience: str, *, typ: str = "JWT", **claims: str) -> str:
+    async def sign(self, subject: UUID, audience: str, *, typ: str = "JWT", **claims: str | int) -> str:
         """A token for `subject`, good for an hour."""
         key = (await self.signing_keys()).newest
         now = int(time.time())
@@ -239,13 +243,13 @@ class Access:
             claims = decoded.claims
             if decoded.header.get("typ") != "at+jwt" or claims.get("aud") != API_AUDIENCE:
                 return None
-            return Token(UUID(claims["sub"]), float(claims["exp"]))
+            return Token(UUID(claims["sub"]), float(claims["exp"]), int(claims.get("sign_outs", 0)))
         except (JoseError, ValueError, KeyError, TypeError, AttributeError, OverflowError):
             return None
 
     async def _acting(self, subject: UUID) -> Manager | None:
         row = await self._db.fetchrow(MANAGER, subject)
-        return None if row is None else Manager(row["manager_id"], frozenset(row["customers"] or ()))
+        return None if row is None else Manager(row["manager_id"], frozenset(row["customers"] or ()), row["sign_outs"])
 
     def _may_remember(self) -> bool:
         return self.listener is not None and self.listener.fresh

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import getpass
 import sys
 from typing import Annotated, Any, LiteralString
 
@@ -26,6 +27,9 @@ UPDATE: LiteralString = """
 update manager set password_hash = coalesce($2, password_hash), is_disabled = coalesce($3, is_disabled)
 where manager_id = $1 returning username
 """
+SIGN_OUT: LiteralString = """
+update manager set sign_outs = sign_outs + 1 where lower(username) = lower($1) returning manager_id as id, username
+"""
 DELETE: LiteralString = "delete from manager where manager_id = $1 returning username"
 UNKNOWN: LiteralString = """
 select id from unnest($1::integer[]) id where not exists (select from customer where customer_id = id) order by id
@@ -42,9 +46,9 @@ where not exists (select from manager_customer where manager_id = $1 and custome
 
 
 def password(value: str | None) -> str | None:
-    """A password; `-` reads it from standard input, where no list of processes shows it."""
+    """A password; `-` asks for it, or reads it from standard input, where no list of processes shows it."""
     if value == "-":
-        value = sys.stdin.readline().rstrip("\r\n")
+        value = getpass.getpass("Password: ") if sys.stdin.isatty() else sys.stdin.readline().rstrip("\r\n")
     if value is not None and len(value) < SHORTEST:
         raise typer.BadParameter(f"has fewer than {SHORTEST} characters")
     return value
@@ -53,7 +57,10 @@ def password(value: str | None) -> str | None:
 Password = Annotated[
     str | None,
     typer.Option(
-        "--password", callback=password, help="The password, or - to read it from standard input. Default: generated."
+        "--password",
+        callback=password,
+        help="-: ask for the password, or read it from standard input; or the password itself, which a list of "
+        "processes then shows. It is never printed. Default: generated.",
     ),
 ]
 
@@ -76,7 +83,8 @@ async def add(
         id = await session.sql.fetchval(INSERT, username, await auth.Passwords().hash(secret))
     await _join(session, id, [*customer, *(more or [])])
     told = "" if password else f"\nPassword: {secret}\n{SHOWN_ONCE}"
-    return Said({"id": id, "username": username, "password": secret}, f"Manager {id} added: {username}.{told}")
+    shown = {} if password else {"password": secret}
+    return Said({"id": id, "username": username} | shown, f"Manager {id} added: {username}.{told}")
 
 
 @command(app, "list")
@@ -99,7 +107,8 @@ async def change(
         bool | None, typer.Option("--enable/--disable", help="Whether the manager may log in and act.")
     ] = None,
 ) -> Said:
-    """Change a manager's password, customers or permission to act; it holds at once."""
+    """Change a manager's password, customers or permission to act; it holds at once. A new password, and disabling,
+    also end what the manager is signed in to."""
     secret = auth.new_secret() if new_password else password
     if secret is None and enable is None and not customer and not remove_customer:
         raise typer.BadParameter("Say what to change; --help lists it.")
@@ -112,8 +121,20 @@ async def change(
     await session.sql.execute(LEAVE, id, remove_customer or [])
     await _join(session, id, customer or [])
     told = f"\nPassword: {secret}\n{SHOWN_ONCE}" if new_password else ""
-    value = {"id": id, "username": username} | ({"password": secret} if secret else {})
+    value = {"id": id, "username": username} | ({"password": secret} if new_password else {})
     return Said(value, f"Manager {id} changed.{told}")
+
+
+@command(app, "sign-out")
+async def sign_out(
+    session: Session, username: Annotated[str, typer.Argument(metavar="USERNAME", callback=words)]
+) -> Said:
+    """Have every token that a manager has got until now refused at once; the manager may log in again."""
+    row = await session.sql.fetchrow(SIGN_OUT, username)
+    if row is None:
+        raise Failed(f"There is no manager called {username}.")
+    told = f"Manager {row['id']} is signed out: {row['username']}. Every token issued until now is refused."
+    return Said(dict(row), told)
 
 
 @command(app, "remove")

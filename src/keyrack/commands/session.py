@@ -216,7 +216,7 @@ def explain(error: Exception) -> str:
     if isinstance(error, asyncpg.LockNotAvailableError):
         return "Somebody else has been working on the same for too long. Nothing was changed; please try again."
     if isinstance(error, asyncpg.PostgresError):
-        return f"The database refuses: {text}"
+        return f"The database refuses: {error.args[0]}"  # its details quote whole rows
     return f"Unexpected {type(error).__name__}: {text}"
 
 

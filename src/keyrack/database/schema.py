@@ -6,12 +6,22 @@ from pathlib import Path
 
 import asyncpg
 
+from keyrack.errors import Unavailable
+
+NO_ADDRESS = (
+    "KEYRACK_DATABASE_URL is no address of the form postgresql://user:password@host:port/name. "
+    "In the user's name and password, : / ? # [ ] @ and % are written as %3A %2F %3F %23 %5B %5D %40 and %25."
+)
+
 MIGRATION_LOCK = 7_260_915  # any constant: one migration at a time, whoever starts first
 
 
 async def migrate(dsn: str) -> str:
-    """Bring the schema up to date under an advisory lock and return its revision; a current one takes no time."""
-    raw = await asyncpg.connect(dsn)
+    """Bring the schema up to date under an advisory lock and return its revision; a current one takes no time.
+
+    Raises `Unavailable` for what is no address.
+    """
+    raw = await _connect(dsn)
     try:
         await raw.execute("select pg_advisory_lock($1)", MIGRATION_LOCK)
         revision = await _revision(raw)
@@ -20,6 +30,15 @@ async def migrate(dsn: str) -> str:
         return head()
     finally:
         await raw.close()
+
+
+async def _connect(dsn: str) -> asyncpg.Connection:
+    try:
+        return await asyncpg.connect(dsn)
+    except asyncpg.InterfaceError:  # some of them are ValueErrors too, but quote nothing
+        raise
+    except ValueError:  # quotes what it takes for a port, which may be part of a password
+        raise Unavailable(NO_ADDRESS) from None
 
 
 def head() -> str:

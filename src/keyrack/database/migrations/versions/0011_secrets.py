@@ -1,4 +1,4 @@
-"""Secrets: what must be readable is sealed, signing keys can be revoked."""
+"""Secrets: what must be readable is sealed, signing keys can be revoked, managers signed out."""
 
 from alembic import op
 
@@ -51,7 +51,24 @@ REVOKED = (
     """,
 )
 
+# A token says how many sign-outs came before it, so that no clock decides which tokens are over
+SIGN_OUTS = (
+    "alter table manager add column sign_outs integer not null default 0",
+    """
+    create function sign_manager_out() returns trigger language plpgsql as $$
+    begin
+      new.sign_outs := old.sign_outs + 1;
+      return new;
+    end $$
+    """,
+    """
+    create trigger sign_manager_out before update on manager for each row
+      when (new.password_hash is distinct from old.password_hash or (new.is_disabled and not old.is_disabled))
+      execute function sign_manager_out()
+    """,
+)
+
 
 def upgrade() -> None:
-    for statement in (*DATA_KEYS, *SEALED, *REVOKED):
+    for statement in (*DATA_KEYS, *SEALED, *REVOKED, *SIGN_OUTS):
         op.execute(statement)
