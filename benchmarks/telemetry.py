@@ -27,6 +27,7 @@ import asyncpg
 from benchmarks.foundation import database, free_port, running, token
 from benchmarks.load import http, machine, measure
 from keyrack.access import auth
+from keyrack.access.passwords import Passwords
 from keyrack.database import schema
 from keyrack.database.batching import Batches
 from keyrack.database.connection import Database
@@ -62,7 +63,7 @@ async def set_up(dsn: str) -> dict[str, str]:
     """A customer with cars that have units; the headers of its device and its manager."""
     await schema.migrate(dsn)
     raw = await asyncpg.connect(dsn)
-    key, hashed = auth.new_secret(), await auth.Passwords().hash("bench")
+    key, hashed = auth.new_secret(), await Passwords().hash("bench")
     await raw.execute("insert into manager (username, password_hash) values ('bench', $1)", hashed)
     for statement in SET_UP.replace("$cars", str(CARS)).split(";\n"):
         if statement.strip():

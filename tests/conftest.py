@@ -30,6 +30,7 @@ import uvloop
 
 from keyrack import processes
 from keyrack.access import auth
+from keyrack.access.passwords import Passwords
 from keyrack.database import schema
 from keyrack.database.session import session
 from keyrack.embedded.server import EmbeddedServer
@@ -370,7 +371,7 @@ class Town:
     def __init__(self, sql: Sql, server: RunningServer) -> None:
         self._sql = sql
         self._server = server
-        self.password_hash = sql.run(auth.Passwords().hash(PASSWORD))
+        self.password_hash = sql.run(Passwords().hash(PASSWORD))
 
     def key(self, name: str = "tests") -> str:
         secret = auth.new_secret()

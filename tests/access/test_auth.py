@@ -22,6 +22,7 @@ from joserfc import jwt
 from joserfc.jwk import KeySet, RSAKey
 
 from keyrack.access import auth, signing
+from keyrack.access.passwords import Passwords
 from keyrack.database.connection import Connection
 from keyrack.database.session import prepare
 from keyrack.settings import Settings
@@ -364,7 +365,7 @@ def test_an_unknown_user_costs_as_much_as_a_wrong_password() -> None:
     """Times are no assertions: the same work is done, a hash with the same parameters is checked once."""
 
     async def ask() -> list[str]:
-        passwords = auth.Passwords()
+        passwords = Passwords()
         spy = Spy(passwords._hasher)
         known = await passwords.hash("right")
         passwords._hasher = spy  # type: ignore[assignment]

@@ -31,6 +31,7 @@ import pytest
 from aiohttp import web
 
 from keyrack.access import auth
+from keyrack.access.passwords import Passwords
 from keyrack.database import schema
 from keyrack.embedded.server import EmbeddedServer
 from tests.assignments import histories, model
@@ -107,7 +108,7 @@ class Fleet:
         await sql.execute("insert into api_key (name, hash) values ('tests', $1)", auth.digest(key))
         await sql.execute(
             "insert into manager (manager_id, username, password_hash) values (1, 'one', $1)",
-            await auth.Passwords().hash(PASSWORD),
+            await Passwords().hash(PASSWORD),
         )
         await sql.execute("insert into manager_customer (customer_id, manager_id) values (1, 1)")
         await sql.execute("insert into person (user_id, email_address, type) values (1, 'a@example.org', 'Anonymous')")

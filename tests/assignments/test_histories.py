@@ -18,6 +18,7 @@ import asyncpg
 import pytest
 
 from keyrack.access import auth
+from keyrack.access.passwords import Passwords
 from keyrack.database import schema
 from tests.assignments import model
 from tests.assignments.histories import Client, Fleet, check_order
@@ -62,7 +63,7 @@ class Place:
         await self.sql.execute("insert into api_key (name, hash) values ('tests', $1)", auth.digest(key))
         self.manager = await self.sql.fetchval(
             "insert into manager (username, password_hash) values ('one', $1) returning manager_id",
-            await auth.Passwords().hash(PASSWORD),
+            await Passwords().hash(PASSWORD),
         )
         await listening(self.port)
         self.headers = {"vendor-API-Key": key}

@@ -9,6 +9,7 @@ from typing import Annotated, Any, LiteralString
 import typer
 
 from keyrack.access import auth
+from keyrack.access.passwords import Passwords
 from keyrack.commands.options import Id, words
 from keyrack.commands.session import SHOWN_ONCE, Failed, Listed, Said, Session, command
 from keyrack.errors import Conflict, NotFound, on_constraint
@@ -80,7 +81,7 @@ async def add(
     """Add a manager for one or more customers."""
     secret = password or auth.new_secret()
     with on_constraint({"manager_username_key": (Conflict, f"There is already a manager called {username}.")}):
-        id = await session.sql.fetchval(INSERT, username, await auth.Passwords().hash(secret))
+        id = await session.sql.fetchval(INSERT, username, await Passwords().hash(secret))
     await _join(session, id, [*customer, *(more or [])])
     told = "" if password else f"\nPassword: {secret}\n{SHOWN_ONCE}"
     shown = {} if password else {"password": secret}
@@ -112,7 +113,7 @@ async def change(
     secret = auth.new_secret() if new_password else password
     if secret is None and enable is None and not customer and not remove_customer:
         raise typer.BadParameter("Say what to change; --help lists it.")
-    hash = None if secret is None else await auth.Passwords().hash(secret)
+    hash = None if secret is None else await Passwords().hash(secret)
     username = await session.sql.fetchval(UPDATE, id, hash, None if enable is None else not enable)
     if username is None:
         raise _no_manager(id)

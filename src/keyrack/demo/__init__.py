@@ -13,6 +13,7 @@ from random import Random
 from typing import LiteralString
 
 from keyrack.access import auth
+from keyrack.access.passwords import Passwords
 from keyrack.database.connection import Connection, Database
 from keyrack.demo.catalogue import write_catalogue
 from keyrack.demo.fleet import write_fleet
@@ -111,7 +112,7 @@ async def load(db: Database, settings: Settings) -> Credentials | None:
             customers.append(written.customer)
         await write_catalogue(connection)
         password = auth.new_secret()
-        await connection.execute(INSERT_MANAGER, USERNAME, await auth.Passwords().hash(password), customers)
+        await connection.execute(INSERT_MANAGER, USERNAME, await Passwords().hash(password), customers)
         return await _write_keys(connection, customers[0], password)
 
 
@@ -121,7 +122,7 @@ async def renew(db: Database) -> Credentials:
         await connection.execute(LOCK)
         customer = (await connection.fetch(LOADED, USERNAME))[0]["customer_id"]
         password = auth.new_secret()
-        await connection.execute(SET_PASSWORD, USERNAME, await auth.Passwords().hash(password))
+        await connection.execute(SET_PASSWORD, USERNAME, await Passwords().hash(password))
         await connection.execute(REVOKE, KEY_NAME, customer)
         return await _write_keys(connection, customer, password)
 
