@@ -80,7 +80,7 @@ def test_a_token_is_not_taken_from_memory_by_who_would_not_hear(alice: Person, d
             vault = await open_vault(database, Settings())
             async with database.transaction() as connection:
                 kid = await signing.rotate(connection, vault)
-            token = await access.log_in(alice.username, PASSWORD)
+            token = await access.log_in(alice.username, PASSWORD, "127.0.0.1")
             assert (await access.manager(f"Bearer {token}")).customers == {alice.customer}
             async with database.transaction() as connection:
                 assert await signing.revoke(connection, vault, kid)
