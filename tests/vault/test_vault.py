@@ -345,6 +345,11 @@ def test_a_rotation_that_was_interrupted_is_taken_up(
         finally:
             await database.close()
 
+    plant = "insert into signing_key (kid, private_key) select 'planted', private_key from signing_key"
+    house.sql.execute(plant)
+    with pytest.raises(master.MasterKeyError, match="private_key of row planted does not open"):
+        asyncio.run(rotate())
+    house.sql.execute("delete from signing_key where kid = 'planted'")
     monkeypatch.setattr("keyrack.vault.holdings.AT_ONCE", 1)
     pieces = iter(range(3))
     whole = rotation.seal_piece

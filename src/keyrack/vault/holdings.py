@@ -8,7 +8,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import LiteralString
 
+from cryptography.exceptions import InvalidTag
+
 from keyrack.database.connection import Connection
+from keyrack.vault.master import MasterKeyError
 from keyrack.vault.sealing import number_of, opened, sealed
 
 # The columns by which sealed values are bound to their place; see `Vault.seal`
@@ -66,8 +69,8 @@ HOLDINGS = (
 async def seal_piece(connection: Connection, holding: Holding, keys: dict[int, bytes], *, plain: bool = False) -> int:
     """Put some of a column's secrets under the newest of these data keys; how many.
 
-    `plain`: texts that an older release has stored are sealed too. Raises `InvalidTag`, or `KeyError` for a data key
-    that is not among `keys`.
+    `plain`: texts that an older release has stored are sealed too. Raises `MasterKeyError`, which names the row, for
+    what does not open.
     """
     newest = max(keys)
     rows = await connection.fetch(holding.stale, newest, AT_ONCE)
@@ -75,7 +78,13 @@ async def seal_piece(connection: Connection, holding: Holding, keys: dict[int, b
     for row in rows:
         place, value = (holding.name, row["customer_id"], row["id"]), row["sealed"]
         number = number_of(value)
-        secret = value[1:].decode() if plain and number == 0 else opened(keys[number], value, place)
+        try:
+            secret = value[1:].decode() if plain and number == 0 else opened(keys[number], value, place)
+        except (InvalidTag, KeyError):
+            raise MasterKeyError(
+                f"{holding.name} of row {row['id']} does not open: it was changed, or moved from another row. "
+                "Replace or remove it first; nothing else is lost."
+            ) from None
         values.append(sealed(keys[newest], newest, secret, place))
     if rows:
         await connection.execute(holding.put, [row["customer_id"] for row in rows], [row["id"] for row in rows], values)

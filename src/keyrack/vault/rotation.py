@@ -11,8 +11,6 @@ import secrets
 from dataclasses import dataclass
 from typing import LiteralString
 
-from cryptography.exceptions import InvalidTag
-
 from keyrack.database.connection import Connection, Database
 from keyrack.settings import Settings
 from keyrack.vault import master
@@ -49,7 +47,7 @@ async def rotate(db: Database, settings: Settings) -> Rotated:
     """Seal everything under a new data key that the first master key of this node opens, and the old ones still do.
 
     Where the file of the keys is Keyrack's own, a new master key is made and the old ones are dropped at the end.
-    Raises `MasterKeyError`: nothing to rotate to, or a key of the database is missing here.
+    Raises `MasterKeyError`: nothing to rotate to, a key of the database is missing here, or a secret does not open.
     """
     async with db.transaction() as connection:
         await connection.execute(ALONE, LOCK)
@@ -64,15 +62,14 @@ async def rotate(db: Database, settings: Settings) -> Rotated:
         newest = await connection.fetchval(NEWEST)
         keys = unwrapped(await connection.fetch(DATA_KEYS), settings)
         for holding in HOLDINGS:  # what was being sealed under the old one when the new one came
-            while done := await _sealed_anew(connection, holding, keys):
+            while done := await seal_piece(connection, holding, keys):
                 count += done
         await connection.execute(DROP_OLD, newest)
         if ours:
             for row in await connection.fetch(MASTERS):
                 if row["id"] != ours.id:
                     await connection.execute(RETIRE, row["id"])
-    if ours:
-        master.replace(settings, [ours])
+            master.replace(settings, [ours])  # while nobody else can rotate; it opens all that is committed already
     first = master.read(settings)[0].id
     return Rotated(count, first, [str(row["id"]) for row in await masters(db) if row["id"] != first])
 
@@ -109,17 +106,7 @@ async def _prepare(connection: Connection, settings: Settings) -> MasterKey | No
 
 async def _piece(db: Database, holding: Holding, settings: Settings) -> int:
     async with db.transaction() as connection:
-        return await _sealed_anew(connection, holding, unwrapped(await connection.fetch(DATA_KEYS), settings))
-
-
-async def _sealed_anew(connection: Connection, holding: Holding, keys: dict[int, bytes]) -> int:
-    try:
-        return await seal_piece(connection, holding, keys)
-    except (InvalidTag, KeyError):
-        raise MasterKeyError(
-            f"A value of {holding.name} does not open: it was changed, or moved to another row. Nothing is lost: what "
-            "does open still does, with the old keys too."
-        ) from None
+        return await seal_piece(connection, holding, unwrapped(await connection.fetch(DATA_KEYS), settings))
 
 
 async def retire(db: Database, settings: Settings, id: str) -> None:
