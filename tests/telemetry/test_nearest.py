@@ -155,7 +155,7 @@ def body(samples: Sequence[tuple[datetime, int | None, int | None]]) -> list[tup
     return found
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(history=HISTORIES, dates=st.lists(TIMES, min_size=4, max_size=4), data=st.data())
 def test_the_nearest_of_any_history_is_that_of_a_model(
     alice: Person, history: list[Any], dates: list[datetime], data: st.DataObject

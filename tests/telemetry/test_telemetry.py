@@ -106,7 +106,8 @@ def test_late_data_makes_the_month_that_it_needs(own: Any) -> None:
         ]
         report = await telemetry.ingest(owner, body(lines))
         assert (report.accepted, report.refused) == (3, [])
-        assert await names(database, "odometer") == sorted(f"odometer_{at:%Y%m}" for at in times)
+        # the newest one is not in history yet
+        assert await names(database, "odometer") == sorted(f"odometer_{at:%Y%m}" for at in times[1:])
         # another process drops one that this process remembers
         await database.execute(f"drop table odometer_{times[2]:%Y%m}")  # type: ignore[arg-type]
         lines = [(1, {"serialNumber": "S", "carDataReadTime": times[2].isoformat(), "odometer": 9})]

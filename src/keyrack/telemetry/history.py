@@ -25,10 +25,10 @@ left join lateral (
 ) h on true
 """
 LAST: LiteralString = """
-select n.car_id, h.at
+select n.car_id, h.at, {columns}, h.times
 from unnest($2::integer[]) as n (car_id)
 cross join lateral (
-  select h.at from {table} h where h.customer_id = $1 and h.car_id = n.car_id order by h.at desc limit 1
+  select * from {table} h where h.customer_id = $1 and h.car_id = n.car_id order by h.at desc limit 1
 ) h
 """
 REMOVE: LiteralString = """
@@ -53,6 +53,14 @@ class History:
     remove: LiteralString
     cut: LiteralString
 
+    async def look_behind(self, connection: Connection, customer: int, tracks: Mapping[int, Track]) -> None:
+        """Find out how far the history of these cars goes, which have no open stretch."""
+        if tracks:
+            for row in await connection.fetch(self.last, customer, list(tracks)):
+                track = tracks[row["car_id"]]
+                found = [track.behind, *times_of(self._stretch(row))]
+                track.behind = max(at for at in found if at is not None)
+
     async def write(
         self, connection: Connection, customer: int, tracks: Mapping[int, Track], changes: Changes
     ) -> set[Moment]:
@@ -63,15 +71,11 @@ class History:
         await self.add(connection, customer, changes.closed)
         if not changes.late:
             return set()
-        found = await self._before(connection, customer, tracks, changes.late)
-        loose = [car for car in {car for car, _ in changes.late} if tracks[car].open is None]
-        rows = await connection.fetch(self.last, customer, loose) if loose else []
-        last: dict[int, datetime] = {row["car_id"]: row["at"] for row in rows}
         outcome = Outcome()
+        found = await self._before(connection, customer, tracks, changes.late)
         for (car, _), (stretch, late) in found.items():
             await asyncio.sleep(0)  # others want to be served too
-            is_last = (stretch and stretch.at) == last.get(car)
-            outcome.insert(car, tracks[car], stretch, late, is_last=is_last)
+            outcome.insert(car, tracks[car], stretch, late)
         if outcome.removed:
             await connection.execute(self.remove, customer, *_columns(outcome.removed))
         await self.add(connection, customer, outcome.added)
@@ -113,13 +117,11 @@ class History:
         rows = await connection.fetch(self.before, customer, *_columns(elsewhere)) if elsewhere else []
         for row in rows:
             car, at = row["car_id"], row["moment"]
-            place = found.setdefault((car, row["at"]), (self._stretch(row), []))
-            place[1].append((at, late[car, at]))
+            stretch = None if row["at"] is None else self._stretch(row)
+            found.setdefault((car, row["at"]), (stretch, []))[1].append((at, late[car, at]))
         return found
 
-    def _stretch(self, row: Row) -> Stretch | None:
-        if row["at"] is None:
-            return None
+    def _stretch(self, row: Row) -> Stretch:
         return Stretch(row["at"], tuple(row[column] for column in self.columns), row["times"])
 
 
@@ -137,8 +139,6 @@ class Outcome:
         track: Track,
         stretch: Stretch | None,
         late: Sequence[tuple[datetime, Value]],
-        *,
-        is_last: bool,
     ) -> None:
         """Put readings into the stretch they belong to, or before all of them: it may become several."""
         readings = {} if stretch is None else dict.fromkeys(times_of(stretch), stretch.value)
@@ -150,12 +150,10 @@ class Outcome:
         if len(readings) == known:
             return
         stretches = packed(sorted(readings.items()))
-        was_open = stretch is not None and stretch is track.open
-        if stretch is not None and not was_open:
-            self.removed.append((car, stretch.at))
-        # The newest reading opens a stretch if nothing in history lies behind it
-        if was_open or (is_last and track.open is None and stretches[-1][1] == track.at):
+        if stretch is not None and stretch is track.open:
             track.open = stretches.pop()[0]
+        elif stretch is not None:
+            self.removed.append((car, stretch.at))
         self.added += [(car, found) for found, _ in stretches]
 
 

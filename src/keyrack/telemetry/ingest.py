@@ -21,7 +21,7 @@ from keyrack.database.connection import Connection, Database, Row
 from keyrack.database.partitions import month
 from keyrack.settings import Settings
 from keyrack.telemetry.history import ODOMETERS, POSITIONS
-from keyrack.telemetry.known import Changes, Known, Moment, Track, end, take
+from keyrack.telemetry.known import Changes, Known, Moment, Track, ended, take
 from keyrack.telemetry.lines import Invalid, Report
 from keyrack.telemetry.samples import Reading, readings
 from keyrack.telemetry.stretches import Stretch, Value
@@ -133,12 +133,15 @@ class Telemetry:
         known: dict[int, Known] = {}
         positions, odometers = Changes(), Changes()
         pending: list[tuple[Report, Moment, bool, bool]] = []
-        for sample, row, report in self._judged(parts, cars, reports):
-            car = row["car_id"]
-            if car not in known:
-                known[car] = _known(row, positions, odometers)
+        taken = self._judged(parts, cars, reports)
+        for sample, row, _ in taken:
+            if row["car_id"] not in known:
+                known[row["car_id"]] = _known(row, positions, odometers)
             if not row["keeps_positions"]:
                 sample.position = None
+        await _look_behind(connection, customer, known, taken)
+        for sample, row, report in taken:
+            car = row["car_id"]
             new, late_position, late_odometer = take(car, known[car], sample, positions, odometers)
             if new:
                 report.accepted += 1
@@ -208,15 +211,25 @@ def _known(row: Row, positions: Changes, odometers: Changes) -> Known:
     distance = None if row["odometer_at"] is None else (row["odometer"],)
     odometer = _track(distance, row["odometer_at"], row["odometer_since"], row["odometer_times"])
     if row["product_id"] != row["unit_id"]:
-        end(row["car_id"], position, positions)
-        end(row["car_id"], odometer, odometers)
-        return Known(row["unit_id"])
+        car = row["car_id"]
+        return Known(row["unit_id"], ended(car, position, positions), ended(car, odometer, odometers))
     told: dict[str, str] = {} if row["told"] is None else from_json(row["told"])
     return Known(row["unit_id"], position, odometer, row["read_at"], from_json(row["telemetry"]), told)
 
 
 def _track(value: Value | None, at: datetime | None, since: datetime | None, times: bytes | None) -> Track:
     return Track(value, at, None if value is None or since is None else Stretch(since, value, times))
+
+
+async def _look_behind(
+    connection: Connection, customer: int, known: dict[int, Known], taken: Sequence[tuple[Reading, Row, Report]]
+) -> None:
+    told = {row["car_id"] for sample, row, _ in taken if sample.position is not None}
+    places = {car: known[car].position for car in told if known[car].position.open is None}
+    await POSITIONS.look_behind(connection, customer, places)
+    told = {row["car_id"] for sample, row, _ in taken if sample.odometer is not None}
+    distances = {car: known[car].odometer for car in told if known[car].odometer.open is None}
+    await ODOMETERS.look_behind(connection, customer, distances)
 
 
 async def _update(connection: Connection, customer: int, known: dict[int, Known]) -> None:

@@ -21,12 +21,13 @@ class Track:
     """The newest position, or the newest odometer reading, that the unit in a car has told.
 
     It is the last reading of the stretch that is `open`, which history does not have yet; all of the car's history lies
-    before that. Without one it is in history already, which may have later readings, of another unit.
+    before that. Without one it is in history already, which may go further, until `behind`: that has to be looked up.
     """
 
     value: Value | None = None
     at: datetime | None = None
     open: Stretch | None = None
+    behind: datetime | None = None
 
 
 @dataclass(slots=True)
@@ -72,25 +73,32 @@ def _read(car: int, track: Track, at: datetime, value: Value, changes: Changes) 
     newest, stretch = track.at is None or at > track.at, track.open
     if stretch is not None and at == track.at:
         return False, False
-    if stretch is not None and newest:
+    if not newest or (stretch is None and track.behind is not None and at <= track.behind):
+        late = (car, at) not in changes.late
+        if late:
+            changes.late[car, at] = value
+        if newest:
+            track.value, track.at = value, at
+        return newest, late
+    if stretch is None:
+        track.open = Stretch(at, value)
+    else:
         times = continued(stretch, track.at or at, at) if value == track.value else None
         if times is None:
             changes.closed.append((car, stretch))
             track.open = Stretch(at, value)
         else:
             stretch.times = times
-    if newest:
-        track.value, track.at = value, at
-    late = (stretch is None or not newest) and (car, at) not in changes.late
-    if late:
-        changes.late[car, at] = value
-    return newest, late
+    track.value, track.at = value, at
+    return True, False
 
 
-def end(car: int, track: Track, changes: Changes) -> None:
-    """A unit has been replaced: what it told is history."""
-    if track.open is not None:
-        changes.closed.append((car, track.open))
+def ended(car: int, track: Track, changes: Changes) -> Track:
+    """The track of the next unit: what the one before told is history."""
+    if track.open is None:
+        return Track()
+    changes.closed.append((car, track.open))
+    return Track(behind=track.at)
 
 
 def _tell(known: Known, at: datetime, values: Mapping[str, Any]) -> bool:
