@@ -72,7 +72,7 @@ def deliver(person: Person, key: str, *events: Any, path: str = "events", **head
 def test_the_key_of_a_unit_opens_that_unit_alone(unit: Unit, other: Unit) -> None:
     """B6: any other unit of the customer is told like one that does not exist."""
     assert unit.tell(3, oilLevel=1) == ACCEPTED
-    by_id = {"uniqueId": f"unique-{unit.serial}", "carDataReadTime": ahead(minutes=-2), "oilLevel": 2}
+    by_id = {"uniqueId": f"unique-{unit.serial}", "carDataReadTime": ago(2), "oilLevel": 2}
     assert unit.deliver(by_id).json() == ACCEPTED
     theirs = unit.sample(1, oilLevel=9)
     answers = [
@@ -81,7 +81,7 @@ def test_the_key_of_a_unit_opens_that_unit_alone(unit: Unit, other: Unit) -> Non
     ]
     assert [json.loads(answer) for answer in answers] == [refusal(UNKNOWN_UNIT)] * 3
     assert len(set(answers)) == 1
-    unique = {"uniqueId": f"unique-{other.serial}", "carDataReadTime": ahead(minutes=-1), "oilLevel": 9}
+    unique = {"uniqueId": f"unique-{other.serial}", "carDataReadTime": ago(1), "oilLevel": 9}
     assert unit.deliver(unique).json() == refusal(UNKNOWN_UNIT)
     mixed = unit.deliver(theirs, theirs | {"serialNumber": other.serial}).json()
     assert mixed == {"accepted": 1, "duplicates": 0, "refused": [{"line": 2, "reason": UNKNOWN_UNIT}]}
@@ -293,7 +293,7 @@ def test_what_a_hostile_key_told_is_discarded_from_a_time_on(operator: Operator,
     unit.tell(30, odometer=10, currentLatitude=1, currentLongitude=1)
     unit.tell(10, odometer=666, currentLatitude=66, currentLongitude=1)
     discard = ("telemetry", "discard", "--customer", unit.person.customer, "--serial-number", unit.serial)
-    assert operator.value(*discard, "--from", ahead(minutes=-20))["readings"] == 2
+    assert operator.value(*discard, "--from", ago(20))["readings"] == 2
     assert (unit.get(f"location/{ahead()[:19]}Z")["latitude"], places(unit)) == ("1", (None, None, None))
     operator.value(*discard, "--from", "2026-01-01")
     assert unit.get(f"location/{ahead()[:19]}Z")["latitude"] is None

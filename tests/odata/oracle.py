@@ -40,7 +40,9 @@ RULES = {
 LISTS = ("orderby", "select", "expand", "compute")
 # and date-times as an event's `dateTime` is shown: without an offset, and with a fraction of any length
 WALL_CLOCK = re.compile(
-    r"(-?\d{4,}-\d\d-\d\d[Tt]\d\d:\d\d(?>(?::\d\d(?:\.\d{1,12})?)?))(?>\d*)((?>[Zz]|[-+]\d\d:\d\d)?)", re.ASCII
+    r"(-?\d{4,}-\d\d-\d\d[Tt]\d\d:\d\d(?>(?::\d\d(?:\.\d{1,12})?)?))(?>(?:(?<=\.\d{12})\d+)?)"
+    r"((?>[Zz]|[-+]\d\d:\d\d)?)",
+    re.ASCII,
 )
 
 
