@@ -46,7 +46,7 @@ DOORS = {
     "embedded": {"server"},
     "endpoints": {"", "documents"},
     "http": {"app", "connections"},
-    "model": {"bodies", "fields", "resources", "telematics"},
+    "model": {"bodies", "fields", "resources", "telematics", "texts"},
     "odata": {""},
     "simulator": {"", "fleet"},
     "telemetry": {"correction", "ingest", "lines", "mqtt", "samples"},

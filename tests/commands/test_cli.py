@@ -303,7 +303,10 @@ def test_a_service_is_refused(operator: Operator, customer: int, sql: Sql) -> No
     backwards = (*CONTRACT[:4], "--start", "2026-01-02", "--end", "2026-01-01")
     assert "ends before it starts" in operator.refused(*add, *backwards, status=2)
     assert "no date" in operator.refused(*add, *CONTRACT[:-1], "soon", status=2)
-    assert "must not be empty" in operator.refused("service", "add", "--customer", customer, "--name", " ", status=2)
+    for blank in (" ", "\u00a0", "\u200b\u3164"):
+        assert "must not be empty" in operator.refused(
+            "service", "add", "--customer", customer, "--name", blank, status=2
+        )
     nowhere = ("service", "add", "--customer", 2_000_000_000, "--name", "N", *CONTRACT)
     assert "There is no customer 2000000000." in operator.refused(*nowhere)
     assert sql.value("select count(*) from service") == before

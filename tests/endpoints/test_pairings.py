@@ -65,8 +65,20 @@ def test_no_name_of_a_product(alice: Person, method: str, names: dict[str, Any])
 @both
 def test_no_such_service(alice: Person, bob: Person, method: str) -> None:
     product = bob.product()
-    for service in (2147483647, 0, -1, alice.service()):
+    for service in (2147483647, alice.service()):
         refused(bob.call(method, PATH, {"serviceId": service, "productId": product}), 404, NO_SERVICE)
+
+
+@both
+@pytest.mark.parametrize("id", [0, -1])
+def test_an_id_that_nothing_can_have(alice: Person, method: str, id: int) -> None:
+    """A8: as at an installation."""
+    text = f"Couldn't {WHAT[method]}. No valid "
+    refused(
+        alice.call(method, PATH, {"serviceId": id, "productId": alice.product()}), 400, text + "serviceId provided."
+    )
+    answer = alice.call(method, PATH, {"serviceId": alice.service(), "productId": id})
+    refused(answer, 400, text + "productId, serialNumber or uniqueId provided.")
 
 
 @both

@@ -12,6 +12,7 @@ from typing import Any, TextIO, cast
 from keyrack.commands.options import FORMS, read_moment, wrong_words
 from keyrack.commands.session import Failed
 from keyrack.model.bodies import INT32_MAX
+from keyrack.model.texts import trimmed
 
 DELIMITERS = ",;\t"
 JSON_NAMES = (".json", ".jsonl", ".ndjson")
@@ -27,7 +28,7 @@ class Row:
 
     def text(self, name: str, *, needed: bool = True) -> str | None:
         """A text of the row, or None."""
-        value = self.values.get(_plain(name), "").strip()
+        value = trimmed(self.values.get(_plain(name), ""))
         if not value:
             if needed:
                 self.problems.append(f"{name} is missing")

@@ -9,6 +9,7 @@ import typer
 
 from keyrack.model import bodies
 from keyrack.model.bodies import INT32_MAX
+from keyrack.model.texts import trimmed
 
 LONGEST = 250  # characters of a name
 FORMS = "the form is 2026-01-31, or that of RFC 3339, as 2026-01-31T08:00:00Z or 2026-01-31T09:00:00+01:00"
@@ -18,7 +19,7 @@ def words(value: str | None) -> str | None:
     """A text that says something. Raises a usage error for an empty, an overlong or an unprintable one."""
     if value is None:
         return None
-    stripped = value.strip()
+    stripped = trimmed(value)
     if wrong := wrong_words(stripped):
         raise typer.BadParameter(wrong)
     return stripped

@@ -14,6 +14,7 @@ from keyrack.errors import BadRequest, NotFound
 from keyrack.model.bodies import INVALID_MOMENT, AnyText, Body, LongText, Name, Patch, Text, moment, no_valid, patched
 from keyrack.model.resources import ASSIGNMENT_OF_CAR, CAR, EVENT, PRODUCT
 from keyrack.model.telematics import LOCATION, LOCATION_AT, TELEMETRY
+from keyrack.model.texts import is_blank
 
 endpoints = Endpoints("Cars")
 
@@ -127,7 +128,7 @@ async def update(request: Request, patch: list[CarPatch]) -> Answer:
         longest = 4000 if name == "description" else 250
         if value is not None and len(value) > longest:
             raise BadRequest(no_valid(UPDATE_CAR, name) + f" It has at most {longest} characters.")
-    if "name" in changes and not (changes["name"] or "").strip():
+    if "name" in changes and is_blank(changes["name"]):
         raise BadRequest(no_valid(UPDATE_CAR, "name"))
     if await request.db.fetchval(UPDATE, request.customer, *request.ids, changes) is None:
         raise NotFound(NO_CAR)

@@ -29,6 +29,7 @@ from keyrack.model.bodies import (
     wall_clock,
 )
 from keyrack.model.resources import EVENT
+from keyrack.model.texts import NOT_BLANK_LINE, is_blank
 from keyrack.settings import Settings
 from keyrack.telemetry.lines import Invalid, NotALine, Report, explained, lines
 
@@ -90,7 +91,7 @@ class NewEvent(Grant):
 class OfflineEvent(NewEvent):
     """An event that is delivered later, perhaps more than once: `clientId` says whether it is the same one."""
 
-    client_id: Annotated[str, Field(min_length=1, max_length=200, pattern=r"^[^\x00-\x1f]*$")]
+    client_id: Annotated[str, Field(max_length=200, pattern=NOT_BLANK_LINE)]
 
 
 class Numbered(BaseModel):
@@ -169,7 +170,7 @@ async def record(db: Database, customer: int, parts: Sequence[Sequence[Told]]) -
     },
 )
 async def create(request: Request, event: NewEvent) -> Answer:
-    if not event.user_agent.strip():
+    if is_blank(event.user_agent):
         raise BadRequest(no_valid(CREATE_EVENT, "userAgent"))
     (result,) = await request.batches.put(record, request.customer, [Told(event)])
     if isinstance(result, Refusal):
@@ -231,7 +232,7 @@ def _event(value: Any, settings: Settings) -> OfflineEvent:
     if isinstance(value, Invalid):
         raise value
     event = OfflineEvent.model_validate(value)
-    if not event.user_agent.strip():
+    if is_blank(event.user_agent):
         raise Invalid("No valid userAgent: it is empty.")
     now = datetime.now(UTC)
     if event.utc_date_time > now + timedelta(seconds=settings.clock_skew):

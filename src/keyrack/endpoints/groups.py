@@ -13,6 +13,7 @@ from keyrack.endpoints.users import NO_USER
 from keyrack.errors import BadRequest, Conflict, NotFound, Refusal, on_constraint
 from keyrack.model.bodies import AnyText, Body, Int32, Name, Patch, no_valid, patched
 from keyrack.model.resources import CAR, GROUP, PRODUCT, SERVICE_OF_PRODUCT, USER
+from keyrack.model.texts import is_blank
 
 endpoints = Endpoints("Groups")
 
@@ -93,7 +94,7 @@ async def create(request: Request, group: NewGroup) -> Answer:
 )
 async def update(request: Request, patch: list[GroupPatch]) -> Answer:
     name: str = patched(patch, UPDATE_GROUP)["name"] or ""
-    if not name.strip():
+    if is_blank(name):
         raise BadRequest(no_valid(UPDATE_GROUP, "name"))
     if len(name) > 250:
         raise BadRequest(NAME_TOO_LONG)

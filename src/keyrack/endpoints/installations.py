@@ -10,7 +10,8 @@ from keyrack.assignments.holds import settle
 from keyrack.database.connection import Row, Statements
 from keyrack.endpoints.cars import NO_CAR, check_car
 from keyrack.errors import BadRequest, Conflict, NotFound, on_constraint
-from keyrack.model.bodies import Body, Int32, Text, no_valid
+from keyrack.model.bodies import Body, Id, Int32, Text, no_valid
+from keyrack.model.texts import trimmed
 
 endpoints = Endpoints("Installations")
 
@@ -43,13 +44,13 @@ class ProductRef(Body):
 
 
 class Installation(ProductRef):
-    car_id: Int32
+    car_id: Id
 
 
 def product_given(ref: ProductRef, what: str) -> tuple[int | None, str | None, str | None]:
-    """What the product is named by; several names must mean the same product. Raises `BadRequest` for none."""
-    serial_number, unique_id = (ref.serial_number or "").strip() or None, (ref.unique_id or "").strip() or None
-    if ref.product_id is None and serial_number is None and unique_id is None:
+    """What the product is named by; several names must mean the same product. Raises `BadRequest` for no valid one."""
+    serial_number, unique_id = trimmed(ref.serial_number or "") or None, trimmed(ref.unique_id or "") or None
+    if (ref.product_id or 0) < 1 and serial_number is None and unique_id is None:
         raise BadRequest(no_product(what))
     return ref.product_id, serial_number, unique_id
 

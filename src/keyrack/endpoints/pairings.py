@@ -10,7 +10,7 @@ from keyrack.database.connection import Row, Statements
 from keyrack.endpoints.installations import NO_PRODUCT, ProductRef, find_product, no_product, product_given
 from keyrack.endpoints.services import NO_SERVICE
 from keyrack.errors import Conflict, NotFound, on_constraint
-from keyrack.model.bodies import Int32, no_valid
+from keyrack.model.bodies import Id, no_valid
 
 endpoints = Endpoints("Pairings")
 
@@ -25,7 +25,7 @@ SET: LiteralString = "update service set product_id = $3 where customer_id = $1 
 
 
 class Pairing(ProductRef):
-    service_id: Int32
+    service_id: Id
 
 
 async def _both(statements: Statements, request: Request, wanted: Pairing, what: str) -> tuple[Row, Row]:

@@ -22,6 +22,7 @@ from pydantic_core import PydanticCustomError
 
 from keyrack.errors import BadRequest
 from keyrack.model import members
+from keyrack.model.texts import NOT_BLANK
 
 # RFC 3339, section 5.6; a wall clock's may lack the offset
 _TIME = r"\d{4}-\d\d-\d\dT([01]\d|2[0-3]):[0-5]\d:([0-5]\d|60)(\.\d+)?"
@@ -100,14 +101,21 @@ def _wall_clock(value: object) -> str:
 
 INT32_MAX = 2**31 - 1
 
+
+def _id(number: int) -> int:
+    if number < 1:
+        raise ValueError("an id is positive")
+    return number
+
+
 _NOT_NUL = r"^[^\x00]*$"  # PostgreSQL's text holds no U+0000
-_NOT_BLANK = r"^[^\x00]*[^\s\x00][^\x00]*$"
 
 Int32 = Annotated[int, Field(ge=-INT32_MAX - 1, le=INT32_MAX, json_schema_extra={"format": "int32"})]
+Id = Annotated[Int32, AfterValidator(_id), Field(json_schema_extra={"minimum": 1})]  # else it is no valid one
 Text = Annotated[str, Field(max_length=250, pattern=_NOT_NUL)]
 LongText = Annotated[str, Field(max_length=4000, pattern=_NOT_NUL)]
 AnyText = Annotated[str, Field(pattern=_NOT_NUL)]  # a patch's value: its member says how long it may be
-Name = Annotated[str, Field(max_length=250, pattern=_NOT_BLANK)]
+Name = Annotated[str, Field(max_length=250, pattern=NOT_BLANK)]
 EmailAddress = Annotated[
     str, Field(max_length=254, pattern=r"^[^@\s\x00]+@[^@\s\x00]+$", json_schema_extra={"format": "email"})
 ]

@@ -1,0 +1,26 @@
+"""In charge of texts: what is blank and what is cut off at their ends."""
+
+from __future__ import annotations
+
+import re
+
+# Characters that nobody sees: the white space of Unicode and of Python, and what has no width, such as U+200B. Python,
+# PostgreSQL and the checker of bodies each have a notion of white space of their own; this is ours.
+_UNSEEN = (
+    r"\t-\r\x1c-\x20\x85\xa0\xad\u034f\u061c\u115f\u1160\u1680\u17b4\u17b5\u180b-\u180f\u2000-\u200f\u2028-\u202f"
+    r"\u205f-\u206f\u2800\u3000\u3164\ufe00-\ufe0f\ufeff\uffa0"
+)
+NOT_BLANK = rf"^[^\x00]*[^\x00{_UNSEEN}][^\x00]*$"  # the same for a schema; PostgreSQL's text holds no U+0000
+NOT_BLANK_LINE = NOT_BLANK.replace(r"\x00", r"\x00-\x1f")  # and no other control character
+_SEEN = re.compile(rf"[^{_UNSEEN}]")
+
+
+def trimmed(text: str) -> str:
+    """The text without what nobody sees at its ends; empty if it is blank."""
+    first, last = _SEEN.search(text), _SEEN.search(text[::-1])
+    return text[first.start() : len(text) - last.start()] if first and last else ""
+
+
+def is_blank(text: str | None) -> bool:
+    """Whether there is nothing to be seen: no text, an empty one, or white space alone."""
+    return text is None or _SEEN.search(text) is None
