@@ -17,7 +17,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlsplit, urlunsplit
@@ -404,6 +404,21 @@ class Town:
             "Customer-ID": str(customer),
         }
         return person
+
+    def another_fleet(self, person: Person) -> Person:
+        """The same manager, acting for another customer."""
+        customer = self._sql.value(
+            "insert into customer (name) values ($1) returning customer_id", f"{person.name}'s other"
+        )
+        self._sql.execute(
+            "insert into manager_customer (manager_id, customer_id)"
+            " select manager_id, $2 from manager where username = $1",
+            person.username,
+            customer,
+        )
+        other = replace(person, customer=customer, headers=person.headers | {"Customer-ID": str(customer)})
+        eventually(lambda: other.get("/users").status_code == 200, "the other customer")
+        return other
 
 
 @pytest.fixture(scope="session")

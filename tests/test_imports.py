@@ -71,6 +71,7 @@ LIBRARIES = {
     "joserfc": {"access"},
     "argon2": {"access"},
     "cryptography": {"api", "vault"},
+    "email_validator": {"model"},
 }
 
 MODULES = {

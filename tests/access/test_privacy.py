@@ -10,7 +10,7 @@ from typing import Any
 
 import httpx
 
-from tests.conftest import Person, eventually
+from tests.conftest import Person, done, eventually
 from tests.endpoints.test_ingest import ACCEPTED, ago, unit_of
 
 
@@ -52,7 +52,7 @@ def test_everything_about_a_person_is_told(alice: Person, dsn: str) -> None:
 def test_who_is_erased_is_gone_and_the_events_stay(alice: Person, bob: Person, dsn: str) -> None:
     car = alice.car_with_box()
     user = alice.user(email="gone@example.org")
-    bob.put("/users/assignments/customers", {"userId": user})
+    done(bob.put("/users/assignments/customers", {"emailAddress": "gone@example.org"}))
     alice.assignment(car, user)
     event = alice.event(car, user, latitude=52.5, longitude=13.4)
     bobs = bob.event(bob.car(), user)

@@ -54,7 +54,8 @@ def test_the_same_address_of_a_user(alice: Person) -> None:
 
 
 def test_the_same_user_into_a_customer(alice: Person, bob: Person) -> None:
-    body = {"userId": bob.user()}
+    body = {"emailAddress": f"crowd.{os.getpid()}@example.org"}
+    bob.user(body["emailAddress"])
     assert statuses(alice, "PUT", "/users/assignments/customers", body) == {204: 1, 409: CROWD - 1}
     assert statuses(alice, "DELETE", "/users/assignments/customers", body) == {204: 1, 404: CROWD - 1}
 

@@ -26,8 +26,10 @@ Ids = dict[str, Any]
 NAMES = {"serialNumber", "uniqueId", "emailAddress", "sdkKey"}
 # Ids of what belongs to no customer, and an id that is one's own choice
 OF_NOBODY = {"keyFormId"}
-# What the design lets everybody do: users are shared, so any customer may take in any user
-SHARED = {"PUT /users/assignments/customers"}
+# Two ways to say who is meant, of which one is needed
+BY = {"PUT /users/assignments/customers", "DELETE /users/assignments/customers"}
+# What the design lets everybody do: people are shared, so any customer may take in whom it knows by the address
+SHARED = {("PUT /users/assignments/customers", "emailAddress")}
 # Names that a creation invents are no reference to anything
 CREATIONS = {"PUT /users"}
 
@@ -155,6 +157,20 @@ def member(person: Person) -> Ids:
     return {"userId": user, "emailAddress": person.get(f"/users/{user}").json()["emailAddress"]}
 
 
+def elsewhere(person: Person) -> Ids:
+    """A user of another customer of the same manager."""
+    ids = member(person)
+    person.sql.execute(
+        "with c as (insert into customer (name) values ('Elsewhere') returning customer_id),"
+        " m as (insert into manager_customer (manager_id, customer_id)"
+        "   select manager_id, customer_id from manager, c where username = $1)"
+        " update customer_user set customer_id = c.customer_id from c where user_id = $2",
+        person.username,
+        ids["userId"],
+    )
+    return ids
+
+
 def sdk_user(person: Person) -> Ids:
     key = auth.new_secret()
     person.sql.execute("insert into sdk_key (customer_id, hash) values ($1, $2)", person.customer, auth.digest(key))
@@ -180,6 +196,7 @@ WORLDS: Mapping[str, Callable[[Person], Ids]] = {
     "GET /products/{productId}/cars": installed,
     "GET /services/{serviceId}/products": paired,
     "GET /services/{serviceId}/contracts": with_contract,
+    "PUT /users/assignments/customers": elsewhere,
     "DELETE /users/assignments/customers": member,
     "PATCH /assignments/{assignmentId}": reassignable,
     "DELETE /groups/{groupId}/cars/{carId}": linked("car"),
@@ -234,16 +251,18 @@ def ask(person: Person, endpoint: Endpoint, ids: Ids) -> httpx.Response:
         changes = given | PATCHES[name(endpoint)]
         steps = [{"op": "replace", "path": f"/{member}", "value": value} for member, value in changes.items()]
         return person.call(endpoint.method, path, steps)
-    if name(endpoint) == "DELETE /users/assignments/customers":
+    if name(endpoint) in BY:
         given = {slot: given[slot] for slot in given if slot == ids.get("by", "userId")}
     return person.call(endpoint.method, path, given | BODIES.get(name(endpoint), {}))
 
 
-@pytest.mark.parametrize("endpoint", [row for row in WITH_SLOTS if name(row) not in SHARED], ids=name)
+@pytest.mark.parametrize("endpoint", WITH_SLOTS, ids=name)
 def test_anothers_id_is_answered_like_one_that_does_not_exist(endpoint: Endpoint, alice: Person, bob: Person) -> None:
     hers, his = world(endpoint, alice), world(endpoint, bob)
     for slot in slots(endpoint):
-        by = {"by": slot} if name(endpoint) == "DELETE /users/assignments/customers" else {}
+        if (name(endpoint), slot) in SHARED:
+            continue
+        by = {"by": slot} if name(endpoint) in BY else {}
         answers = [ask(bob, endpoint, his | {slot: id} | by) for id in (hers[slot], NOWHERE.get(slot, 2147483647))]
         assert [answer.status_code for answer in answers] == [400 if endpoint.path == "/sdk/token" else 404] * 2
         assert answers[0].content == answers[1].content

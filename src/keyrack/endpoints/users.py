@@ -5,8 +5,6 @@ from __future__ import annotations
 import secrets
 from typing import Literal, LiteralString, NamedTuple
 
-from pydantic import Field
-
 from keyrack.access.auth import Access
 from keyrack.api.endpoint import NO_CONTENT, Answer, Endpoints, Request, answer
 from keyrack.api.reads import Parent
@@ -14,8 +12,9 @@ from keyrack.assignments.asking import end_all_of_user
 from keyrack.assignments.holds import settle
 from keyrack.database.connection import Statements
 from keyrack.errors import BadRequest, Conflict, NotFound, on_constraint
-from keyrack.model.bodies import Body, EmailAddress, Int32, Name, Text, no_valid
+from keyrack.model.bodies import AnyText, Body, EmailAddress, Int32, Name, Text, no_valid
 from keyrack.model.resources import ASSIGNMENT_OF_USER, USER
+from keyrack.model.texts import email_address, is_blank, trimmed
 
 endpoints = Endpoints("Users")
 
@@ -41,8 +40,16 @@ with p as (
 )
 insert into customer_user (customer_id, user_id) select $1, user_id from p returning user_id
 """
-BY_ID: LiteralString = "select user_id from person where user_id = $1"
-BY_ADDRESS: LiteralString = "select user_id from person where lower(email_address) = lower($1)"
+# By number only people of the manager's own customers are found: whoever counts finds nobody else
+BY_ID: LiteralString = """
+select user_id from customer_user join manager_customer using (customer_id)
+where user_id = $1 and manager_id = $2 limit 1
+"""
+# As it was sent first: an address that is stored may be one that is not taken any more
+BY_ADDRESS: LiteralString = """
+select user_id from person where lower(email_address) in (lower($1), lower($2))
+order by lower(email_address) = lower($1) desc limit 1
+"""
 JOIN: LiteralString = "insert into customer_user (customer_id, user_id) values ($1, $2)"
 MEMBER: LiteralString = "select exists (select from customer_user where customer_id = $1 and user_id = $2)"
 LEAVE: LiteralString = "delete from customer_user where customer_id = $1 and user_id = $2"
@@ -68,8 +75,8 @@ class UserCreated(Body):
 class SomeUser(Body):
     """Who is meant: exactly one of the two."""
 
-    email_address: Text | None = None
-    user_id: Int32 | None = Field(default=None)
+    email_address: AnyText | None = None
+    user_id: Int32 | None = None
 
 
 CREATE_USER = "create user"
@@ -88,8 +95,8 @@ async def hashed(request: Request, user: NewUser, access: Access) -> WithHash:
     """A hash takes its time, and no connection waits for it."""
     if user.type != "Normal":
         return WithHash(user, None, None)
-    generated = None if user.password else secrets.token_urlsafe(12)
-    password = user.password or generated or ""
+    generated = secrets.token_urlsafe(12) if is_blank(user.password) else None
+    password = generated or user.password or ""
     return WithHash(user, generated, await access.passwords.hash(password, ("customer", request.customer)))
 
 
@@ -118,29 +125,42 @@ async def create(request: Request, new: WithHash) -> Answer:
     return answer({"id": id, "password": new.generated}, 201)
 
 
-async def _somebody(statements: Statements, _request: Request, user: SomeUser) -> int:
-    """The id of whoever is meant. Raises `BadRequest` unless exactly one identifier is given, `NotFound` for nobody."""
-    return await _found(statements, user, NOBODY)
+async def _somebody(statements: Statements, request: Request, user: SomeUser) -> int:
+    """The id of whoever is meant. Raises `BadRequest` unless exactly one valid identifier is given, `NotFound` for
+    nobody."""
+    return await _found(statements, request, user, NOBODY)
 
 
 async def _member(statements: Statements, request: Request, user: SomeUser) -> int:
     """The id of the customer's user. Raises `BadRequest`, `NotFound`."""
-    id = await _found(statements, user, NOT_ASSIGNED)
+    id = await _found(statements, request, user, NOT_ASSIGNED)
     if not await statements.fetchval(MEMBER, request.customer, id):
         raise NotFound(NOT_ASSIGNED)
     return id
 
 
-async def _found(statements: Statements, user: SomeUser, missing: str) -> int:
-    if (user.user_id is None) == (not user.email_address):
+async def _found(statements: Statements, request: Request, user: SomeUser, missing: str) -> int:
+    address = trimmed(user.email_address or "")
+    if (user.user_id is None) == (not address):
         raise BadRequest(NEITHER)
-    if user.email_address:
-        id = await statements.fetchval(BY_ADDRESS, user.email_address)
+    if address:
+        id = await statements.fetchval(BY_ADDRESS, user.email_address, address)
+        valid = id is not None or _is_address(address)
     else:
-        id = await statements.fetchval(BY_ID, user.user_id)
+        id = await statements.fetchval(BY_ID, user.user_id, request.manager and request.manager.id)
+        valid = (user.user_id or 0) > 0
+    if not valid:
+        raise BadRequest(NEITHER)
     if id is None:
         raise NotFound(missing)
     return id
+
+
+def _is_address(text: str) -> bool:
+    try:
+        return bool(email_address(text))
+    except ValueError:
+        return False
 
 
 @endpoints.put(

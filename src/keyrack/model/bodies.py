@@ -22,7 +22,7 @@ from pydantic_core import PydanticCustomError
 
 from keyrack.errors import BadRequest
 from keyrack.model import members
-from keyrack.model.texts import NOT_BLANK
+from keyrack.model.texts import LONGEST_ADDRESS, NOT_BLANK, email_address
 
 # RFC 3339, section 5.6; a wall clock's may lack the offset
 _TIME = r"\d{4}-\d\d-\d\dT([01]\d|2[0-3]):[0-5]\d:([0-5]\d|60)(\.\d+)?"
@@ -117,7 +117,9 @@ LongText = Annotated[str, Field(max_length=4000, pattern=_NOT_NUL)]
 AnyText = Annotated[str, Field(pattern=_NOT_NUL)]  # a patch's value: its member says how long it may be
 Name = Annotated[str, Field(max_length=250, pattern=NOT_BLANK)]
 EmailAddress = Annotated[
-    str, Field(max_length=254, pattern=r"^[^@\s\x00]+@[^@\s\x00]+$", json_schema_extra={"format": "email"})
+    str,
+    AfterValidator(email_address),
+    WithJsonSchema({"type": "string", "format": "email", "maxLength": LONGEST_ADDRESS}),
 ]
 Moment = Annotated[
     datetime,

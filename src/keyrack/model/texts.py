@@ -1,8 +1,12 @@
-"""In charge of texts: what is blank and what is cut off at their ends."""
+"""In charge of texts: what is blank, what is cut off at their ends, and which e-mail addresses there can be."""
 
 from __future__ import annotations
 
 import re
+
+from email_validator import EmailNotValidError, validate_email
+
+LONGEST_ADDRESS = 254  # characters (RFC 5321, section 4.5.3.1.3)
 
 # Characters that nobody sees: the white space of Unicode and of Python, and what has no width, such as U+200B. Python,
 # PostgreSQL and the checker of bodies each have a notion of white space of their own; this is ours.
@@ -24,3 +28,19 @@ def trimmed(text: str) -> str:
 def is_blank(text: str | None) -> bool:
     """Whether there is nothing to be seen: no text, an empty one, or white space alone."""
     return text is None or _SEEN.search(text) is None
+
+
+def email_address(text: str) -> str:
+    """An e-mail address, trimmed and otherwise as it was sent. Raises `ValueError` for what is none.
+
+    The form alone is checked, nobody is asked by DNS. Refused with the rest is what no mail can be sent to from
+    elsewhere: a domain without a dot, and those of special use such as `.local` (RFC 6761, RFC 6762).
+    """
+    address = trimmed(text)
+    if len(address) > LONGEST_ADDRESS:
+        raise ValueError(f"an e-mail address has at most {LONGEST_ADDRESS} characters")
+    try:
+        validate_email(address, check_deliverability=False)
+    except EmailNotValidError as error:
+        raise ValueError(str(error)) from None
+    return address
