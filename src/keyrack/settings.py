@@ -177,6 +177,13 @@ class Settings(BaseSettings):
     delivery_days: int = Field(
         default=30, ge=1, le=3_650, description="Days for which the log of webhook deliveries is kept."
     )
+    person_days: int = Field(
+        default=30,
+        ge=1,
+        le=3_650,
+        description="Days for which a person who is in no customer any more is kept, and found by the e-mail address "
+        "alone: then the person is erased.",
+    )
     operation_days: int = Field(default=90, ge=1, le=3_650, description="Days for which finished operations are kept.")
     idempotency_hours: int = Field(
         default=24, ge=1, le=720, description="Hours for which an answer to an `Idempotency-Key` is kept."

@@ -11,6 +11,7 @@ from typing import Any
 import asyncpg
 import structlog
 
+from keyrack.access import privacy
 from keyrack.api import idempotency
 from keyrack.assignments.rounds import Rounds
 from keyrack.database import notices, partitions
@@ -152,6 +153,7 @@ class Worker:
                 await self._db.execute(FORGET_LIMITS)
                 await housekeeping.tidy(self._db, self._settings)
                 await idempotency.tidy(self._db, self._settings)
+                await privacy.tidy(self._db, self._settings)
                 await self._db.execute(FORGET_CHANGES_OF_ACCESS)
             except (*UNREACHABLE, asyncpg.PostgresError, TimeoutError) as error:
                 log.warning("old rows not removed yet", error=error)

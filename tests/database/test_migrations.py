@@ -46,6 +46,7 @@ OLD = """
 insert into customer (customer_id, name) values (7, 'old');
 insert into person (user_id, email_address, type) values (70, 'old@example.org', 'Anonymous');
 insert into customer_user (customer_id, user_id) values (7, 70);
+insert into person (user_id, email_address, type) values (79, 'left@example.org', 'Anonymous');
 insert into car (customer_id, car_id, name) values (7, 71, 'old');
 insert into product (customer_id, product_id, unique_id, serial_number, sap_number, kind, car_id)
   values (7, 72, 'U', 'S', 'P', 'Box', 71);
@@ -118,6 +119,13 @@ def test_events_of_before_are_found_by_what_their_wall_clocks_showed(migrated: S
     """A4: whatever the offset that they were sent with."""
     rows = migrated.rows("select to_char(local_at, 'HH24:MI:SS.US') from event order by event_id")
     assert [row[0] for row in rows] == ["10:00:00.000000", "10:00:00.000000", "10:00:00.123456", "10:00:00.000000"]
+
+
+def test_people_of_before_have_new_subjects_and_are_kept_from_now_on(migrated: Sql) -> None:
+    """A7: who is in no customer is erased so many days after the upgrade; who is in one is not."""
+    rows = migrated.rows("select user_id, left_at > now() - interval '1 hour' as left from person order by user_id")
+    assert [tuple(row) for row in rows] == [(70, None), (79, True)]
+    assert migrated.value("select count(distinct subject_at(7, seed)) from person") == 2
 
 
 def test_device_keys_of_before_open_nothing(migrated: Sql) -> None:

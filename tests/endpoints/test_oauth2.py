@@ -149,4 +149,6 @@ def test_the_discovery_document(server: RunningServer) -> None:
     assert body["token_endpoint"] == server.url + "/v3/oauth2/token"
     assert body["jwks_uri"] == server.url + "/.well-known/jwks.json"
     assert body["id_token_signing_alg_values_supported"] == ["RS256"]
+    assert body["subject_types_supported"] == ["pairwise"]
+    assert {"sub", "customer_id", "email"} <= set(body["claims_supported"])
     assert web().get(body["jwks_uri"]).status_code == 200

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 import uuid
 from typing import Any
@@ -11,6 +12,7 @@ from joserfc import jwt
 from joserfc.jwk import KeySet
 
 from keyrack.access import auth
+from keyrack.settings import Settings
 from tests.conftest import Person, RunningServer, Sql, refused, web
 
 INVALID = "Invalid combination of customerId, sdkKey and userId."
@@ -36,13 +38,61 @@ def test_a_token(alice: Person, server: RunningServer, sql: Sql) -> None:
     claims = token.claims
     assert claims["iss"] == server.url
     assert claims["email"] == claims["sub"] == str(uuid.UUID(claims["sub"]))
-    assert claims["aud"] == "keyrack-sdk"
+    assert claims["aud"] == f"keyrack-sdk/{alice.customer}"
+    assert claims["customer_id"] == alice.customer
     assert claims["exp"] - claims["iat"] == 3600
     assert abs(claims["iat"] - time.time()) < 60
     again = jwt.decode(alice.post("/sdk/token", body).json()["id_token"], keys, algorithms=["RS256"])
     assert again.claims["sub"] == claims["sub"]
     other = jwt.decode(alice.post("/sdk/token", body | {"userId": alice.user()}).json()["id_token"], keys)
     assert other.claims["sub"] != claims["sub"]
+
+
+def claims_of(person: Person, server: RunningServer, sql: Sql, user: int) -> dict[str, Any]:
+    """What the id token of a user says."""
+    body = {"customerId": person.customer, "sdkKey": sdk_key(person, sql), "userId": user}
+    answer = web().post(server.url + "/v3/sdk/token", json=body, headers=person.headers)
+    assert answer.status_code == 200, answer.text
+    keys = KeySet.import_key_set(web().get(server.url + "/.well-known/jwks.json").json())
+    return jwt.decode(answer.json()["id_token"], keys, algorithms=["RS256"]).claims
+
+
+def test_two_customers_cannot_tell_that_they_have_the_same_user(
+    alice: Person, bob: Person, server: RunningServer, sql: Sql
+) -> None:
+    """A7: the subject is pairwise and the audience the customer's, so one's token says nothing to the other."""
+    email = f"shared.{uuid.uuid4()}@example.org"
+    user = alice.user(email)
+    assert bob.put("/users/assignments/customers", {"emailAddress": email}).status_code == 204
+    hers, his = (claims_of(person, server, sql, user) for person in (alice, bob))
+    for claim in ("sub", "email", "aud", "customer_id"):
+        assert hers[claim] != his[claim]
+    assert (hers["customer_id"], his["customer_id"]) == (alice.customer, bob.customer)
+    seed = sql.value("select seed::text from person where user_id = $1", user)
+    for told in (email, seed):
+        assert told not in json.dumps([hers, his])
+
+
+def test_the_subject_of_a_user_stays(
+    alice: Person, server: RunningServer, dsn: str, settings: Settings, sql: Sql
+) -> None:
+    """A7: the same on every server, and when the person comes back."""
+    email = f"stays.{uuid.uuid4()}@example.org"
+    user = alice.user(email)
+    first = claims_of(alice, server, sql, user)["sub"]
+    assert alice.delete("/users/assignments/customers", {"userId": user}).status_code == 204
+    assert alice.put("/users/assignments/customers", {"emailAddress": email}).status_code == 204
+    with RunningServer(settings, dsn, worker=False) as other:
+        assert claims_of(alice, other, sql, user)["sub"] == claims_of(alice, server, sql, user)["sub"] == first
+
+
+@pytest.mark.parametrize("members", [{"type": "Anonymous"}, {"type": "Normal", "password": "of my own"}])
+def test_users_of_both_types_get_tokens(
+    alice: Person, server: RunningServer, sql: Sql, members: dict[str, Any]
+) -> None:
+    """A7: a customer's own app is what `Anonymous` users are for."""
+    claims = claims_of(alice, server, sql, alice.user(**members))
+    assert claims["sub"] == claims["email"] == str(uuid.UUID(claims["sub"]))
 
 
 def test_every_part_must_belong_to_the_others(alice: Person, bob: Person, sql: Sql) -> None:

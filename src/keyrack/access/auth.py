@@ -38,7 +38,6 @@ from keyrack.vault.sealing import Vault
 
 TOKEN_SECONDS = 3600
 API_AUDIENCE = "keyrack"
-SDK_AUDIENCE = "keyrack-sdk"
 
 KEY: LiteralString = """
 select coalesce(extract(epoch from expires_at), 'infinity')::float8 from api_key

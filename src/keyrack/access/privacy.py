@@ -1,12 +1,20 @@
-"""In charge of privacy: what is stored about a person, told and erased whole; customers who want no positions kept."""
+"""In charge of privacy: what is stored about a person, told and erased whole; customers who want no positions kept.
+
+A person who is in no customer any more is kept for a while, and found by the e-mail address alone; then erased.
+"""
 
 from __future__ import annotations
 
 import json
 from typing import Any, LiteralString
 
+import structlog
+
 from keyrack.assignments.asking import Asker, checksum, end_all_of_user
-from keyrack.database.connection import Statements
+from keyrack.database.connection import PIECE, Database, Statements, repeat
+from keyrack.settings import Settings
+
+log = structlog.get_logger("keyrack.privacy")
 
 ERASED = 0  # in the place of a user's id: an event stays countable, and nobody has this id
 ERASED_AGENT = "erased"
@@ -15,10 +23,11 @@ EXPORT: LiteralString = """
 select json_build_object(
   'person', (select to_json(r) from (
     select user_id as id, email_address as "emailAddress", first_name as "firstName", last_name as "lastName", type,
-      password_hash is not null as "hasPassword", subject, created_at as "createdAt"
+      password_hash is not null as "hasPassword", created_at as "createdAt", left_at as "leftAt"
     from person where user_id = $1) r),
   'customers', (select coalesce(json_agg(r order by r.id), '[]') from (
-    select c.customer_id as id, c.name from customer_user u join customer c using (customer_id)
+    select c.customer_id as id, c.name, subject_at(c.customer_id, p.seed) as subject
+    from customer_user u join customer c using (customer_id) join person p using (user_id)
     where u.user_id = $1) r),
   'groups', (select coalesce(json_agg(r order by r."customerId", r.id), '[]') from (
     select g.customer_id as "customerId", g.group_id as id, g.name
@@ -48,11 +57,17 @@ select customer_id from customer_user where user_id = $1 union select customer_i
 order by customer_id
 """
 LEAVE: LiteralString = "delete from customer_user where user_id = $1"
-# In the order of the counters, so that two who write many customers' events cannot wait for each other
+LOCK: LiteralString = "select true from person where user_id = $1 for update"
+# An index finds them, and only customer by customer
+CUSTOMERS_OF_EVENTS: LiteralString = """
+select c.customer_id from customer c cross join lateral (
+  select from event e where e.customer_id = c.customer_id and e.user_id = $1 limit 1) e
+"""
 ERASE_EVENTS: LiteralString = """
 with gone as (
-  update event set user_id = $2, user_agent = $3, latitude = null, longitude = null, client_id = null
-  where user_id = $1 returning 1)
+  update event set user_id = $3, user_agent = $4, latitude = null, longitude = null, client_id = null
+  where customer_id = $1 and event_id = any(array(
+    select event_id from event where customer_id = $1 and user_id = $2 limit $5)) returning 1)
 select count(*)::integer from gone
 """
 # What has not been done yet needs to know whose assignment it ends; it is forgotten with the log of operations
@@ -65,6 +80,24 @@ update delivery set payload = (payload::jsonb || '{"userId": null}')::text, answ
 where state <> 'Waiting' and (payload::jsonb->>'userId')::integer = $1
 """
 ERASE_PERSON: LiteralString = "delete from person where user_id = $1"
+
+# Who left one customer and is in another, or is there again
+STAY: LiteralString = """
+with stays as (
+  update person set left_at = null where user_id = any(array(
+    select user_id from person p where left_at < now() - make_interval(days => $1)
+    and exists (select from customer_user u where u.user_id = p.user_id) limit $2
+    for no key update skip locked)) returning true)
+select count(*) from stays
+"""
+LEFT: LiteralString = """
+select user_id from person p where left_at < now() - make_interval(days => $1)
+and not exists (select from customer_user u where u.user_id = p.user_id) order by left_at limit $2
+"""
+# Whoever links the person now has a lock of it already, or waits for this one and then finds nobody
+LOCK_LEFT: LiteralString = """
+select true from person where user_id = $1 and left_at < now() - make_interval(days => $2) for update skip locked
+"""
 
 KEEP_POSITIONS: LiteralString = "update customer set keeps_positions = $2 where customer_id = $1 returning true"
 STATES_WITHOUT: LiteralString = """
@@ -94,9 +127,14 @@ async def memberships(statements: Statements, user: int) -> list[int]:
     return [row["customer_id"] for row in await statements.fetch(MEMBERSHIPS, user)]
 
 
+async def lock(statements: Statements, user: int) -> None:
+    """Keep everybody from linking the person to a customer, until the transaction ends. Holds come before it."""
+    await statements.fetchval(LOCK, user)
+
+
 async def erase(statements: Statements, user: int) -> int:
-    """Erase a person, in the caller's transaction, which holds the person's customers; the number of events that stay,
-    without the person.
+    """Erase a person, in the caller's transaction, which holds the person's customers and then has the lock of the
+    person; the number of events that stay, without the person.
 
     Assignments end by webhook as they always do, so that boxes learn of it: those operations, and the deliveries that
     still wait, carry the person's bare number until the logs are tidied.
@@ -105,11 +143,41 @@ async def erase(statements: Statements, user: int) -> int:
     for customer in await memberships(statements, user):
         await end_all_of_user(statements, customer, user, fingerprint, Asker())
     await statements.execute(LEAVE, user)
-    events: int = await statements.fetchval(ERASE_EVENTS, user, ERASED, ERASED_AGENT)
     await statements.execute(ERASE_OPERATIONS, user)
     await statements.execute(ERASE_DELIVERIES, user)
+    return await _erase_nobodys(statements, user)
+
+
+async def _erase_nobodys(statements: Statements, user: int) -> int:
+    """Erase a person who is in no customer, in pieces; the number of events."""
+    events = 0
+    for row in await statements.fetch(CUSTOMERS_OF_EVENTS, user):
+        piece = PIECE
+        while piece >= PIECE:
+            piece = await statements.fetchval(ERASE_EVENTS, row["customer_id"], user, ERASED, ERASED_AGENT, PIECE)
+            events += piece
     await statements.execute(ERASE_PERSON, user)
     return events
+
+
+async def tidy(db: Database, settings: Settings) -> None:
+    """Erase those who have been in no customer for as long as the settings keep them, each in its own transaction.
+
+    Logs of operations and deliveries go on to say their bare numbers until they are forgotten themselves: to look
+    through all of them takes too long for something that happens every day.
+    """
+    await repeat(db, STAY, settings.person_days)
+    erased = 0
+    for row in await db.fetch(LEFT, settings.person_days, PIECE):
+        user: int = row["user_id"]
+        async with db.transaction() as connection:
+            locked = await connection.fetchval(LOCK_LEFT, user, settings.person_days)
+            # Lock first, read in the next statement: who was linked before the lock was ours is seen
+            if locked and not await memberships(connection, user):
+                await _erase_nobodys(connection, user)
+                erased += 1
+    if erased:
+        log.info("people erased who were in no customer any more", count=erased)
 
 
 async def keep_positions(statements: Statements, customer: int, keep: bool) -> bool:

@@ -60,6 +60,8 @@ begin
 end $$
 """
 MEMBERS: LiteralString = "select array_agg(user_id) from customer_user where customer_id = $1"
+# So that whoever is linked to another customer meanwhile is seen there, or finds nobody
+LOCK: LiteralString = "select from person where user_id = any($1::integer[]) order by user_id for update"
 DELETE_NOBODYS: LiteralString = """
 delete from person p where user_id = any($1::integer[])
   and not exists (select from customer_user u where u.user_id = p.user_id)
@@ -129,4 +131,5 @@ async def _empty(sql: Connection, id: int) -> None:
     members = await sql.fetchval(MEMBERS, id)
     await sql.execute("select set_config('keyrack.removed_customer', $1::text, true)", str(id))
     await sql.execute(EMPTY)
+    await sql.execute(LOCK, members or [])
     await sql.execute(DELETE_NOBODYS, members or [])

@@ -41,6 +41,7 @@ async def erase(
         raise Failed("This erases the person everywhere and cannot be undone. To do it, add --yes.")
     held = await privacy.memberships(session.sql, id)
     await session.settle(*held)
+    await privacy.lock(session.sql, id)
     if await privacy.memberships(session.sql, id) != held:
         raise Failed("The person has just been added to another customer. Nothing was erased; please try again.")
     events = await privacy.erase(session.sql, id)

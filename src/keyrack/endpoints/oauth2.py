@@ -107,7 +107,8 @@ async def discovery(_request: Request, settings: Settings) -> Answer:
             "jwks_uri": f"{base}/.well-known/jwks.json",
             "grant_types_supported": ["password"],
             "response_types_supported": ["id_token"],
-            "subject_types_supported": ["public"],
+            "subject_types_supported": ["pairwise"],
+            "claims_supported": ["iss", "sub", "aud", "iat", "exp", "jti", "customer_id", "email"],
             "id_token_signing_alg_values_supported": ["RS256"],
         }
     )

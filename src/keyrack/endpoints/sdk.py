@@ -1,4 +1,9 @@
-"""App SDK: an id token for a user of a customer."""
+"""App SDK: an id token for a user of a customer, `Anonymous` or `Normal`.
+
+What it says of the user is good for this customer alone: the subject is pairwise (OpenID Connect Core 1.0, section 8.1)
+and the audience is the customer's, so two customers cannot put together what they know, and neither takes the other's
+tokens.
+"""
 
 from __future__ import annotations
 
@@ -6,17 +11,19 @@ from typing import LiteralString
 
 from pydantic import BaseModel
 
-from keyrack.access.auth import SDK_AUDIENCE, Access, digest
+from keyrack.access.auth import Access, digest
 from keyrack.api.endpoint import Answer, Endpoints, Request, answer
 from keyrack.errors import BadRequest
 from keyrack.model.bodies import Body, Int32, Name
 
 endpoints = Endpoints("App SDK")
 
+AUDIENCE = "keyrack-sdk"  # with the customer's id behind it
 INVALID_COMBINATION = "Invalid combination of customerId, sdkKey and userId."
 
 SUBJECT: LiteralString = """
-select p.subject from sdk_key k join customer_user u using (customer_id) join person p using (user_id)
+select subject_at(k.customer_id, p.seed)
+from sdk_key k join customer_user u using (customer_id) join person p using (user_id)
 where k.customer_id = $1 and k.hash = $2 and k.revoked_at is null and u.user_id = $3
 """
 
@@ -48,5 +55,6 @@ async def token(request: Request, wanted: SdkTokenRequest, access: Access) -> An
         subject = await request.db.fetchval(SUBJECT, wanted.customer_id, digest(wanted.sdk_key), wanted.user_id)
     if subject is None:
         raise BadRequest(INVALID_COMBINATION)
-    signed = await access.sign(subject, SDK_AUDIENCE, email=str(subject))
+    customer = wanted.customer_id
+    signed = await access.sign(subject, f"{AUDIENCE}/{customer}", customer_id=customer, email=str(subject))
     return answer({"id_token": signed}, headers={"Cache-Control": "no-store"})
