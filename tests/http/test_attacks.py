@@ -148,8 +148,8 @@ def test_another_spelling_of_a_name_gets_no_further_guesses(town: Town, sql: Sql
     capital = iris.username.replace("i", "\u0130")  # the database takes it for an i, Python for an i and a dot
     if not sql.value("select lower($1) = $2", capital, iris.username):
         pytest.skip("this database's lower() leaves the letter as it is")
-    assert [log_in(strict, iris.api_key, iris.username, "wrong", f"10.3.0.{n}") for n in range(4)] == [401] * 3 + [429]
-    assert log_in(strict, iris.api_key, capital, "wrong", "10.3.0.9") == 429
+    assert [log_in(strict, iris.api_key, iris.username, "wrong", "10.3.0.1") for _ in range(4)] == [401] * 3 + [429]
+    assert log_in(strict, iris.api_key, capital, "wrong", "10.3.0.1") == 429
 
 
 def test_an_address_that_is_refused_locks_nobody_out(town: Town, strict: RunningServer) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 import math
 from dataclasses import dataclass
 from typing import LiteralString
@@ -54,3 +55,41 @@ class Limit:
 
     def _bucket(self, who: object) -> str:
         return f"{self.name}:{who}"
+
+
+Taken = tuple[Limit, object]  # a limit, and whose bucket it is
+
+
+async def take_each(statements: Statements, *wanted: Taken) -> None:
+    """Take one from each of these buckets, or none: what was taken before one of them refuses is given back.
+
+    Raises `TooManyRequests`.
+    """
+    for number, (limit, who) in enumerate(wanted):
+        try:
+            await limit.take(statements, who)
+        except TooManyRequests:
+            await give_back_each(statements, *wanted[:number])
+            raise
+
+
+async def give_back_each(statements: Statements, *taken: Taken) -> None:
+    """Return what was taken from each."""
+    for limit, who in taken:
+        await limit.give_back(statements, who)
+
+
+def network(address: str) -> str:
+    """Whose address it is, as far as a limit is concerned: IPv6 gives everybody a whole /64 to choose from (RFC 6177).
+
+    What a proxy names and is no address counts as one.
+    """
+    try:
+        parsed = ipaddress.ip_address(address)
+    except ValueError:
+        return "unknown"
+    if isinstance(parsed, ipaddress.IPv4Address):
+        return str(parsed)
+    if parsed.ipv4_mapped:
+        return str(parsed.ipv4_mapped)
+    return str(ipaddress.IPv6Network((int(parsed) >> 64 << 64, 64)))

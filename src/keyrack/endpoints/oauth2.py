@@ -8,9 +8,9 @@ from urllib.parse import parse_qsl
 from pydantic import BaseModel
 
 from keyrack.access.auth import TOKEN_SECONDS, Access, digest
-from keyrack.access.limits import Limit
+from keyrack.access.limits import Limit, Taken, give_back_each, network, take_each
 from keyrack.api.endpoint import PUBLIC, Answer, Endpoints, Request, answer
-from keyrack.errors import GrantRefused, TooManyRequests, WrongCredentials
+from keyrack.errors import GrantRefused, WrongCredentials
 from keyrack.settings import Settings
 
 endpoints = Endpoints("Authentication")
@@ -65,25 +65,28 @@ def grant(body: bytes) -> PasswordGrant:
     refuses={400: (), 401: (), 429: ()},
 )
 async def token(request: Request, wanted: PasswordGrant, settings: Settings, access: Access) -> Answer:
-    """Every try is taken from two buckets, the name's and the address's, and given back when it was right.
+    """Every try is taken from three buckets, and given back when it was right: the address's, that of the name at this
+    address, and the name's.
 
-    An address that has used up its own takes nothing from a name's: it would lock out whom it can name.
+    The last one is far larger than the others: who has used up the first two takes nothing from it, so no single
+    address locks out whom it can name. It bounds what many addresses may guess together.
     """
-    db = request.db
-    names = Limit("login", settings.login_rate, settings.login_burst)
-    addresses = Limit("address", settings.address_rate, settings.address_burst)
+    db, address = request.db, network(request.address)
     name = digest(await db.fetchval(COMPARED, wanted.username)).hex()
-    await names.take(db, name)
+    tried: tuple[Taken, ...] = (
+        (Limit("address", settings.address_rate, settings.address_burst), address),
+        (Limit("login", settings.login_rate, settings.login_burst), f"{name} {address}"),
+        (Limit("name", settings.name_rate, settings.name_burst), name),
+    )
+    await take_each(db, *tried)
     try:
-        await addresses.take(db, request.address)
-    except TooManyRequests:
-        await names.give_back(db, name)
+        signed = await access.log_in(wanted.username, wanted.password, address)
+    except Exception:  # whether it was right is not known
+        await give_back_each(db, *tried)
         raise
-    signed = await access.log_in(wanted.username, wanted.password, request.address)
     if signed is None:
         raise WrongCredentials
-    await names.give_back(db, name)
-    await addresses.give_back(db, request.address)
+    await give_back_each(db, *tried)
     return answer(
         {"access_token": signed, "expires_in": str(TOKEN_SECONDS), "token_type": "Bearer"},
         headers={"Cache-Control": "no-store"},

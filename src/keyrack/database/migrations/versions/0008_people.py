@@ -1,4 +1,4 @@
-"""People: a subject per customer, and when somebody left."""
+"""People: a subject per customer, when somebody left; and limits that bear a clock which is set back."""
 
 from alembic import op
 
@@ -31,7 +31,40 @@ SUBJECT = (
     """,
 )
 
+# Whoever waits for the bucket's row reads the clock when the row is theirs, so what stands there is never ahead of the
+# clock by more than the whole bucket - unless the clock was set back, by more than a clock that is not quite even is:
+# then one is left, and the rest comes back in its time.
+TAKE = (
+    """
+    create or replace function take(bucket text, rate integer, burst integer, wanted integer, out allowed integer,
+                                    out remaining integer, out wait double precision, out reset double precision)
+    language plpgsql as $$
+    declare
+      t timestamptz;
+      step interval := interval '1 minute' / rate;
+      stored timestamptz;
+      was timestamptz;
+    begin
+      loop
+        select full_at into stored from rate_limit where key = bucket for update;
+        exit when found;
+        insert into rate_limit (key, full_at) values (bucket, clock_timestamp()) on conflict (key) do nothing;
+      end loop;
+      t := clock_timestamp();
+      was := case when stored > t + step * burst + interval '1 second' then t + step * (burst - 1)
+                  else greatest(stored, t) end;
+      remaining := floor(extract(epoch from step * burst - (was - t)) / extract(epoch from step) + 1e-6);
+      allowed := least(wanted, greatest(remaining, 0));
+      was := was + step * allowed;
+      update rate_limit set full_at = was where key = bucket and allowed > 0;
+      remaining := greatest(remaining - allowed, 0);
+      wait := case when allowed = wanted then 0 else extract(epoch from was + step - step * burst - t) end;
+      reset := extract(epoch from was - t);
+    end $$
+    """,
+)
+
 
 def upgrade() -> None:
-    for statement in (*PEOPLE, *SUBJECT):
+    for statement in (*PEOPLE, *SUBJECT, *TAKE):
         op.execute(statement)
