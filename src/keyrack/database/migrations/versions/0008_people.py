@@ -3,7 +3,7 @@
 from alembic import op
 
 revision = "0008"
-down_revision = "0005"
+down_revision = "0007"
 
 # The subjects of id tokens are made of the seed and the customer. The seed never leaves the database; the column that
 # it replaces stood in the tokens of every customer, and was no secret any more.
