@@ -117,6 +117,7 @@ class Settings(BaseSettings):
         le=60,
         description="Seconds for which a process goes on with what it knows of keys, tokens and managers while the "
         "database is slow to say whether it has changed: what is taken away holds everywhere within this time.",
+    )
     name_rate: int = Field(
         default=240,
         ge=1,

@@ -6,9 +6,10 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import LiteralString
 
+from keyrack.database import partitions
 from keyrack.database.connection import Connection
-from keyrack.telemetry.history import ODOMETERS, POSITIONS
-from keyrack.telemetry.stretches import Stretch
+from keyrack.telemetry.history import ODOMETERS, POSITIONS, History
+from keyrack.telemetry.stretches import Stretch, packed, times_of
 
 # Whoever stores readings of the car locks this row first, so nothing comes in between
 FIRST: LiteralString = "insert into car_state (customer_id, car_id) values ($1, $2) on conflict do nothing"
@@ -35,11 +36,25 @@ async def discard(connection: Connection, customer: int, car: int, since: dateti
     await connection.execute(FIRST, customer, car)
     row = await connection.fetchrow(STATE, customer, car)
     assert row is not None  # noqa: S101 - it was made if it was not there
+    readings = 0
     if row["position_since"] is not None:
         place = Stretch(row["position_since"], (row["latitude"], row["longitude"]), row["position_times"])
-        await POSITIONS.add(connection, customer, [(car, place)])
+        readings += await _keep(connection, customer, car, POSITIONS, place, since)
     if row["odometer_since"] is not None:
         distance = Stretch(row["odometer_since"], (row["odometer"],), row["odometer_times"])
-        await ODOMETERS.add(connection, customer, [(car, distance)])
-    positions = await POSITIONS.discard(connection, customer, car, since)
-    return Discarded(row["told"], positions + await ODOMETERS.discard(connection, customer, car, since))
+        readings += await _keep(connection, customer, car, ODOMETERS, distance, since)
+    for history in (POSITIONS, ODOMETERS):
+        readings += await history.discard(connection, customer, car, since)
+    return Discarded(row["told"], readings)
+
+
+async def _keep(
+    connection: Connection, customer: int, car: int, history: History, open: Stretch, since: datetime
+) -> int:
+    """Make history of what the newest state alone has, up to `since`; how many readings are not in it."""
+    times = times_of(open)
+    kept = [(at, open.value) for at in times if at < since]
+    if kept:
+        await partitions.make(connection, {partitions.month(open.at)})
+        await history.add(connection, customer, [(car, stretch) for stretch, _ in packed(kept)])
+    return len(times) - len(kept)
