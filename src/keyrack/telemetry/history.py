@@ -85,9 +85,9 @@ class History:
         """Throw away the readings of a car from `since` on; how many they were."""
         discarded: int = await connection.fetchval(self.cut, customer, car, since)
         row = await connection.fetchrow(self.before, customer, [car], [since])
-        stretch = self._stretch(row) if row is not None else None
-        if stretch is None:
+        if row is None or row["at"] is None:
             return discarded
+        stretch = self._stretch(row)
         times = times_of(stretch)
         kept = [(at, stretch.value) for at in times if at < since]
         if len(kept) < len(times):
