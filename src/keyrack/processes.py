@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import ctypes
 import gc
+import logging
 import os
 import signal
 import socket
@@ -17,7 +18,7 @@ import uvicorn
 import uvloop
 
 from keyrack.database.connection import UNREACHABLE
-from keyrack.http.app import create_app
+from keyrack.http.app import Edge, create_app
 from keyrack.http.connections import GuardedProtocol
 from keyrack.settings import Settings
 from keyrack.worker import Worker, connect
@@ -63,24 +64,35 @@ class _Server(uvicorn.Server):
         yield
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        await super().startup(sockets)
-        self.up.set()
+        said = logging.getLogger("uvicorn.error")
+        said.disabled = True  # that it could not start is told by whoever called `serve`
+        try:
+            await super().startup(sockets)
+            self.up.set()
+        except SystemExit:  # which would end the loop before anybody could say why
+            self.should_exit = True
+        finally:
+            said.disabled = False
 
 
 def serve(
     settings: Settings, dsn: str, listener: socket.socket, *, worker: bool, ready: Callable[[], None] | None = None
 ) -> None:
-    """Serve, and work if wanted, in this process until SIGINT or SIGTERM; `ready` is called when requests are taken."""
+    """Serve, and work if wanted, in this process until SIGINT or SIGTERM; `ready` is called when requests are taken.
+
+    Raises what kept it from serving at all.
+    """
 
     _return_large_blocks()
 
     async def main() -> None:
-        server = _Server(configuration(settings, dsn))
+        app = create_app(settings, dsn)
+        server = _Server(_configuration(settings, app))
         serving = asyncio.create_task(server.serve([listener]))
         up = asyncio.create_task(server.up.wait())
         await asyncio.wait((serving, up), return_when=asyncio.FIRST_COMPLETED)
         if serving.done():
-            raise SystemExit(1)
+            raise app.failure or SystemExit(1)
         gc.freeze()  # what lives as long as the process need not be looked through again
         stop = _stop_signal()
         if ready is not None:
@@ -99,16 +111,16 @@ def work(settings: Settings, dsn: str, ready: Callable[[], None]) -> None:
     """Work in this process until SIGINT or SIGTERM; `ready` is called when work is taken."""
 
     async def main() -> None:
-        stop = _stop_signal()
-        ready()
-        await _work(settings, dsn, stop)
+        await _work(settings, dsn, _stop_signal(), ready)
 
     uvloop.run(main())
 
 
-async def _work(settings: Settings, dsn: str, stop: asyncio.Event) -> None:
+async def _work(settings: Settings, dsn: str, stop: asyncio.Event, ready: Callable[[], None] | None = None) -> None:
     db = await connect(dsn, settings)
     worker = Worker(db, dsn, settings)
+    if ready is not None:
+        ready()
     working = asyncio.create_task(worker.run())
     await stop.wait()
     await worker.stop()
@@ -151,12 +163,16 @@ async def _keep_alive(command: Sequence[str], dsn: str, listener: socket.socket,
 
 
 def configuration(settings: Settings, dsn: str) -> uvicorn.Config:
-    """How uvicorn serves."""
+    """How uvicorn serves the application over the database `dsn`."""
+    return _configuration(settings, create_app(settings, dsn))
+
+
+def _configuration(settings: Settings, app: Edge) -> uvicorn.Config:
     protocol = type(
         "Protocol", (GuardedProtocol,), {"max_header": settings.max_header, "head_timeout": settings.client_timeout}
     )
     return uvicorn.Config(
-        create_app(settings, dsn),
+        app,
         http=protocol,
         loop="uvloop",
         ws="none",

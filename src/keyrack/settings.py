@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import ipaddress
 import os
 from pathlib import Path
+from urllib.parse import urlsplit
 
-from pydantic import Field, SecretStr
+from pydantic import Field, SecretStr, ValidationInfo, field_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 
@@ -280,6 +282,32 @@ class Settings(BaseSettings):
     log_level: str = Field(
         default="info", pattern="^(debug|info|warning|error)$", description="`debug`, `info`, `warning` or `error`."
     )
+
+    @field_validator("database_url")
+    @classmethod
+    def _is_an_address(cls, value: str | None) -> str | None:
+        if value is not None:
+            try:
+                parts = urlsplit(value)
+                right = parts.scheme in ("postgresql", "postgres") and (parts.port or 1) > 0
+            except ValueError:  # of the port, say
+                right = False
+            if not right:  # it may hold a password, so it is not repeated
+                raise ValueError("the form is postgresql://user:password@host:port/name")
+        return value
+
+    @field_validator("trusted_proxies", "webhook_networks")
+    @classmethod
+    def _are_networks(cls, value: str, about: ValidationInfo) -> str:
+        proxies = about.field_name == "trusted_proxies"
+        for part in (part.strip() for part in value.split(",")):
+            try:
+                if part and not (proxies and part == "*"):
+                    ipaddress.ip_network(part, strict=proxies)  # uvicorn would pass over one with bits of a host
+            except ValueError as error:
+                why = "has bits of a host set" if "host bits" in str(error) else "is neither an address nor a network"
+                raise ValueError(f"{part!r} {why}") from None
+        return value
 
     @property
     def box(self) -> str:

@@ -97,7 +97,9 @@ def read_settings(state: Path | None = None) -> Settings:
     try:
         return Settings() if state is None else Settings(state=state.resolve(), database_url=None)
     except ValidationError as error:
-        wrong = "; ".join(f"KEYRACK_{str(e['loc'][0]).upper()}: {e['msg']}" for e in error.errors())
+        wrong = "; ".join(
+            f"KEYRACK_{str(e['loc'][0]).upper()}: {e['msg'].removeprefix('Value error, ')}" for e in error.errors()
+        )
         raise Failed(f"A setting is not valid. {wrong}") from None
 
 
@@ -207,12 +209,12 @@ def explained(work: Callable[[], None]) -> None:
 def explain(error: Exception) -> str:
     """What went wrong, in one line for the command's user."""
     text = " ".join(str(error).split())
-    if isinstance(error, Failed | Refusal | EmbeddedServerError | MasterKeyError):
+    if isinstance(error, Failed | Refusal | EmbeddedServerError | MasterKeyError | schema.SchemaError):
         return text
     if isinstance(error, asyncpg.InterfaceError) and isinstance(error, ValueError):  # before anything was sent
         return f"A value is not valid: {text}"
     if isinstance(error, UNREACHABLE):
-        return f"The database cannot be reached: {text}"
+        return f"The database cannot be reached: {text or 'it does not answer.'}"
     if isinstance(error, asyncpg.LockNotAvailableError):
         return "Somebody else has been working on the same for too long. Nothing was changed; please try again."
     if isinstance(error, asyncpg.PostgresError):

@@ -80,7 +80,7 @@ def make_state(state: Path) -> None:
                 path.mkdir()
                 path.chmod(0o711)  # whatever the umask is
     except OSError as error:
-        raise EmbeddedServerError(f"Cannot make the state directory {state}: {error}") from None
+        raise EmbeddedServerError(f"Cannot make the state directory {state}: {error.strerror}.") from None
 
 
 def check_reachable(state: Path, account: Account) -> None:

@@ -42,7 +42,7 @@ log = logging.getLogger("keyrack.postgres")
 POLL = 0.01  # while something is about to happen
 WATCH = 0.1  # while all is well
 RETRY = 1.0  # after a failed restart
-REMIND = 10.0  # between two messages about one long wait
+REMIND = 10.0  # between two messages about one long trouble
 ORPHAN_BACKENDS = 0.5  # that they get to notice their postmaster's death by themselves
 ORPHAN_SERVER = 2.0  # in which a server whose keeper died has begun to end, or never will
 OLD_MEMORY = 10.0  # that shared memory of an earlier server may take to go
@@ -79,6 +79,7 @@ class EmbeddedServer:
         self._settled = threading.Event()  # the first start has succeeded or failed
         self._stopping = threading.Event()
         self._failure: EmbeddedServerError | None = None
+        self._complained = float("-inf")  # when the last line about a failed restart was written
 
     @property
     def dsn(self) -> str:
@@ -157,7 +158,9 @@ class EmbeddedServer:
         except Exception as error:
             expected = isinstance(error, EmbeddedServerError)
             if self._settled.is_set():
-                log.error("The embedded PostgreSQL is down; trying again: %s", error, exc_info=not expected)
+                if self._may_complain():
+                    self._complained = time.monotonic()
+                    log.error("The embedded PostgreSQL is down; trying again: %s", error, exc_info=not expected)
                 return RETRY
             self._failure = error if expected else EmbeddedServerError(f"{type(error).__name__}: {error}")
             if not expected:
@@ -173,12 +176,15 @@ class EmbeddedServer:
         if lock is None:  # a keeper sees to it that the server works
             return self._settled.is_set() or self._answers()
         try:
-            if self._settled.is_set():
+            if self._settled.is_set() and self._may_complain():
                 log.warning("PostgreSQL has ended%s; starting it again", self._status())
             self._begin(lock, self._users)
             return True
         finally:
             os.close(lock)  # the keeper has it now
+
+    def _may_complain(self) -> bool:
+        return time.monotonic() - self._complained > REMIND
 
     def _status(self) -> str:
         status = None if self._keeper is None else self._keeper.status

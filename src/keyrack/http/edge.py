@@ -24,6 +24,7 @@ class Edge:
         self._inner = inner
         self._max_query = settings.max_query
         self._lifespan = lifespan
+        self.failure: Exception | None = None  # why the process could not begin to serve
 
     async def __call__(self, scope: Scope, receive: Any, send: Any) -> None:
         if scope["type"] == "lifespan":
@@ -49,7 +50,8 @@ class Edge:
             try:
                 await stack.enter_async_context(self._lifespan())
             except Exception as error:
-                await send({"type": "lifespan.startup.failed", "message": str(error)})
+                self.failure = error
+                await send({"type": "lifespan.startup.failed"})
                 return
             await send({"type": "lifespan.startup.complete"})
             await receive()
