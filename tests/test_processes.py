@@ -75,6 +75,17 @@ def test_sigterm_stops_all_of_them(dsn: str) -> None:
     assert not [pid for pid in family if Path(f"/proc/{pid}/exe").exists()]
 
 
+def test_children_end_with_a_parent_that_is_killed(dsn: str) -> None:
+    """B13: they would hold its port, and its database would be gone."""
+    process = Process("serve", "--processes", "2", "--port", "0", "--json", env={"KEYRACK_DATABASE_URL": dsn})
+    assert process.popen.stdout is not None
+    url = json.loads(process.popen.stdout.readline())["url"].removesuffix("/v3")
+    eventually(lambda: len(children(process.popen.pid)) == 3 and well(url), "the first answer")
+    family = children(process.popen.pid)
+    process.stop(signal.SIGKILL)
+    eventually(lambda: not [pid for pid in family if Path(f"/proc/{pid}/exe").exists()], "the children's end")
+
+
 def test_a_port_in_use_is_said_in_one_line(family: tuple[Process, str], dsn: str) -> None:
     port = family[1].rsplit(":", 1)[1]
     process = Process("serve", "--port", port, env={"KEYRACK_DATABASE_URL": dsn})

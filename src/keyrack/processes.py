@@ -18,6 +18,7 @@ import uvicorn
 import uvloop
 
 from keyrack.database.connection import UNREACHABLE
+from keyrack.embedded.server import end_with_parent
 from keyrack.http.app import Edge, create_app
 from keyrack.http.connections import GuardedProtocol
 from keyrack.settings import Settings
@@ -145,7 +146,7 @@ async def _keep_alive(command: Sequence[str], dsn: str, listener: socket.socket,
     while not stop.is_set():
         child = await asyncio.create_subprocess_exec(
             sys.executable, "-m", "keyrack", *command, env=environment, pass_fds=[listener.fileno()],
-            start_new_session=True,
+            start_new_session=True, preexec_fn=end_with_parent(signal.SIGTERM),
         )  # fmt: skip
         ended = asyncio.create_task(child.wait())
         await asyncio.wait((ended, stopped), return_when=asyncio.FIRST_COMPLETED)

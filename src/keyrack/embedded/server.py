@@ -21,7 +21,7 @@ from types import TracebackType
 from urllib.parse import quote
 
 from keyrack.embedded import locks
-from keyrack.embedded.binaries import Account, Binaries, EmbeddedServerError, find_binaries
+from keyrack.embedded.binaries import Account, Binaries, EmbeddedServerError, end_with_parent, find_binaries
 from keyrack.embedded.keeper import Keeper
 from keyrack.embedded.layout import (
     NAME,
@@ -34,7 +34,7 @@ from keyrack.embedded.layout import (
 )
 from keyrack.embedded.probe import Answer, announced_ready, drop_foreign_pids, left_behind, probe
 
-__all__ = ["EmbeddedServer", "EmbeddedServerError"]
+__all__ = ["EmbeddedServer", "EmbeddedServerError", "end_with_parent"]
 
 log = logging.getLogger("keyrack.postgres")
 
