@@ -116,6 +116,14 @@ def dsn(database_server: str) -> Iterator[str]:
         yield address
 
 
+@pytest.fixture(scope="session")
+def own(database_server: str) -> Iterator[str]:
+    """A database that no other worker looks into."""
+    with fresh_database(database_server) as dsn:
+        asyncio.run(schema.migrate(dsn))
+        yield dsn
+
+
 class Sql:
     """Statements from a test, over one connection in a thread of its own."""
 

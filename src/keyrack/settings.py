@@ -172,6 +172,11 @@ class Settings(BaseSettings):
         description="Networks, comma-separated, that webhooks may reach although they are not public, "
         "such as `10.0.0.0/8`.",
     )
+    webhook_refused: str = Field(
+        default="",
+        description="Networks, comma-separated, that webhooks may never reach, whatever else is allowed: such as the "
+        "address under which the Internet sees this machine, if it has no interface with it.",
+    )
     webhook_timeout: float = Field(
         default=15.0, gt=0, description="Seconds that one attempt to deliver a webhook may take."
     )
@@ -185,13 +190,27 @@ class Settings(BaseSettings):
         default=259_200.0, ge=0, description="Seconds for which a delivery is tried again before it is dead."
     )
     webhook_concurrency: int = Field(
-        default=400, ge=1, le=10_000, description="Deliveries that one worker sends at once."
+        default=400,
+        ge=1,
+        le=10_000,
+        description="Deliveries that one worker sends at once. "
+        "A customer gets as many of these places as it leaves free to others, so half of them at most.",
     )
     webhook_per_endpoint: int = Field(
-        default=20, ge=1, le=1_000, description="Deliveries that one worker sends at once to the same webhook."
+        default=20,
+        ge=1,
+        le=1_000,
+        description="Deliveries that one worker sends at once to the same webhook; "
+        "fewer to one that takes longer than a second to answer.",
     )
     webhook_overlap: int = Field(
         default=24, ge=0, le=720, description="Hours for which the old signing secret signs too after a rotation."
+    )
+    webhook_replay_rate: int = Field(
+        default=60, ge=1, description="Calls of `test` and `replay` a minute that each customer may send over time."
+    )
+    webhook_replay_burst: int = Field(
+        default=30, ge=1, description="Calls of `test` and `replay` that a customer may send at once."
     )
     delivery_days: int = Field(
         default=30, ge=1, le=3_650, description="Days for which the log of webhook deliveries is kept."
@@ -206,6 +225,14 @@ class Settings(BaseSettings):
     operation_days: int = Field(default=90, ge=1, le=3_650, description="Days for which finished operations are kept.")
     idempotency_hours: int = Field(
         default=24, ge=1, le=720, description="Hours for which an answer to an `Idempotency-Key` is kept."
+    )
+    housekeeping_seconds: float = Field(
+        default=20.0,
+        gt=0,
+        description="Seconds that one step of housekeeping may take in a round; what is left is done in later rounds.",
+    )
+    housekeeping_rows: int = Field(
+        default=5_000, ge=50, description="Rows that one statement of housekeeping changes, at most."
     )
     max_ingest: int = Field(
         default=8_000_000,

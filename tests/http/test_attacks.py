@@ -19,7 +19,7 @@ from keyrack.errors import NO_CUSTOMER
 from keyrack.settings import Settings
 from keyrack.telemetry.ingest import UNKNOWN_UNIT, Telemetry
 from keyrack.telemetry.lines import Report, lines
-from keyrack.webhooks.sending import may_dial
+from keyrack.webhooks.guard import Guard
 from tests.conftest import PASSWORD, Person, RunningServer, Sql, Town, eventually, refused, web
 from tests.endpoints.test_ingest import unit_of
 
@@ -220,4 +220,4 @@ def test_a_customer_is_removed_while_something_is_added(
 
 @pytest.mark.parametrize("address", ["fec0::1", "feff:ffff::1"])
 def test_the_site_is_no_public_address(address: str) -> None:
-    assert not may_dial(address, ())
+    assert not Guard(Settings()).may_dial(address)

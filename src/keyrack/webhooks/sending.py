@@ -6,16 +6,18 @@ Only workers load this module: its HTTP client is heavy, and the API has no use 
 from __future__ import annotations
 
 import asyncio
-import ipaddress
 import socket
+import ssl
 import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from functools import lru_cache
 from typing import Any
+from urllib.parse import urlsplit
 
 import aiohttp
 from aiohttp.abc import AbstractResolver, ResolveResult
@@ -23,17 +25,22 @@ from standardwebhooks import Webhook
 
 from keyrack import __version__
 from keyrack.settings import Settings
+from keyrack.webhooks.guard import Forbidden, Guard
 
 ANSWER = 1_000  # characters of an endpoint's answer that the log keeps
 RESOLVING = 64  # names looked up at once: a name server that is silent holds a thread for each
-NAT64 = ipaddress.ip_network("64:ff9b::/96")
+REMEMBERED = 10_000  # names whose addresses are known; beyond, it starts anew
 
-Address = ipaddress.IPv4Address | ipaddress.IPv6Address
-Network = ipaddress.IPv4Network | ipaddress.IPv6Network
-
-
-class Forbidden(OSError):
-    """The address is not public, and the operator has not allowed its network."""
+# All that is told of what is not public: whoever registers a webhook must not learn which names and ports there are
+NOT_REACHED = (
+    "The endpoint could not be reached: its name is not known, its address is not public and not in "
+    "KEYRACK_WEBHOOK_NETWORKS, or it does not answer there."
+)
+TIMED_OUT = "The endpoint did not answer in time."
+NOT_TAKEN = "The endpoint refused the connection."
+CLOSED = "The endpoint closed the connection without an answer."
+CUT = "The endpoint's answer broke off."
+NO_HTTP = "The endpoint's answer is not valid HTTP."
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +52,7 @@ class Attempt:
     status: int | None = None
     answer: str | None = None
     error: str | None = None
+    hidden: str | None = None  # why it failed, for the operator alone
     retry_after: float | None = None  # seconds, as the endpoint asked for
 
     @property
@@ -52,39 +60,12 @@ class Attempt:
         return self.status is not None and 200 <= self.status < 300
 
 
-def networks(text: str) -> tuple[Network, ...]:
-    """The networks of a comma-separated text. Raises `ValueError`."""
-    return tuple(ipaddress.ip_network(part.strip(), strict=False) for part in text.split(",") if part.strip())
-
-
-def may_dial(text: str, allowed: Sequence[Network]) -> bool:
-    """Whether this address is public or in an allowed network; one that wraps another is judged by what it wraps."""
-    address: Address = ipaddress.ip_address(text.partition("%")[0])
-    if isinstance(address, ipaddress.IPv6Address):
-        address = _wrapped(address)
-    if any(address in network for network in allowed):
-        return True
-    if isinstance(address, ipaddress.IPv6Address) and address.is_site_local:  # private before fc00::/7 was
-        return False
-    return address.is_global and not (address.is_multicast or address.is_reserved or address.is_unspecified)
-
-
-def _wrapped(address: ipaddress.IPv6Address) -> Address:
-    if address.ipv4_mapped is not None:
-        return address.ipv4_mapped
-    if address in NAT64:
-        return ipaddress.IPv4Address(int(address) & 0xFFFF_FFFF)
-    if address.sixtofour is not None:
-        return address.sixtofour
-    if address.teredo is not None:
-        return address.teredo[1]
-    return address
-
-
 class _Names(AbstractResolver):
     """Names looked up in threads of their own, so that a slow name server keeps nobody else waiting."""
 
-    def __init__(self) -> None:
+    def __init__(self, guard: Guard) -> None:
+        self._guard = guard
+        self._public: dict[str, bool] = {}
         self._threads = ThreadPoolExecutor(RESOLVING, thread_name_prefix="names")
 
     async def resolve(
@@ -94,12 +75,21 @@ class _Names(AbstractResolver):
             return socket.getaddrinfo(host, port, family, socket.SOCK_STREAM)
 
         found = await asyncio.get_running_loop().run_in_executor(self._threads, look_up)
+        if len(self._public) >= REMEMBERED:
+            self._public.clear()
+        self._public[host] = all(self._guard.is_public(where[0]) for *_, where in found)
         return [
             ResolveResult(
                 hostname=host, host=where[0], port=where[1], family=kind, proto=proto, flags=socket.AI_NUMERICHOST
             )
             for kind, _, proto, _, where in found
         ]
+
+    def is_public(self, host: str) -> bool:
+        """Whether all addresses of a host were public when it was looked up last; False if it never was."""
+        with suppress(ValueError):  # aiohttp does not look up what is an address already
+            return self._guard.is_public(host)
+        return self._public.get(host, False)
 
     async def close(self) -> None:
         self._threads.shutdown(wait=False, cancel_futures=True)
@@ -109,12 +99,13 @@ class Sender:
     """The HTTP client of one worker."""
 
     def __init__(self, settings: Settings) -> None:
-        self._allowed = networks(settings.webhook_networks)
+        self._guard = Guard(settings)
+        self._names = _Names(self._guard)
         connector = aiohttp.TCPConnector(
             limit=0,  # the worker itself bounds how much is sent at once
             ttl_dns_cache=30,
             keepalive_timeout=30,
-            resolver=_Names(),
+            resolver=self._names,
             socket_factory=self._socket,
         )
         self._session = aiohttp.ClientSession(
@@ -150,15 +141,17 @@ class Sender:
                     retry_after=_retry_after(reply.headers.get("Retry-After"), started),
                     error=None if 200 <= reply.status < 300 else f"The endpoint answered {reply.status}.",
                 )
-        except TimeoutError:
-            return attempt(error="The endpoint did not answer in time.")
-        except (aiohttp.ClientError, OSError, ValueError) as error:
-            return attempt(error=_reason(error))
+        except (aiohttp.ClientError, OSError, ValueError) as error:  # a time-out is an OSError
+            told = _told(error) if self._names.is_public(urlsplit(url).hostname or "") else None
+            if told is not None:
+                return attempt(error=told)
+            cause = error.os_error if isinstance(error, aiohttp.ClientConnectorError) else error
+            return attempt(error=NOT_REACHED, hidden=f"{type(cause).__name__}: {cause}"[:ANSWER])
 
     def _socket(self, info: Any) -> socket.socket:
         family, kind, proto, _, where = info
-        if not may_dial(where[0], self._allowed):
-            raise Forbidden("The host's address is not public and not in KEYRACK_WEBHOOK_NETWORKS.")
+        if not self._guard.may_dial(where[0]):
+            raise Forbidden(f"{where[0]} is not public and not in KEYRACK_WEBHOOK_NETWORKS")
         return socket.socket(family, kind, proto)
 
 
@@ -199,10 +192,24 @@ def _retry_after(text: str | None, now: datetime) -> float | None:
         return None
 
 
-def _reason(error: Exception) -> str:
-    if isinstance(error, aiohttp.ClientConnectorError) and isinstance(error.os_error, Forbidden):
-        return str(error.os_error)
-    if isinstance(error, aiohttp.ServerDisconnectedError):
-        return "The endpoint closed the connection without an answer."
-    text = str(error) or type(error).__name__
-    return text[:ANSWER].replace("\0", "\ufffd")
+def _told(error: Exception) -> str | None:
+    """What the owner of a public endpoint is told of a failure; None where it did not come to a connection."""
+    match error:
+        case TimeoutError():
+            return TIMED_OUT
+        case aiohttp.ClientConnectorCertificateError(certificate_error=ssl.SSLCertVerificationError() as wrong):
+            return f"The endpoint's certificate is not valid: {wrong.verify_message}."
+        case aiohttp.ClientConnectorSSLError(os_error=ssl.SSLError() as wrong):
+            return f"There is no TLS with the endpoint: {wrong.reason}."
+        case aiohttp.ClientConnectorError(os_error=ConnectionRefusedError()):
+            return NOT_TAKEN
+        case aiohttp.ClientConnectorError():
+            return None
+        case aiohttp.ServerDisconnectedError() | aiohttp.ClientOSError():
+            return CLOSED
+        case aiohttp.ClientPayloadError():
+            return CUT
+        case aiohttp.ClientResponseError():
+            return NO_HTTP
+        case _:
+            return None

@@ -1,0 +1,83 @@
+"""A database with webhooks and deliveries, written as outcomes write them, and workers for them in this process."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import AsyncGenerator
+from typing import Any
+
+import asyncpg
+
+from keyrack.settings import Settings
+from keyrack.webhooks import registry
+from keyrack.worker import Worker, connect
+
+SECRET = "whsec_" + "A" * 43 + "="
+LOCAL = Settings(
+    webhook_networks="127.0.0.0/8", webhook_timeout=1, webhook_retry_first=0.05, webhook_retry_max=0.2, worker_poll=0.1
+)
+
+
+class Office:
+    """Webhooks and deliveries of customers, and workers for them."""
+
+    def __init__(self, dsn: str, sql: Any) -> None:
+        self.dsn, self.sql = dsn, sql
+
+    @classmethod
+    @contextlib.asynccontextmanager
+    async def open(cls, dsn: str) -> AsyncGenerator[Office]:
+        connection = await asyncpg.connect(dsn)
+        await connection.execute("truncate delivery, delivery_lane, webhook, customer, operation cascade")
+        await connection.execute("insert into customer (customer_id, name) select n, n from generate_series(1, 4) n")
+        try:
+            yield cls(dsn, connection)
+        finally:
+            await connection.close()
+
+    async def webhook(self, url: str, customer: int = 1) -> int:
+        return await self.sql.fetchval(
+            registry.INSERT, customer, url, None, ["assignment.created"], True, SECRET, 1_000
+        )
+
+    async def deliver(self, webhook: int, lane: int, count: int = 1, customer: int = 1) -> None:
+        """Write deliveries as outcomes do, by a clock that steps back; it is the applied number that counts."""
+        await self.sql.execute(
+            "with d as (insert into delivery"
+            " (customer_id, webhook_id, message_id, type, lane, payload, created_at, applied)"
+            " select $4::integer, $1, gen_random_uuid(), 'assignment.created', $2::bigint,"
+            " json_build_object('lane', $2::bigint, 'n', n)::text, clock_timestamp() - n * interval '1 second', n + ("
+            "   select coalesce(max(applied), 0) from delivery where webhook_id = $1 and lane = $2::bigint)"
+            " from generate_series(1, $3::integer) n order by random())"
+            " insert into delivery_lane values ($4, $1, $2) on conflict (customer_id, webhook_id, lane)"
+            " do update set due_at = delivery_lane.due_at",
+            webhook, lane, count, customer,
+        )  # fmt: skip
+        await self.sql.execute("notify keyrack_deliver")
+
+    @contextlib.asynccontextmanager
+    async def worker(self, **settings: Any) -> AsyncGenerator[Worker]:
+        wanted = LOCAL.model_copy(update=settings)
+        database = await connect(self.dsn, wanted)
+        worker = Worker(database, self.dsn, wanted)
+        task = asyncio.create_task(worker.run())
+        try:
+            yield worker
+        finally:
+            await worker.stop()
+            await asyncio.wait_for(task, 10)
+            await database.close()
+
+    async def count(self, state: str) -> int:
+        return await self.sql.fetchval("select count(*) from delivery where state = $1", state)
+
+    async def until(self, what: str, sql: str, value: object, seconds: float = 15) -> None:
+        end = time.monotonic() + seconds
+        while (found := await self.sql.fetchval(sql)) != value:
+            assert time.monotonic() < end, f"{what}: {found} instead of {value}"
+            await asyncio.sleep(0.02)
+
+    async def drained(self, seconds: float = 15) -> None:
+        await self.until("lanes left", "select count(*) from delivery_lane", 0, seconds)
