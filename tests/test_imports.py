@@ -17,7 +17,7 @@ PACKAGE = SOURCE / "keyrack"
 FLOORS = [
     "__main__ cli commands",
     "demo simulator",
-    "processes worker",
+    "processes worker housekeeping",
     "http",
     "documents",
     "endpoints",
@@ -31,7 +31,7 @@ FLOORS = [
     "vault",
     "database",
     "embedded",
-    "settings errors logs __version__",
+    "settings errors logs loops __version__",
 ]
 FLOOR = {room: number for number, floor in enumerate(reversed(FLOORS)) for room in floor.split()}
 
@@ -40,7 +40,7 @@ DOORS = {
     "access": {"auth", "devices", "limits", "passwords", "privacy", "signing"},
     "api": {"endpoint", "idempotency", "reads"},
     "assignments": {"asking", "holds", "rounds", "rules"},
-    "database": {"batching", "connection", "listener", "notices", "partitions", "schema", "shares"},
+    "database": {"batching", "connection", "listener", "notices", "partitions", "pieces", "schema", "shares"},
     "demo": {"", "drawings"},
     "documents": {"openapi", "reference", "tables"},
     "embedded": {"server"},
@@ -51,7 +51,7 @@ DOORS = {
     "simulator": {"", "fleet"},
     "telemetry": {"correction", "ingest", "lines", "mqtt", "samples"},
     "vault": {"holdings", "keeping", "master", "rotation", "sealing"},
-    "webhooks": {"delivery", "housekeeping", "outcomes", "publishing", "registry", "verification"},
+    "webhooks": {"delivery", "forgetting", "outcomes", "publishing", "registry", "verification"},
 }
 
 # Which rooms know a library

@@ -38,6 +38,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "service": ("keyrack.commands.service", "Services and their contracts."),
     "brand": ("keyrack.commands.brand", "Brands: the catalogue of key forms."),
     "webhook": ("keyrack.commands.webhook", "Webhooks: where outcomes are sent; and tools for their receivers."),
+    "housekeeping": ("keyrack.commands.housekeeping", "Housekeeping: what is forgotten in time, and when it last was."),
     "import": ("keyrack.commands.importing", "Import products, services or brands from CSV or JSON."),
 }
 

@@ -10,7 +10,7 @@ import os
 import signal
 import socket
 import sys
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 
 import structlog
@@ -64,6 +64,10 @@ class _Server(uvicorn.Server):
     def capture_signals(self) -> Generator[None]:
         yield
 
+    def end(self) -> None:
+        """Take no more requests, and end with those under way."""
+        self.should_exit = True
+
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         said = logging.getLogger("uvicorn.error")
         said.disabled = True  # that it could not start is told by whoever called `serve`
@@ -81,7 +85,8 @@ def serve(
 ) -> None:
     """Serve, and work if wanted, in this process until SIGINT or SIGTERM; `ready` is called when requests are taken.
 
-    Raises what kept it from serving at all.
+    Raises what kept it from serving at all, and `SystemExit` with the status 1 if either ends before that: whoever
+    started the process has to notice.
     """
 
     _return_large_blocks()
@@ -98,23 +103,45 @@ def serve(
         stop = _stop_signal()
         if ready is not None:
             ready()
-        working = asyncio.create_task(_work(settings, dsn, stop)) if worker else None
-        await stop.wait()
-        server.should_exit = True
-        await serving
-        if working is not None:
-            await working
+        parts = {"server": serving}
+        if worker:
+            parts["worker"] = asyncio.create_task(_work(settings, dsn, stop))
+        await _run(parts, stop, server.end)
 
     uvloop.run(main())
 
 
 def work(settings: Settings, dsn: str, ready: Callable[[], None]) -> None:
-    """Work in this process until SIGINT or SIGTERM; `ready` is called when work is taken."""
+    """Work in this process until SIGINT or SIGTERM; `ready` is called when work is taken.
+
+    Raises `SystemExit` with the status 1 if the work ends before that.
+    """
 
     async def main() -> None:
-        await _work(settings, dsn, _stop_signal(), ready)
+        stop = _stop_signal()
+        await _run({"worker": asyncio.create_task(_work(settings, dsn, stop, ready))}, stop)
 
     uvloop.run(main())
+
+
+async def _run(
+    parts: Mapping[str, asyncio.Task[None]], stop: asyncio.Event, on_stop: Callable[[], None] = lambda: None
+) -> None:
+    """Wait for the stop, and for the parts of the process to end with it. One that ends before it is told as an alert,
+    and the others are stopped: a process that does half of its work would go unnoticed, one that is gone is replaced.
+    """
+    stopped = asyncio.create_task(stop.wait())
+    await asyncio.wait((stopped, *parts.values()), return_when=asyncio.FIRST_COMPLETED)
+    ended = {} if stop.is_set() else {name: task for name, task in parts.items() if task.done()}
+    for name, task in ended.items():
+        error = task.exception()
+        text = f"THE {name.upper()} HAS ENDED: the process ends with it"
+        log.critical(text, alert=True, error=error, exc_info=error)
+    stop.set()
+    on_stop()
+    await asyncio.gather(*parts.values(), return_exceptions=bool(ended))
+    if ended:
+        raise SystemExit(1)
 
 
 async def _work(settings: Settings, dsn: str, stop: asyncio.Event, ready: Callable[[], None] | None = None) -> None:
@@ -123,7 +150,8 @@ async def _work(settings: Settings, dsn: str, stop: asyncio.Event, ready: Callab
     if ready is not None:
         ready()
     working = asyncio.create_task(worker.run())
-    await stop.wait()
+    stopped = asyncio.create_task(stop.wait())
+    await asyncio.wait((working, stopped), return_when=asyncio.FIRST_COMPLETED)
     await worker.stop()
     with suppress(*UNREACHABLE):  # the database may have been told to stop as well
         await working
@@ -144,10 +172,16 @@ async def _keep_alive(command: Sequence[str], dsn: str, listener: socket.socket,
     stopped = asyncio.create_task(stop.wait())
     environment = os.environ | {"KEYRACK_DATABASE_URL": dsn}
     while not stop.is_set():
-        child = await asyncio.create_subprocess_exec(
-            sys.executable, "-m", "keyrack", *command, env=environment, pass_fds=[listener.fileno()],
-            start_new_session=True, preexec_fn=end_with_parent(signal.SIGTERM),
-        )  # fmt: skip
+        try:
+            child = await asyncio.create_subprocess_exec(
+                sys.executable, "-m", "keyrack", *command, env=environment, pass_fds=[listener.fileno()],
+                start_new_session=True, preexec_fn=end_with_parent(signal.SIGTERM),
+            )  # fmt: skip
+        except OSError as error:  # no memory or process to be had now: it must not end those that run
+            log.error("process not started; trying again", command=command[0], error=error)
+            with suppress(TimeoutError):
+                await asyncio.wait_for(stop.wait(), RESTART)
+            continue
         ended = asyncio.create_task(child.wait())
         await asyncio.wait((ended, stopped), return_when=asyncio.FIRST_COMPLETED)
         if not stop.is_set():

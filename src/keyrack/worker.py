@@ -4,23 +4,23 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Coroutine
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 import asyncpg
 import structlog
 
-from keyrack.access import privacy
-from keyrack.api import idempotency
 from keyrack.assignments.rounds import Rounds
-from keyrack.database import notices, partitions
+from keyrack.database import notices
 from keyrack.database.connection import UNREACHABLE, Database
 from keyrack.database.listener import Listener
+from keyrack.housekeeping import Housekeeping
 from keyrack.logs import Seldom
+from keyrack.loops import lasting
 from keyrack.settings import Settings
 from keyrack.vault.keeping import open_vault
-from keyrack.webhooks import housekeeping
 
 log = structlog.get_logger("keyrack.worker")
 seldom = Seldom("keyrack.worker")
@@ -29,9 +29,6 @@ seldom = Seldom("keyrack.worker")
 # they do, and a plan from the time when a table was empty must not read all of it later
 PARAMETERS = {"plan_cache_mode": "force_generic_plan", "enable_seqscan": "off"}
 GRACE = 2.5  # seconds that deliveries under way get at a stop; with the rest it stays below what a parent waits
-TIDY_SECONDS = 300  # between two rounds of throwing away what nobody needs any more
-FORGET_CHANGES_OF_ACCESS = "delete from access_change where at < now() - interval '1 hour'"
-FORGET_LIMITS = "delete from rate_limit where full_at < now() - interval '1 hour'"
 
 
 async def connect(dsn: str, settings: Settings) -> Database:
@@ -86,12 +83,17 @@ class Worker:
 
         vault = await open_vault(self._db, self._settings)
         self._courier = courier = Courier(self._db, self._settings, vault, self._call.set)
-        helpers = [self._start(self._listener.run()), self._start(self._tidy()), self._start(self._call_others())]
-        delivering = self._start(courier.run(GRACE))
-        loops = [self._start(self._loop(polls=number == 0)) for number in range(self._settings.worker_concurrency)]
+        housekeeping = Housekeeping(self._db, self._settings)
+        helpers = [
+            self._start("listener", self._listener.run),
+            self._start("housekeeping", housekeeping.run),
+            self._start("calls", self._call_others),
+        ]
+        delivering = self._start("deliveries", lambda: courier.run(GRACE))
+        concurrency = self._settings.worker_concurrency
+        loops = [self._start("work", partial(self._loop, polls=number == 0)) for number in range(concurrency)]
         try:
-            stopped = self._start(self._stopping.wait())
-            await asyncio.wait([stopped, delivering, *loops], return_when=asyncio.FIRST_COMPLETED)
+            await self._stopping.wait()
             courier.stop()
             for _ in loops:
                 self._bell.ring()
@@ -100,12 +102,9 @@ class Worker:
             for task in (*helpers, delivering, *loops):
                 task.cancel()
             await asyncio.gather(*helpers, delivering, *loops, return_exceptions=True)
-        for task in (delivering, *loops):
-            if not task.cancelled() and (error := task.exception()):
-                raise error
 
-    def _start(self, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
-        return asyncio.create_task(work)
+    def _start(self, name: str, loop: Callable[[], Awaitable[object]]) -> asyncio.Task[None]:
+        return asyncio.create_task(lasting(name, loop, self._stopping.is_set))
 
     async def stop(self) -> None:
         """Ask the loops to end after what each one holds."""
@@ -145,16 +144,3 @@ class Worker:
             self._call.clear()
             with suppress(*UNREACHABLE, asyncpg.PostgresError):
                 await self._db.execute(notices.DELIVER)
-
-    async def _tidy(self) -> None:
-        while True:
-            try:
-                await partitions.tend(self._db, self._settings)
-                await self._db.execute(FORGET_LIMITS)
-                await housekeeping.tidy(self._db, self._settings)
-                await idempotency.tidy(self._db, self._settings)
-                await privacy.tidy(self._db, self._settings)
-                await self._db.execute(FORGET_CHANGES_OF_ACCESS)
-            except (*UNREACHABLE, asyncpg.PostgresError, TimeoutError) as error:
-                log.warning("old rows not removed yet", error=error)
-            await asyncio.sleep(TIDY_SECONDS)

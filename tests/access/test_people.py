@@ -36,7 +36,7 @@ def tidy(sql: Sql, dsn: str, settings: Settings) -> None:
 
     async def run() -> None:
         db = await Database.connect(dsn, settings)
-        await privacy.tidy(db, settings)
+        await privacy.forget_people(db, settings)
         await db.close()
 
     sql.run(run())

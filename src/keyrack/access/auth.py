@@ -23,6 +23,7 @@ from keyrack.access.passwords import Passwords
 from keyrack.access.signing import SigningKeys
 from keyrack.database.connection import Database
 from keyrack.database.listener import Listener
+from keyrack.database.pieces import repeat
 from keyrack.errors import (
     INVALID_DEVICE_KEY,
     INVALID_KEY,
@@ -83,6 +84,17 @@ class Token:
 
 # Answers differently after every change of who may call, whoever made it; see the table's triggers
 CHANGES: LiteralString = "select count(*), coalesce(sum(access_change_id), 0) from access_change"
+FORGET_CHANGES: LiteralString = """
+with gone as (delete from access_change where access_change_id = any(array(
+  select access_change_id from access_change where at < now() - interval '1 hour' order by access_change_id limit $1))
+  returning true)
+select count(*) from gone
+"""
+
+
+async def forget_changes(db: Database, settings: Settings) -> None:
+    """Forget the changes that every process has seen long ago. A step of housekeeping."""
+    await repeat(db, settings.housekeeping_rows, FORGET_CHANGES)
 
 
 class Access:

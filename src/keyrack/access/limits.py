@@ -7,11 +7,18 @@ import math
 from dataclasses import dataclass
 from typing import LiteralString
 
-from keyrack.database.connection import Statements
+from keyrack.database.connection import Database, Statements
+from keyrack.database.pieces import repeat
 from keyrack.errors import TooManyRequests
+from keyrack.settings import Settings
 
 GIVE_BACK: LiteralString = "select give_back($1, $2) from generate_series(1, $3::integer)"
 TAKE: LiteralString = "select allowed, remaining, wait, reset from take($1, $2, $3, $4)"
+FORGET: LiteralString = """
+with gone as (delete from rate_limit where ctid = any(array(
+  select ctid from rate_limit where full_at < now() - interval '1 hour' limit $1)) returning true)
+select count(*) from gone
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +62,11 @@ class Limit:
 
     def _bucket(self, who: object) -> str:
         return f"{self.name}:{who}"
+
+
+async def forget(db: Database, settings: Settings) -> None:
+    """Forget the buckets that have been full for an hour. A step of housekeeping."""
+    await repeat(db, settings.housekeeping_rows, FORGET)
 
 
 Taken = tuple[Limit, object]  # a limit, and whose bucket it is

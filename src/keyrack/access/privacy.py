@@ -11,7 +11,8 @@ from typing import Any, LiteralString
 import structlog
 
 from keyrack.assignments.asking import Asker, checksum, end_all_of_user
-from keyrack.database.connection import PIECE, Database, Statements, repeat
+from keyrack.database.connection import Database, Statements
+from keyrack.database.pieces import repeat
 from keyrack.settings import Settings
 
 log = structlog.get_logger("keyrack.privacy")
@@ -79,6 +80,7 @@ ERASE_DELIVERIES: LiteralString = """
 update delivery set payload = (payload::jsonb || '{"userId": null}')::text, answer = null
 where state <> 'Waiting' and (payload::jsonb->>'userId')::integer = $1
 """
+PIECE = 5_000  # events that one statement changes
 ERASE_PERSON: LiteralString = "delete from person where user_id = $1"
 
 # Who left one customer and is in another, or is there again
@@ -160,15 +162,16 @@ async def _erase_nobodys(statements: Statements, user: int) -> int:
     return events
 
 
-async def tidy(db: Database, settings: Settings) -> None:
+async def forget_people(db: Database, settings: Settings) -> None:
     """Erase those who have been in no customer for as long as the settings keep them, each in its own transaction.
+    A step of housekeeping.
 
     Logs of operations and deliveries go on to say their bare numbers until they are forgotten themselves: to look
     through all of them takes too long for something that happens every day.
     """
-    await repeat(db, STAY, settings.person_days)
+    await repeat(db, settings.housekeeping_rows, STAY, settings.person_days)
     erased = 0
-    for row in await db.fetch(LEFT, settings.person_days, PIECE):
+    for row in await db.fetch(LEFT, settings.person_days, settings.housekeeping_rows):
         user: int = row["user_id"]
         async with db.transaction() as connection:
             locked = await connection.fetchval(LOCK_LEFT, user, settings.person_days)

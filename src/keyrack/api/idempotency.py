@@ -22,7 +22,8 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from keyrack.api.endpoint import Answer, Request
 from keyrack.database.batching import Batches
-from keyrack.database.connection import Connection, Database, InTransaction, repeat
+from keyrack.database.connection import Connection, Database, InTransaction
+from keyrack.database.pieces import repeat
 from keyrack.errors import BadRequest, Conflict, Refusal, TooManyRequests, Unprocessable
 from keyrack.settings import Settings
 
@@ -92,9 +93,9 @@ async def _first(connection: Connection, request: Request, run: Callable[[Reques
         return Answer(refusal.status, refusal.body(), refusal.headers, refusal.media_type)
 
 
-async def tidy(db: Database, settings: Settings) -> None:
-    """Forget the keys that are old enough."""
-    await repeat(db, FORGET, settings.idempotency_hours)
+async def forget(db: Database, settings: Settings) -> None:
+    """Forget the keys that are old enough. A step of housekeeping."""
+    await repeat(db, settings.housekeeping_rows, FORGET, settings.idempotency_hours)
 
 
 def _digest(*parts: bytes) -> bytes:

@@ -259,15 +259,5 @@ class InTransaction(Database):
             yield self._connection
 
 
-PIECE = 5_000  # rows that one statement removes
-
-
-async def repeat(db: Database, sql: LiteralString, *args: object) -> None:
-    """Remove rows, a piece at a time: `sql` takes the size of a piece as its last parameter and returns how many."""
-    removed = PIECE
-    while removed >= PIECE:
-        removed = await db.fetchval(sql, *args, PIECE)
-
-
 async def _keep(_raw: asyncpg.Connection) -> None:
     """Nothing to reset: no statement of ours leaves a trace in the session. The default costs a round trip."""

@@ -33,6 +33,7 @@ from keyrack.endpoints.documents import Documents, Readiness
 from keyrack.errors import Unavailable
 from keyrack.http import intake
 from keyrack.http.underway import Room, Underway
+from keyrack.loops import lasting
 from keyrack.model.bodies import checked
 from keyrack.odata import Limits
 from keyrack.settings import Settings
@@ -98,7 +99,10 @@ class Server:
         )
         announce = Announcer(db)
         batches = Batches(db)
-        tasks = [asyncio.create_task(access.listener.run()), asyncio.create_task(announce.run())]
+        tasks = [
+            asyncio.create_task(lasting("listener", access.listener.run)),
+            asyncio.create_task(lasting("announcer", announce.run)),
+        ]
         parts: dict[type, object] = {
             Settings: self.settings,
             Access: access,
