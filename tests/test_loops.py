@@ -77,6 +77,7 @@ def test_a_loop_that_ends_is_begun_anew_until_it_is_meant_to_end(monkeypatch: py
         (Worker, "_call_others", "calls"),
         (Worker, "_loop", "work"),
         (Courier, "run", "deliveries"),
+        (Courier, "_recording", "recording"),
     ],
 )
 def test_each_loop_of_the_worker_is_watched(

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import httpx
 import pytest
 from standardwebhooks import Webhook, WebhookVerificationError
 
@@ -18,7 +19,7 @@ from keyrack.endpoints.webhooks import DISABLED, NO_DELIVERY, NO_WEBHOOK
 from keyrack.model.bodies import no_valid
 from keyrack.settings import Settings
 from keyrack.webhooks.outcomes import KINDS, Outcome
-from tests.conftest import Person, Town, done, eventually, refused
+from tests.conftest import Person, RunningServer, Town, done, eventually, refused, web
 from tests.webhooks.receiver import Received, Receiver
 
 START = "2026-01-01T08:00:00Z"
@@ -368,7 +369,7 @@ def test_410_disables_and_what_waits_goes_on_when_enabled(alice: Person, receive
 
 def test_a_removed_webhook_leaves_nothing_behind(alice: Person, receiver: Receiver) -> None:
     from keyrack.database.connection import Connection, InTransaction
-    from keyrack.webhooks import housekeeping
+    from keyrack.webhooks import forgetting
 
     with Hook(alice, receiver, "removed") as hook:
         alice.post(f"{hook.at}/test")
@@ -380,7 +381,7 @@ def test_a_removed_webhook_leaves_nothing_behind(alice: Person, receiver: Receiv
     class One(InTransaction):
         """The connection of the test as the worker's database."""
 
-    alice.sql.run(housekeeping.tidy(One(Connection(alice.sql._connection)), Settings()))
+    alice.sql.run(forgetting.removed_webhooks(One(Connection(alice.sql._connection)), Settings()))
     assert alice.sql.value(left, alice.customer, hook.id) == 0
 
 
@@ -403,3 +404,44 @@ def test_a_customer_has_so_many_webhooks_and_no_more(town: Town, settings: Setti
     assert one_more.text == "The customer has as many webhooks as it may have. Remove one first."
     assert carol.delete(f"/webhooks/{ids[0]}").status_code == 204
     assert carol.put("/webhooks", body).status_code == 201
+
+
+def test_tests_and_replays_are_limited(carol: Person, bob: Person, dsn: str, settings: Settings) -> None:
+    """B4: four calls of all three kinds together, then one a minute; what is not there is not counted."""
+    few = settings.model_copy(update={"webhook_replay_rate": 1, "webhook_replay_burst": 4})
+    hooks = [who.put("/webhooks", {"url": "https://example.org/"}).json()["id"] for who in (carol, bob)]
+    carol.put("/webhooks", {"url": "https://example.org/", "enabled": False})
+    with RunningServer(few, dsn, worker=False) as running:
+
+        def post(who: Person, path: str, body: Any = None) -> httpx.Response:
+            return web().post(f"{running.url}/v3/webhooks/{path}", headers=who.headers, json=body)
+
+        at, since = hooks[0], {"from": START}
+        first = post(carol, f"{at}/test")
+        assert first.status_code == 201
+        for missing in (f"{2**31 - 1}/test", f"{at}/deliveries/{10**17}/replay", f"{at + 1}/test"):
+            assert {post(carol, missing).status_code for _ in range(5)} <= {404, 409}
+        assert post(carol, f"{at}/replay", {"from": "yesterday"}).status_code == 400
+        answers = [
+            first,
+            post(carol, f"{at}/deliveries/{first.json()['id']}/replay"),
+            post(carol, f"{at}/replay", since),
+            post(carol, f"{at}/test"),
+        ]
+        assert [answer.status_code for answer in answers] == [201, 204, 200, 201]
+        for number, answer in enumerate(answers):
+            assert answer.headers["ratelimit-policy"] == '"webhooks";q=4;w=240'
+            assert answer.headers["ratelimit"].startswith(f'"webhooks";r={3 - number};t=')
+        for path, body in (
+            (f"{at}/test", None), (f"{at}/deliveries/{first.json()['id']}/replay", None), (f"{at}/replay", since),
+        ):  # fmt: skip
+            answer = post(carol, path, body)
+            assert answer.status_code == 429
+            seconds = int(answer.headers["retry-after"])
+            assert 1 <= seconds <= 60
+            assert answer.json() == {"status": "429", "message": f"Rate limit exceeded. Retry in {seconds} seconds."}
+            assert answer.headers["ratelimit"].startswith('"webhooks";r=0;t=')
+        sent = "select count(*) from delivery where customer_id = $1"
+        assert carol.sql.value(sent, carol.customer) == 2
+        assert post(bob, f"{hooks[1]}/test").status_code == 201  # the neighbour has a limit of his own
+    bob.delete(f"/webhooks/{hooks[1]}")

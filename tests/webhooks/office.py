@@ -10,7 +10,9 @@ from typing import Any
 
 import asyncpg
 
+from keyrack.database.connection import Connection, InTransaction
 from keyrack.settings import Settings
+from keyrack.vault.keeping import open_vault
 from keyrack.webhooks import registry
 from keyrack.worker import Worker, connect
 
@@ -38,9 +40,12 @@ class Office:
             await connection.close()
 
     async def webhook(self, url: str, customer: int = 1) -> int:
-        return await self.sql.fetchval(
-            registry.INSERT, customer, url, None, ["assignment.created"], True, SECRET, 1_000
-        )
+        connection = Connection(self.sql)
+        vault = await open_vault(InTransaction(connection), LOCAL)
+        async with connection.transaction():
+            added = await registry.add(connection, vault, customer, url, None, ["assignment.created"], True, 1_000)
+        assert added is not None
+        return added[0]
 
     async def deliver(self, webhook: int, lane: int, count: int = 1, customer: int = 1) -> None:
         """Write deliveries as outcomes do, by a clock that steps back; it is the applied number that counts."""

@@ -13,7 +13,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import AsyncGenerator, Iterator
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
 from pathlib import Path
@@ -23,21 +23,15 @@ import asyncpg
 import pytest
 from standardwebhooks import Webhook
 
-from keyrack.database import schema
 from keyrack.database.connection import Connection, InTransaction
 from keyrack.settings import Settings
-from keyrack.vault.keeping import open_vault
-from keyrack.webhooks import housekeeping, publishing, registry
+from keyrack.webhooks import forgetting, publishing
 from keyrack.webhooks.claims import Pace, backoff
-from keyrack.webhooks.sending import Attempt, Sender, may_dial, networks, signed
-from keyrack.worker import Worker, connect
-from tests.conftest import Process, eventually, fresh_database
+from keyrack.webhooks.guard import Guard
+from keyrack.webhooks.sending import NOT_REACHED, Attempt, Sender, signed
+from tests.conftest import Process, eventually
+from tests.webhooks.office import LOCAL, SECRET, Office
 from tests.webhooks.receiver import Received, Receiver
-
-SECRET = "whsec_" + "A" * 43 + "="
-LOCAL = Settings(
-    webhook_networks="127.0.0.0/8", webhook_timeout=1, webhook_retry_first=0.05, webhook_retry_max=0.2, worker_poll=0.1
-)
 
 
 def send(url: str, settings: Settings = LOCAL, secret: str | None = None) -> Attempt:
@@ -69,17 +63,17 @@ def test_no_disguise_of_a_private_address_is_dialled(url: str) -> None:
         assert receiver.got == []
 
 
-def test_a_refused_address_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Names are judged by the address that is really dialled, whatever the name server said before."""
+def test_a_name_is_judged_by_its_address(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Judged is the address that is really dialled, whatever the name server said before."""
     real = socket.getaddrinfo
 
     def rebound(host: str, *args: Any, **options: Any) -> Any:
         return real("10.1.2.3" if host == "public.example" else host, *args, **options)
 
     monkeypatch.setattr(socket, "getaddrinfo", rebound)
-    assert send("http://public.example/", Settings()).error == (
-        "The host's address is not public and not in KEYRACK_WEBHOOK_NETWORKS."
-    )
+    attempt = send("http://public.example/", Settings())
+    assert attempt.error == NOT_REACHED
+    assert "10.1.2.3 is not public and not in KEYRACK_WEBHOOK_NETWORKS" in (attempt.hidden or "")
 
 
 @pytest.mark.parametrize(
@@ -103,7 +97,7 @@ def test_a_refused_address_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     ],
 )
 def test_which_addresses_may_be_dialled(address: str, allowed: str, expected: bool) -> None:
-    assert may_dial(address, networks(allowed)) is expected
+    assert Guard(Settings(webhook_networks=allowed)).may_dial(address) is expected
 
 
 def test_no_redirect_is_followed() -> None:
@@ -162,15 +156,19 @@ def test_an_endless_answer_is_cut(monkeypatch: pytest.MonkeyPatch) -> None:
     [
         (lambda c: time.sleep(3), "The endpoint did not answer in time."),
         (lambda c: c.close(), "The endpoint closed the connection without an answer."),
-        (lambda c: c.sendall(b"nonsense\r\n\r\n"), "400, message"),
-        (lambda c: c.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nhalf"), "payload"),
-        (lambda c: c.sendall(b"HTTP/1.1 200 OK\r\nX: " + b"x" * 100_000), "400, message"),
+        (lambda c: c.sendall(b"nonsense\r\n\r\n"), "The endpoint's answer is not valid HTTP."),
+        (
+            lambda c: c.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nhalf"),
+            "The endpoint's answer broke off.",
+        ),
+        (lambda c: c.sendall(b"HTTP/1.1 200 OK\r\nX: " + b"x" * 100_000), "The endpoint's answer is not valid HTTP."),
     ],
 )
-def test_a_bad_answer_is_a_failed_attempt(script: Any, said: str) -> None:
+def test_a_bad_answer_is_a_failed_attempt(script: Any, said: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Guard, "is_public", lambda *_: True)
     with raw_server(script) as url:
         attempt = send(url)
-        assert not attempt.succeeded and said in (attempt.error or "")
+        assert not attempt.succeeded and (attempt.error, attempt.hidden) == (said, None)
         assert attempt.duration < 1_900
 
 
@@ -206,6 +204,26 @@ def test_an_endpoint_that_fails_gets_less_and_one_success_restores_it() -> None:
     assert pace.share(20, time.monotonic()) == 20
 
 
+def test_an_endpoint_that_is_slow_gets_less_until_it_is_quick_again() -> None:
+    """B4: a receiver's pace follows its latency."""
+
+    def shares(*milliseconds: int) -> list[int]:
+        pace, found = Pace(), list[int]()
+        for duration in milliseconds:
+            pace.learn(Attempt(datetime.now(UTC), duration, 204))
+            found.append(pace.share(20, time.monotonic()))
+        return found
+
+    assert shares(5, 900, 1_000) == [20, 20, 20]
+    assert shares(2_000, 2_000) == [10, 10]
+    assert shares(13_000, 13_000, 60_000) == [1, 1, 1]
+    assert shares(13_000, 5, 5, 5, 5) == [1, 3, 6, 12, 20]
+    busy = Pace(sending=3)
+    assert busy.share(20, 0.0) == 17
+    busy.learn(Attempt(datetime.now(UTC), 5_000, 204))
+    assert busy.share(20, time.monotonic()) == 1
+
+
 def test_the_npm_package_verifies(tmp_path: Path) -> None:
     """A receiver in JavaScript, written with the package `standardwebhooks` of npm."""
     if shutil.which("node") is None or shutil.which("npm") is None:
@@ -238,80 +256,6 @@ def test_the_api_does_not_load_the_http_client() -> None:
 
 
 # Workers
-
-
-@pytest.fixture(scope="module")
-def own(database_server: str) -> Iterator[str]:
-    """A database that no other worker looks into."""
-    with fresh_database(database_server) as dsn:
-        asyncio.run(schema.migrate(dsn))
-        yield dsn
-
-
-class Office:
-    """Webhooks and deliveries of one customer, and workers for them."""
-
-    def __init__(self, dsn: str, sql: Any) -> None:
-        self.dsn, self.sql = dsn, sql
-
-    @classmethod
-    @contextlib.asynccontextmanager
-    async def open(cls, dsn: str) -> AsyncGenerator[Office]:
-        connection = await asyncpg.connect(dsn)
-        await connection.execute("truncate delivery, delivery_lane, webhook, customer, operation cascade")
-        await connection.execute("insert into customer (customer_id, name) values (1, 'One')")
-        try:
-            yield cls(dsn, connection)
-        finally:
-            await connection.close()
-
-    async def webhook(self, url: str) -> int:
-        connection = Connection(self.sql)
-        vault = await open_vault(InTransaction(connection), LOCAL)
-        async with connection.transaction():
-            added = await registry.add(connection, vault, 1, url, None, ["assignment.created"], True, 1_000)
-        assert added is not None
-        return added[0]
-
-    async def deliver(self, webhook: int, lane: int, count: int = 1) -> None:
-        """Write deliveries as outcomes do, by a clock that steps back; it is the applied number that counts."""
-        await self.sql.execute(
-            "with d as (insert into delivery"
-            " (customer_id, webhook_id, message_id, type, lane, payload, created_at, applied)"
-            " select 1, $1, gen_random_uuid(), 'assignment.created', $2::bigint,"
-            " json_build_object('lane', $2::bigint, 'n', n)::text, clock_timestamp() - n * interval '1 second', n + ("
-            "   select coalesce(max(applied), 0) from delivery where webhook_id = $1 and lane = $2::bigint)"
-            " from generate_series(1, $3::integer) n order by random())"
-            " insert into delivery_lane values (1, $1, $2) on conflict (customer_id, webhook_id, lane)"
-            " do update set due_at = delivery_lane.due_at",
-            webhook, lane, count,
-        )  # fmt: skip
-        await self.sql.execute("notify keyrack_deliver")
-
-    @contextlib.asynccontextmanager
-    async def worker(self, **settings: Any) -> AsyncGenerator[Worker]:
-        wanted = LOCAL.model_copy(update=settings)
-        database = await connect(self.dsn, wanted)
-        worker = Worker(database, self.dsn, wanted)
-        task = asyncio.create_task(worker.run())
-        try:
-            yield worker
-        finally:
-            await worker.stop()
-            await asyncio.wait_for(task, 10)
-            await database.close()
-
-    async def count(self, state: str) -> int:
-        return await self.sql.fetchval("select count(*) from delivery where state = $1", state)
-
-    async def until(self, what: str, sql: str, value: object, seconds: float = 15) -> None:
-        end = time.monotonic() + seconds
-        while (found := await self.sql.fetchval(sql)) != value:
-            assert time.monotonic() < end, f"{what}: {found} instead of {value}"
-            await asyncio.sleep(0.02)
-
-    async def drained(self, seconds: float = 15) -> None:
-        await self.until("lanes left", "select count(*) from delivery_lane", 0, seconds)
 
 
 def in_order(got: list[Received]) -> bool:
@@ -513,15 +457,16 @@ def test_what_is_old_is_forgotten_and_what_waits_is_not(own: str) -> None:
                 " from generate_series(80, 99) n"
             )
             database = InTransaction(Connection(office.sql))
-            await housekeeping.tidy(database, Settings())
-            assert (await office.count("Waiting"), await office.count("Delivered"), await office.count("Dead")) == (
-                1,
-                1,
-                0,
-            )
+            await forgetting.deliveries(database, Settings())
+            await forgetting.operations(database, Settings())
+            counts = [await office.count(state) for state in ("Waiting", "Delivered", "Dead")]
+            assert counts == [1, 1, 0]
             assert await office.sql.fetchval("select count(*) from operation") == 10
             await office.sql.execute("update webhook set is_enabled = false")
-            await housekeeping.tidy(database, Settings())
+            await forgetting.disabled_webhooks(database, Settings())
+            assert await office.count("Waiting") == 1  # it may be enabled again
+            await office.sql.execute("update webhook set disabled_at = now() - interval '73 hours'")
+            await forgetting.disabled_webhooks(database, Settings())
             assert (await office.count("Waiting"), await office.count("Dead")) == (0, 1)
 
     asyncio.run(main())

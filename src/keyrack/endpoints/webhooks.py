@@ -8,7 +8,8 @@ from typing import Annotated, Any, Literal, LiteralString
 
 from pydantic import AfterValidator, Field, TypeAdapter
 
-from keyrack.api.endpoint import NO_CONTENT, Answer, Endpoints, Parent, Request, answer, created
+from keyrack.access.limits import Limit
+from keyrack.api.endpoint import NO_CONTENT, Answer, Endpoints, Parent, Request, answer
 from keyrack.database.notices import DELIVER
 from keyrack.errors import BadRequest, Conflict, NotFound
 from keyrack.model.bodies import Body, Int32, Moment, Patch, checked, no_valid, patched, stamp
@@ -189,32 +190,32 @@ async def rotate_secret(request: Request, settings: Settings, vault: Vault) -> A
     "/webhooks/{webhookId}/test",
     "Send a test to a webhook; the answer is the id of its delivery",
     status=201,
-    refuses={404: (NO_WEBHOOK,), 409: (DISABLED,)},
+    refuses={404: (NO_WEBHOOK,), 409: (DISABLED,), 429: ()},
     ours=True,
 )
-async def test(request: Request) -> Answer:
-    async with request.db.transaction() as connection:
-        await _check_enabled(request, connection)
-        id = await connection.fetchval(publishing.SEND_TEST, request.customer, *request.ids)
+async def test(request: Request, settings: Settings) -> Answer:
+    headers = await _taken(request, settings)
+    id = await request.db.fetchval(publishing.SEND_TEST, request.customer, *request.ids)
+    if id is None:
+        raise NotFound(NO_WEBHOOK)
     request.announce(DELIVER)
-    return created(id)
+    return answer({"id": id}, 201, headers)
 
 
 @endpoints.post(
     "/webhooks/{webhookId}/deliveries/{deliveryId}/replay",
     "Send a delivery again",
-    refuses={404: (NO_WEBHOOK, NO_DELIVERY), 409: (DISABLED,)},
+    refuses={404: (NO_WEBHOOK, NO_DELIVERY), 409: (DISABLED,), 429: ()},
     convert={"deliveryId": path_number},
     ours=True,
 )
-async def replay(request: Request) -> Answer:
-    webhook, delivery = request.ids
-    async with request.db.transaction() as connection:
-        await _check_enabled(request, connection)
-        if not await publishing.replay(connection, request.customer, webhook, delivery):
-            raise NotFound(NO_DELIVERY)
+async def replay(request: Request, settings: Settings) -> Answer:
+    headers = await _taken(request, settings)
+    if not await publishing.replay(request.db, request.customer, *request.ids):
+        await _limit(settings).give_back(request.db, request.customer)
+        raise NotFound(NO_DELIVERY)
     request.announce(DELIVER)
-    return NO_CONTENT
+    return Answer(204, headers=headers)
 
 
 @endpoints.post(
@@ -224,25 +225,30 @@ async def replay(request: Request) -> Answer:
     what=REPLAY,
     status=200,
     answers=Replayed,
-    refuses={400: (no_valid(REPLAY, "from"), NO_RANGE), 404: (NO_WEBHOOK,), 409: (DISABLED,)},
+    refuses={400: (no_valid(REPLAY, "from"), NO_RANGE), 404: (NO_WEBHOOK,), 409: (DISABLED,), 429: ()},
     ours=True,
 )
-async def replay_range(request: Request, wanted: TimeRange) -> Answer:
+async def replay_range(request: Request, wanted: TimeRange, settings: Settings) -> Answer:
     until = wanted.to or datetime.now(UTC)
     if until <= wanted.since:
         raise BadRequest(NO_RANGE)
-    async with request.db.transaction() as connection:
-        await _check_enabled(request, connection)
-        count, following = await publishing.replay_range(
-            connection, request.customer, request.ids[0], wanted.since, until, undelivered=wanted.undelivered
-        )
+    headers = await _taken(request, settings)
+    count, following = await publishing.replay_range(
+        request.db, request.customer, request.ids[0], wanted.since, until, undelivered=wanted.undelivered
+    )
     request.announce(DELIVER)
-    return answer({"count": count, "next": following and stamp(following)})
+    return answer({"count": count, "next": following and stamp(following)}, headers=headers)
 
 
-async def _check_enabled(request: Request, connection: Any) -> None:
-    enabled = await connection.fetchval(registry.ENABLED, request.customer, request.ids[0])
+async def _taken(request: Request, settings: Settings) -> dict[str, str]:
+    """The headers of the limit, of which one is taken if the webhook is there and enabled. Raises `Refusal`."""
+    enabled = await request.db.fetchval(registry.ENABLED, request.customer, request.ids[0])
     if enabled is None:
         raise NotFound(NO_WEBHOOK)
     if not enabled:
         raise Conflict(DISABLED)
+    return await _limit(settings).take(request.db, request.customer)
+
+
+def _limit(settings: Settings) -> Limit:
+    return Limit("webhooks", settings.webhook_replay_rate, settings.webhook_replay_burst)

@@ -1,4 +1,4 @@
-"""In charge of claimed lanes: what a claim takes, how fast a webhook gets its share, and what is recorded.
+"""In charge of claimed lanes: what a claim takes, for whom, how fast a webhook is sent to, and what is recorded.
 
 A lane is one assignment at one webhook. A claim is a lease: it ends by itself after a crash.
 """
@@ -17,47 +17,79 @@ from keyrack.webhooks.sending import Attempt
 
 LONGEST_REST = 5.0  # seconds that a webhook without success rests, at most, before the next probe
 LONGEST_ASKED_REST = 60.0  # seconds that it rests at its own wish
+QUICK = 1.0  # seconds up to which an answer is no reason to send less at once
+FORGOTTEN = 600.0  # seconds after which it does not matter any more how a webhook failed, or how slow it was
 BUSY = (429, 503)
 
-# Walks from webhook to webhook that have lanes, and takes from each what is due, as far as its share goes. Its commit
-# does not wait for the disk, nor does that of `record_attempts`: what a crash of the database takes back is sent again
+# Steps from webhook to webhook that has lanes, once round from behind ($1, $2), but not further than a look goes. `due`
+# are the places that each could fill within its share; `turns` deals the free ones out: first to customers that have
+# the fewest, and nobody gets more than then stay free. So one customer alone gets half, two get a third each, and
+# there is a place for whoever comes next. A customer's webhooks are dealt with in the same way. The commit does not
+# wait for the disk, nor does that of `record_attempts`: what a crash of the database takes back is sent again
 CLAIM: LiteralString = """
-with recursive active as (
-  (select customer_id, webhook_id from delivery_lane order by customer_id, webhook_id limit 1)
+with recursive walk as (
+  select 0 as step, 0 as lap, $1::integer as customer_id, $2::integer as webhook_id
   union all
-  select n.customer_id, n.webhook_id from active a cross join lateral (
-    select l.customer_id, l.webhook_id from delivery_lane l
-    where (l.customer_id, l.webhook_id) > (a.customer_id, a.webhook_id)
-    order by l.customer_id, l.webhook_id limit 1) n
+  select w.step + 1, n.* from walk w cross join lateral (
+    (select w.lap, l.customer_id, l.webhook_id from delivery_lane l
+     where (l.customer_id, l.webhook_id) > (w.customer_id, w.webhook_id)
+       and (l.customer_id, l.webhook_id) <= (case w.lap when 0 then 2147483647 else $1 end,
+                                             case w.lap when 0 then 2147483647 else $2 end)
+     order by l.customer_id, l.webhook_id limit 1)
+    union all
+    (select 1, l.customer_id, l.webhook_id from delivery_lane l
+     where w.lap = 0 and (l.customer_id, l.webhook_id) <= ($1, $2) order by l.customer_id, l.webhook_id limit 1)
+    limit 1) n
+  where w.step < $3
 ),
 due as (
-  select l.customer_id, l.webhook_id, l.lane
-  from active a
+  select a.step, a.customer_id, a.webhook_id, n.due_at,
+    coalesce(p.sending, 0) + row_number() over (partition by a.step order by n.due_at) as place
+  from walk a
   join webhook w on w.customer_id = a.customer_id and w.webhook_id = a.webhook_id and w.is_enabled
-  left join unnest($1::integer[], $2::integer[], $3::integer[]) s (customer_id, webhook_id, share)
-    on s.customer_id = a.customer_id and s.webhook_id = a.webhook_id
+  left join unnest($4::integer[], $5::integer[], $6::integer[], $7::integer[])
+    p (customer_id, webhook_id, sending, share) on p.customer_id = a.customer_id and p.webhook_id = a.webhook_id
   cross join lateral (
-    select l.customer_id, l.webhook_id, l.lane from delivery_lane l
+    select l.due_at from delivery_lane l
     where l.customer_id = a.customer_id and l.webhook_id = a.webhook_id and l.due_at <= now()
-    order by l.due_at limit coalesce(s.share, $4) for update skip locked
-  ) l
-  limit $5
+    order by l.due_at limit coalesce(p.share, $8)) n
+  where a.step > 0
+),
+ranked as (
+  select d.step, d.customer_id, d.webhook_id,
+    coalesce(h.sending, 0) + row_number() over (partition by d.customer_id order by d.place, d.due_at) as rank
+  from due d
+  left join unnest($9::integer[], $10::integer[]) h (customer_id, sending) on h.customer_id = d.customer_id
+),
+turns as (
+  select r.*, row_number() over (order by r.rank, r.step) as turn from ranked r
+),
+granted as (
+  select customer_id, webhook_id, count(*) as lanes, max(turn) as turn from turns where rank + turn <= $11 + 1
+  group by customer_id, webhook_id
+),
+locked as materialized (
+  select g.turn, l.* from granted g cross join lateral (
+    select l.customer_id, l.webhook_id, l.lane from delivery_lane l
+    where l.customer_id = g.customer_id and l.webhook_id = g.webhook_id and l.due_at <= now()
+    order by l.due_at limit g.lanes for update skip locked) l
 ),
 claimed as (
-  update delivery_lane l set lease = now() + make_interval(secs => $6), due_at = now() + make_interval(secs => $6)
-  from due d where l.customer_id = d.customer_id and l.webhook_id = d.webhook_id and l.lane = d.lane
-  returning l.customer_id, l.webhook_id, l.lane, l.lease, l.attempts
+  update delivery_lane l set lease = now() + make_interval(secs => $12), due_at = now() + make_interval(secs => $12)
+  from locked d where l.customer_id = d.customer_id and l.webhook_id = d.webhook_id and l.lane = d.lane
+  returning l.customer_id, l.webhook_id, l.lane, l.lease, l.attempts, d.turn
 )
-select c.customer_id, c.webhook_id, c.lane, c.lease, c.attempts, w.url, w.secret, w.signing_secret,
+select e.step as seen, e.customer_id as last_customer, e.webhook_id as last_webhook,
+  c.customer_id, c.webhook_id, c.lane, c.lease, c.attempts, c.turn, w.url, w.secret, w.signing_secret,
   case when w.old_signing_secret_until > now() then w.old_signing_secret end as old_signing_secret,
   d.delivery_id, d.message_id::text, d.payload, extract(epoch from now() - d.since)::float8 as age
-from claimed c
+from (select step, customer_id, webhook_id from walk order by step desc limit 1) e
 cross join (select set_config('synchronous_commit', 'off', true)) hasty
-join webhook w on w.customer_id = c.customer_id and w.webhook_id = c.webhook_id
+left join (claimed c join webhook w on w.customer_id = c.customer_id and w.webhook_id = c.webhook_id) on true
 left join lateral (
   select d.delivery_id, d.message_id, d.payload, d.since, d.applied from delivery d
   where d.customer_id = c.customer_id and d.webhook_id = c.webhook_id and d.lane = c.lane and d.state = 'Waiting'
-  order by d.applied, d.delivery_id limit $7
+  order by d.applied, d.delivery_id limit $13
 ) d on true
 order by c.customer_id, c.webhook_id, c.lane, d.applied, d.delivery_id
 """
@@ -104,16 +136,25 @@ class Pace:
 
     sending: int = 0
     failures: int = 0  # in a row
+    seconds: float = 0.0  # that an attempt takes, of late
     rests_until: float = 0.0
+    learned: float = 0.0  # when, on our clock
+    hidden: str | None = None  # what the log has told of its failures last
 
     def share(self, full: int, now: float) -> int:
-        """How many lanes more it may get."""
+        """How many lanes more it may get: one that is slow or fails does not get to hold many places."""
         if now < self.rests_until:
             return 0
-        return max(0, max(1, full >> min(self.failures, 10)) - self.sending)
+        most = full >> min(self.failures, 10)
+        if self.seconds > QUICK:
+            most = min(most, int(full * QUICK / self.seconds))
+        return max(0, max(1, most) - self.sending)
 
     def learn(self, attempt: Attempt) -> None:
-        """Take note of an attempt: any success restores the full pace."""
+        """Take note of an attempt: any success ends the failures, and answers that are quick end the slowness."""
+        seconds = attempt.duration / 1000
+        self.seconds = (self.seconds + seconds) / 2 if self.learned else seconds
+        self.learned = time.monotonic()
         if attempt.succeeded:
             self.failures = 0
             self.rests_until = 0.0
@@ -122,7 +163,13 @@ class Pace:
         rest = min(LONGEST_REST, 0.05 * 2.0 ** min(self.failures - 5, 10)) if self.failures > 4 else 0.0
         if attempt.status in BUSY and attempt.retry_after is not None:
             rest = max(rest, min(attempt.retry_after, LONGEST_ASKED_REST))
-        self.rests_until = max(self.rests_until, time.monotonic() + rest)
+        self.rests_until = max(self.rests_until, self.learned + rest)
+
+    def is_like_new(self, now: float) -> bool:
+        """Whether nothing about it matters any more."""
+        if self.sending or now < self.rests_until:
+            return False
+        return (not self.failures and self.seconds <= QUICK) or self.learned < now - FORGOTTEN
 
 
 def backoff(settings: Settings, failures: int, attempt: Attempt) -> float:
@@ -135,8 +182,11 @@ def backoff(settings: Settings, failures: int, attempt: Attempt) -> float:
 
 
 def lanes_of(rows: Sequence[Any], now: float) -> list[Lane]:
+    """The lanes of a claim's rows, of which there is one without a lane where none was found."""
     lanes: list[Lane] = []
     for row in rows:
+        if row["lane"] is None:
+            continue
         key = (row["customer_id"], row["webhook_id"])
         if not lanes or (lanes[-1].key, lanes[-1].number) != (key, row["lane"]):
             old = row["old_signing_secret"]
@@ -157,7 +207,8 @@ def columns_of(lanes: Sequence[Lane]) -> tuple[list[Any], ...]:
         [id for _, id, _, _ in done],
         [state for _, _, state, _ in done],
         [attempt.status for *_, attempt in done],
-        [attempt.duration for *_, attempt in done],
+        # how long it took to find nobody tells whether there is somebody
+        [None if attempt.hidden else attempt.duration for *_, attempt in done],
         [attempt.answer for *_, attempt in done],
         [attempt.error for *_, attempt in done],
         [attempt.started.isoformat() for *_, attempt in done],

@@ -1,24 +1,28 @@
 """In charge of deliveries under way: claim lanes, send what waits in them, record what came of it.
 
 A lane is one assignment at one webhook: its deliveries go out one after another, those of other lanes at the same
-time. A claim is a lease: it ends by itself after a crash, and no attempt is begun that might outlast it. No webhook
-gets more than its share of a worker, and one that does not answer gets a probe now and then, so nobody waits for it.
+time. A claim is a lease: it ends by itself after a crash, and no attempt is begun that might outlast it. No customer
+and no webhook gets more than its share of a worker, one that is slow gets less, and one that does not answer gets a
+probe now and then, so nobody waits for it.
 """
 
 from __future__ import annotations
 
 import asyncio
 import time
+from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
-from typing import LiteralString
+from typing import Any, LiteralString
 
 import asyncpg
 import structlog
 
-from keyrack.database.connection import UNREACHABLE, Database
+from keyrack.database.connection import UNREACHABLE, Database, is_interruption
 from keyrack.logs import Seldom
+from keyrack.loops import lasting
+from keyrack.model.bodies import INT32_MAX
 from keyrack.settings import Settings
 from keyrack.vault.sealing import CannotOpen, Vault
 from keyrack.webhooks import registry
@@ -31,7 +35,8 @@ seldom = Seldom("keyrack.delivery")
 PER_LANE = 10  # deliveries of one lane that one claim sends
 SOON = 0.004  # seconds in which freed places are gathered before the next claim
 ASK_FOR_HELP = 0.1  # seconds between two calls for other workers
-FORGOTTEN = 600.0  # seconds after which it does not matter any more how a webhook failed
+LOOK = 500  # webhooks that one claim looks at
+LOOKS = 10  # that may find nothing, one after another, before the next rest
 GONE = 410
 DISABLED_BY_GONE = "The endpoint answered 410 Gone."
 CLOSED = "The webhook's secrets do not open, so nothing was sent. The log of the worker says why."
@@ -56,6 +61,8 @@ class Courier:
         self._finished: list[Lane] = []
         self._wake = asyncio.Event()
         self._record = asyncio.Event()
+        self._after: Key = (0, 0)  # the webhook behind which the next claim begins
+        self._looks = 0  # in a row that found nothing and did not get round
         self._full = False  # the last claim could have found more
         self._called = 0.0
         self._stopping = False
@@ -67,7 +74,7 @@ class Courier:
     async def run(self, grace: float) -> None:
         """Deliver until `stop`; what is under way then has `grace` seconds, and is given back after them."""
         self._sender = Sender(self._settings)
-        recording = asyncio.create_task(self._recording())
+        recording = asyncio.create_task(lasting("recording", self._recording, lambda: self._stopping))
         try:
             await self._claiming()
             if self._sending:
@@ -107,7 +114,10 @@ class Courier:
                     await self._wake.wait()
 
     def _pause(self) -> float:
-        """Seconds to sleep unless woken: the poll, or until a webhook has rested."""
+        """Seconds to sleep unless woken: the poll, or until a webhook has rested; none while there is more to see."""
+        if 0 < self._looks < LOOKS:
+            return SOON
+        self._looks = 0
         now = time.monotonic()
         rests = [pace.rests_until - now for pace in self._paces.values() if pace.rests_until > now]
         return max(0.01, min([self._settings.worker_poll, *rests]))
@@ -124,25 +134,36 @@ class Courier:
             return False
         full = self._settings.webhook_per_endpoint
         now = time.monotonic()
-        for key in [
-            key for key, pace in self._paces.items() if not pace.sending and pace.rests_until < now - FORGOTTEN
-        ]:
+        for key in [key for key, pace in self._paces.items() if pace.is_like_new(now)]:
             del self._paces[key]
         shares = {key: pace.share(full, now) for key, pace in self._paces.items()}
+        held = Counter(lane.key[0] for lane in self._sending.values())
         rows = await self._db.fetch(
-            CLAIM, [key[0] for key in shares], [key[1] for key in shares], list(shares.values()), full, free,
-            self._lease, PER_LANE,
+            CLAIM, *self._after, LOOK, [key[0] for key in shares], [key[1] for key in shares],
+            [pace.sending for pace in self._paces.values()], list(shares.values()), full,
+            list(held), list(held.values()), free, self._lease, PER_LANE,
         )  # fmt: skip
         lanes = lanes_of(rows, now)
-        taken: dict[Key, int] = {}
+        taken = Counter(lane.key for lane in lanes)
         for lane in lanes:
-            taken[lane.key] = taken.get(lane.key, 0) + 1
             self._begin(lane)
-        self._full = len(lanes) >= free or any(count >= shares.get(key, full) for key, count in taken.items())
-        # A webhook whose share was used up before may have more as well
-        busy = {key for key, pace in self._paces.items() if pace.sending}
-        self._full = self._full or any(not share and key in busy for key, share in shares.items())
+        left = free - len(lanes)
+        self._go_on(rows, seen_all=rows[0]["seen"] < LOOK, left=left)
+        held.update(lane.key[0] for lane in lanes)
+        self._full = any(count >= shares.get(key, full) for key, count in taken.items())
+        # Who has got all that a customer may hold, or has used up a webhook's share before, may have more as well
+        self._full = self._full or any(count >= left for count in held.values())
+        self._full = self._full or any(not share and self._paces[key].sending for key, share in shares.items())
         return bool(lanes)
+
+    def _go_on(self, rows: Sequence[Any], *, seen_all: bool, left: int) -> None:
+        """Say where the next claim begins: behind who was served last, or where this one stopped looking."""
+        found = rows[0]["lane"] is not None
+        self._looks = 0 if found or seen_all else self._looks + 1
+        if found:
+            self._after = (max(rows, key=lambda row: row["turn"])["customer_id"], INT32_MAX)
+        if not seen_all and left > 0:
+            self._after = (rows[0]["last_customer"], rows[0]["last_webhook"])
 
     def _begin(self, lane: Lane) -> None:
         self._paces.setdefault(lane.key, Pace()).sending += 1
@@ -152,10 +173,7 @@ class Courier:
 
     def _ended(self, task: asyncio.Task[None]) -> None:
         lane = self._sending.pop(task)
-        pace = self._paces[lane.key]
-        pace.sending -= 1
-        if not pace.sending and not pace.failures:
-            del self._paces[lane.key]
+        self._paces[lane.key].sending -= 1
         if not task.cancelled() and task.exception() is not None:
             log.error("delivery failed unexpectedly", error=repr(task.exception()))
             lane.wait = self._settings.webhook_retry_first
@@ -172,6 +190,7 @@ class Courier:
                 return
             attempt = await self._attempt(lane, waiting)
             pace.learn(attempt)
+            self._tell(lane, pace, attempt)
             if attempt.succeeded:
                 lane.done.append((waiting.id, "Delivered", attempt))
                 lane.attempts = 0
@@ -204,6 +223,12 @@ class Courier:
             return Attempt(datetime.now(UTC), 0, error=CLOSED)
         return await self._sender.send(lane.url, waiting.payload, waiting.message_id, secrets, static or None)
 
+    def _tell(self, lane: Lane, pace: Pace, attempt: Attempt) -> None:
+        """Say in the log what the customer is not told, once for each reason in a row."""
+        if attempt.hidden and attempt.hidden != pace.hidden:
+            log.info("endpoint not reached", customer=lane.key[0], webhook=lane.key[1], reason=attempt.hidden)
+        pace.hidden = attempt.hidden
+
     async def _disable(self, lane: Lane) -> None:
         with suppress(*UNREACHABLE, asyncpg.PostgresError):
             await self._db.execute(DISABLE, *lane.key, DISABLED_BY_GONE, lane.url)
@@ -217,14 +242,30 @@ class Courier:
             while self._finished:
                 lanes, self._finished = self._finished, []
                 try:
-                    await self._db.execute(RECORD, *columns_of(lanes))
+                    await self._record_all(lanes)
                     self._look_again(lanes)
-                except (*UNREACHABLE, asyncpg.PostgresError, TimeoutError) as error:
+                except Exception as error:
+                    if not is_interruption(error):
+                        raise
                     self._finished = [*lanes, *self._finished]
                     seldom.warning("results not recorded yet", error=error, count=len(self._finished))
                     await asyncio.sleep(0.5)
             if self._stopping and not self._sending:
                 return
+
+    async def _record_all(self, lanes: Sequence[Lane]) -> None:
+        """Record what came of these lanes; what cannot be recorded for a reason of its own keeps no other from it."""
+        try:
+            await self._db.execute(RECORD, *columns_of(lanes))
+        except Exception as error:
+            if is_interruption(error):
+                raise
+            if len(lanes) > 1:
+                for lane in lanes:
+                    await self._record_all([lane])
+            else:
+                told = {"customer": lanes[0].key[0], "webhook": lanes[0].key[1], "lane": lanes[0].number}
+                log.exception("result not recorded; it will be sent again", **told)
 
     def _look_again(self, lanes: Sequence[Lane]) -> None:
         """What is delivered may have more behind it, now; what failed is due after its pause."""

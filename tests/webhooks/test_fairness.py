@@ -1,0 +1,97 @@
+"""B4: no customer takes the places of another, however many slow webhooks it has; everybody has a turn."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections import Counter
+from typing import Any
+
+import pytest
+
+from keyrack.webhooks import delivery
+from tests.webhooks.office import Office
+from tests.webhooks.receiver import Received, Receiver
+
+ATTACKERS = (1, 2, 3)
+VICTIM = 4
+
+
+@pytest.mark.parametrize("attackers", [1, 3])
+def test_slow_webhooks_leave_places_to_others(own: str, attackers: int) -> None:
+    """B4: receivers that do not answer before the neighbour has got everything. Places that all are taken would be
+    free again after 30 seconds, which is later than the test waits.
+    """
+    over = threading.Event()
+
+    def answer(request: Received) -> Any:
+        if request.path == "/slow":
+            over.wait(30)
+        return 200, b"", {}
+
+    async def main() -> None:
+        with Receiver(answer) as receiver:
+            async with Office.open(own) as office:
+                for customer in ATTACKERS[:attackers]:
+                    for lane in range(1, 13):
+                        webhook = await office.webhook(receiver.url + "/slow", customer)
+                        await office.deliver(webhook, lane, customer=customer)
+                try:
+                    async with office.worker(webhook_concurrency=8, webhook_timeout=30.0):
+                        # One may hold half of the places, three a quarter each
+                        held = "select count(*) from delivery_lane where lease is not null"
+                        await office.until("places taken", held, {1: 4, 3: 6}[attackers])
+                        mine = await office.webhook(receiver.url + "/quick", VICTIM)
+                        for lane in range(1, 6):
+                            await office.deliver(mine, lane, customer=VICTIM)
+                        left = f"select count(*) from delivery_lane where customer_id = {VICTIM}"
+                        await office.until("deliveries left", left, 0)
+                        assert await office.sql.fetchval(held) == {1: 4, 3: 6}[attackers]
+                        over.set()
+                        await office.drained()
+                finally:
+                    over.set()
+                assert len(receiver.of("/quick")) == 5 and len(receiver.of("/slow")) == 12 * attackers
+
+    asyncio.run(main())
+
+
+def test_customers_take_turns(own: str) -> None:
+    """B4: with one place, each claim goes on behind the customer that was served last."""
+
+    async def main() -> None:
+        with Receiver() as receiver:
+            async with Office.open(own) as office:
+                for customer, webhooks in ((1, 1), (2, 3), (3, 1)):
+                    for number in range(webhooks):
+                        webhook = await office.webhook(f"{receiver.url}/{customer}", customer)
+                        for lane in range(6 // webhooks):
+                            await office.deliver(webhook, 10 * number + lane, customer=customer)
+                async with office.worker(webhook_concurrency=1):
+                    await office.drained()
+                assert [request.path for request in receiver.got] == ["/1", "/2", "/3"] * 6
+
+    asyncio.run(main())
+
+
+def test_many_webhooks_are_gone_round_in_several_looks(own: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """B4: a look is bounded, and the next one goes on behind it, over several workers too."""
+    monkeypatch.setattr(delivery, "LOOK", 2)
+
+    async def main() -> None:
+        with Receiver() as receiver:
+            async with Office.open(own) as office:
+                later = "update delivery_lane set due_at = now() + interval '1 hour' where customer_id < 3"
+                for customer in (1, 2, 3, 4):
+                    for lane in range(1, 4):
+                        webhook = await office.webhook(f"{receiver.url}/{customer}", customer)
+                        await office.deliver(webhook, lane, 2, customer=customer)
+                await office.sql.execute(later)
+                async with office.worker(worker_poll=30.0), office.worker(worker_poll=30.0):
+                    await office.until("lanes left", "select count(*) from delivery_lane where customer_id > 2", 0)
+                    await office.sql.execute("update delivery_lane set due_at = now()")
+                    await office.sql.execute("notify keyrack_deliver")
+                    await office.drained()
+                assert Counter(request.path for request in receiver.got) == {f"/{n}": 6 for n in (1, 2, 3, 4)}
+
+    asyncio.run(main())
