@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 import threading
 from collections import Counter
 from typing import Any
@@ -10,7 +11,8 @@ from typing import Any
 import pytest
 
 from keyrack.webhooks import delivery
-from tests.webhooks.office import Office
+from keyrack.webhooks.sending import NOT_REACHED, Attempt, Sender
+from tests.webhooks.office import LOCAL, SECRET, Office
 from tests.webhooks.receiver import Received, Receiver
 
 ATTACKERS = (1, 2, 3)
@@ -53,6 +55,38 @@ def test_slow_webhooks_leave_places_to_others(own: str, attackers: int) -> None:
                     over.set()
                 assert len(receiver.of("/quick")) == 5 and len(receiver.of("/slow")) == 12 * attackers
 
+    asyncio.run(main())
+
+
+def test_names_that_take_long_keep_no_other_name_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    """B4: a name server that does not answer; one customer may hold half of the places, each with a name of its own."""
+    over = threading.Event()
+    real = socket.getaddrinfo
+
+    def look_up(host: str, *args: Any, **options: Any) -> Any:
+        if host.endswith(".example"):
+            over.wait(30)
+            raise socket.gaierror(socket.EAI_AGAIN, "Temporary failure in name resolution")
+        return real(host, *args, **options)
+
+    async def main() -> None:
+        sender = Sender(LOCAL.model_copy(update={"webhook_timeout": 30.0}))
+        with Receiver() as receiver:
+
+            def send(url: str) -> asyncio.Task[Attempt]:
+                return asyncio.create_task(sender.send(url, "{}", "msg_1", [SECRET], None))
+
+            slow = [send(f"http://{number}.example/") for number in range(LOCAL.webhook_concurrency // 2)]
+            quick = send(f"http://localhost:{receiver.port}/")
+            try:
+                done, _ = await asyncio.wait({quick, *slow}, timeout=15, return_when=asyncio.FIRST_COMPLETED)
+                assert done == {quick} and quick.result().succeeded
+            finally:
+                over.set()
+            assert {(await task).error for task in slow} == {NOT_REACHED}
+        await sender.close()
+
+    monkeypatch.setattr(socket, "getaddrinfo", look_up)
     asyncio.run(main())
 
 

@@ -28,7 +28,10 @@ from keyrack.settings import Settings
 from keyrack.webhooks.guard import Forbidden, Guard
 
 ANSWER = 1_000  # characters of an endpoint's answer that the log keeps
-RESOLVING = 64  # names looked up at once: a name server that is silent holds a thread for each
+# Names looked up at once, for each place: a name server that is silent holds a thread for each, for longer than an
+# attempt takes, and nobody else is to wait for one
+LOOKUPS = 2
+MOST_LOOKUPS = 1_000
 REMEMBERED = 10_000  # names whose addresses are known; beyond, it starts anew
 
 # All that is told of what is not public: whoever registers a webhook must not learn which names and ports there are
@@ -63,10 +66,10 @@ class Attempt:
 class _Names(AbstractResolver):
     """Names looked up in threads of their own, so that a slow name server keeps nobody else waiting."""
 
-    def __init__(self, guard: Guard) -> None:
+    def __init__(self, guard: Guard, at_once: int) -> None:
         self._guard = guard
         self._public: dict[str, bool] = {}
-        self._threads = ThreadPoolExecutor(RESOLVING, thread_name_prefix="names")
+        self._threads = ThreadPoolExecutor(at_once, thread_name_prefix="names")
 
     async def resolve(
         self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_UNSPEC
@@ -100,7 +103,7 @@ class Sender:
 
     def __init__(self, settings: Settings) -> None:
         self._guard = Guard(settings)
-        self._names = _Names(self._guard)
+        self._names = _Names(self._guard, min(MOST_LOOKUPS, LOOKUPS * settings.webhook_concurrency))
         connector = aiohttp.TCPConnector(
             limit=0,  # the worker itself bounds how much is sent at once
             ttl_dns_cache=30,
