@@ -24,8 +24,9 @@ BUSY = (429, 503)
 # Steps from webhook to webhook that has lanes, once round from behind ($1, $2), but not further than a look goes. `due`
 # are the places that each could fill within its share; `turns` deals the free ones out: first to customers that have
 # the fewest, and nobody gets more than then stay free. So one customer alone gets half, two get a third each, and
-# there is a place for whoever comes next. A customer's webhooks are dealt with in the same way. The commit does not
-# wait for the disk, nor does that of `record_attempts`: what a crash of the database takes back is sent again
+# there is a place for whoever comes next. A customer's webhooks are dealt with in the same way. Lanes are `locked` by a
+# part of its own and updated by their places: in a join with the update, the limit would hold for each row anew. The
+# commit does not wait for the disk, nor does that of `record_attempts`: what a crash takes back is sent again
 CLAIM: LiteralString = """
 with recursive walk as (
   select 0 as step, 0 as lap, $1::integer as customer_id, $2::integer as webhook_id
@@ -69,23 +70,26 @@ granted as (
   group by customer_id, webhook_id
 ),
 locked as materialized (
-  select g.turn, l.* from granted g cross join lateral (
-    select l.customer_id, l.webhook_id, l.lane from delivery_lane l
+  select l.place from granted g cross join lateral (
+    select l.ctid as place from delivery_lane l
     where l.customer_id = g.customer_id and l.webhook_id = g.webhook_id and l.due_at <= now()
     order by l.due_at limit g.lanes for update skip locked) l
 ),
 claimed as (
   update delivery_lane l set lease = now() + make_interval(secs => $12), due_at = now() + make_interval(secs => $12)
-  from locked d where l.customer_id = d.customer_id and l.webhook_id = d.webhook_id and l.lane = d.lane
-  returning l.customer_id, l.webhook_id, l.lane, l.lease, l.attempts, d.turn
+  where l.ctid = any(array(select place from locked))
+  returning l.customer_id, l.webhook_id, l.lane, l.lease, l.attempts
 )
 select e.step as seen, e.customer_id as last_customer, e.webhook_id as last_webhook,
-  c.customer_id, c.webhook_id, c.lane, c.lease, c.attempts, c.turn, w.url, w.secret, w.signing_secret,
+  c.customer_id, c.webhook_id, c.lane, c.lease, c.attempts, g.turn, w.url, w.secret, w.signing_secret,
   case when w.old_signing_secret_until > now() then w.old_signing_secret end as old_signing_secret,
   d.delivery_id, d.message_id::text, d.payload, extract(epoch from now() - d.since)::float8 as age
 from (select step, customer_id, webhook_id from walk order by step desc limit 1) e
 cross join (select set_config('synchronous_commit', 'off', true)) hasty
-left join (claimed c join webhook w on w.customer_id = c.customer_id and w.webhook_id = c.webhook_id) on true
+left join (
+  claimed c
+  join granted g on g.customer_id = c.customer_id and g.webhook_id = c.webhook_id
+  join webhook w on w.customer_id = c.customer_id and w.webhook_id = c.webhook_id) on true
 left join lateral (
   select d.delivery_id, d.message_id, d.payload, d.since, d.applied from delivery d
   where d.customer_id = c.customer_id and d.webhook_id = c.webhook_id and d.lane = c.lane and d.state = 'Waiting'
