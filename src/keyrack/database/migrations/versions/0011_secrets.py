@@ -3,7 +3,7 @@
 from alembic import op
 
 revision = "0011"
-down_revision = "0008"
+down_revision = "0010"
 
 # A data key seals the secrets below. It stands here wrapped, once under each master key that opens it; no master key is
 # in the database.
