@@ -155,6 +155,7 @@ class PatchStep(Protocol):
     def model_fields_set(self) -> set[str]: ...
 
 
+ERRORS = 200  # of a body, that are looked at: each step of a patch has a few
 STEPS = 50  # of a patch, at most: it has fewer members to change
 Step = TypeVar("Step")
 Patch = Annotated[list[Step], Field(max_length=STEPS)]
@@ -182,6 +183,8 @@ def checked(adapter: TypeAdapter[Any], body: bytes, what: str, *, strict: bool =
     try:
         value = adapter.validate_json(body)
     except ValidationError as error:
+        if error.error_count() > ERRORS:  # to look at each would take longer than to find them
+            raise BadRequest(f"Couldn't {what}. The body has more than {ERRORS} errors.") from None
         if any(problem["type"] == "extra_forbidden" for problem in error.errors(include_url=False)):
             raise BadRequest(members.refusal(what, members.unknown(adapter, body))) from None
         raise BadRequest(_explained(error, what)) from None

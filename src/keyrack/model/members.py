@@ -5,17 +5,20 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from difflib import get_close_matches
+from itertools import islice
 from typing import Any, cast
 
 from pydantic import TypeAdapter
 
 NAMED = 5  # members that a refusal names, at most
+LONGEST = 60  # characters of a name that a refusal shows
+LOOKED_AT = 1_000  # unknown members among which those are: the same one comes again in each step of a patch
 
 
 def unknown(adapter: TypeAdapter[Any], body: bytes) -> list[tuple[str, list[str]]]:
     """The members of a valid body that its form does not know, each with those that it knows at this place."""
     schema = adapter.json_schema()
-    return list(_unknown(json.loads(body), schema, schema.get("$defs", {})))
+    return list(islice(_unknown(json.loads(body), schema, schema.get("$defs", {})), LOOKED_AT))
 
 
 def _unknown(value: object, schema: Mapping[str, Any], defs: Mapping[str, Any]) -> Iterator[tuple[str, list[str]]]:
@@ -41,6 +44,6 @@ def refusal(what: str, members: Iterable[tuple[str, list[str]]]) -> str:
     told: list[str] = []
     for name, known in list(dict(members).items())[:NAMED]:
         lower = {one.lower(): one for one in known}
-        meant = get_close_matches(name.lower(), lower, 1)
-        told.append(f"There is no member {name[:60]}." + (f" Did you mean {lower[meant[0]]}?" if meant else ""))
+        meant = get_close_matches(name[:LONGEST].lower(), lower, 1)
+        told.append(f"There is no member {name[:LONGEST]}." + (f" Did you mean {lower[meant[0]]}?" if meant else ""))
     return f"Couldn't {what}. " + " ".join(told)

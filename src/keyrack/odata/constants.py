@@ -11,7 +11,7 @@ from typing import NoReturn
 from uuid import UUID
 
 from keyrack.errors import BadRequest
-from keyrack.odata.cursor import INVALID
+from keyrack.odata.cursor import INVALID, LONGEST_MESSAGE
 from keyrack.odata.plan import Edm, Null, Parameter, Value
 from keyrack.odata.tree import Kind, Literal
 
@@ -27,13 +27,12 @@ _DATE_TIME = re.compile(
 ).fullmatch
 _DATE = re.compile(r"(\d{4,})-(\d\d)-(\d\d)", re.ASCII).fullmatch
 _TIME = re.compile(r"(\d\d):(\d\d)(?::(\d\d)(?:\.(\d{1,12}))?)?", re.ASCII).fullmatch
-_LONGEST_MESSAGE = 500
 _EXPONENT = re.compile(r"[eE].*").sub
 
 
 def refuse(message: str) -> NoReturn:
     """Raise `BadRequest` with the message, which may quote a path of any length."""
-    raise BadRequest(INVALID + (message if len(message) <= _LONGEST_MESSAGE else message[:_LONGEST_MESSAGE] + "..."))
+    raise BadRequest(INVALID + (message if len(message) <= LONGEST_MESSAGE else message[:LONGEST_MESSAGE] + "..."))
 
 
 def parameter(literal: Literal, digits: int) -> Parameter | Null:

@@ -9,6 +9,7 @@ from keyrack.odata import tokens
 from keyrack.odata.tree import Unsupported
 
 INVALID = "The query specified in the URI is not valid. "
+LONGEST_MESSAGE = 500  # characters; it may quote a path of any length
 NESTING = 50  # levels, unless a caller says otherwise
 
 
@@ -32,7 +33,8 @@ class Cursor:
     def fail(self, message: str, at: int | None = None) -> NoReturn:
         """Raise `BadRequest` with the position, in characters from 0."""
         position = self.at if at is None else at
-        raise errors.BadRequest(f"{INVALID}Syntax error at position {position} of ${self.option}: {message}.")
+        told = message[:LONGEST_MESSAGE]
+        raise errors.BadRequest(f"{INVALID}Syntax error at position {position} of ${self.option}: {told}.")
 
     def refuse_later(self, what: str) -> Unsupported:
         """Note that `what` is not supported (a whole sentence less its end)."""
@@ -44,7 +46,7 @@ class Cursor:
         if self.at != len(self.text):
             self.fail("an operator or the end was expected")
         if self.unsupported is not None:
-            raise errors.NotImplemented(f"{self.unsupported} is not supported.")
+            raise errors.NotImplemented(f"{self.unsupported[:LONGEST_MESSAGE]} is not supported.")
 
     def enter(self) -> None:
         """One level deeper. Raises `BadRequest` below the limit."""
