@@ -38,7 +38,7 @@ FLOOR = {room: number for number, floor in enumerate(reversed(FLOORS)) for room 
 # The doors of a room: the modules through which the others enter it. "" stands for the names of the package itself.
 DOORS = {
     "access": {"auth", "devices", "limits", "passwords", "privacy", "signing"},
-    "api": {"endpoint", "idempotency", "reads"},
+    "api": {"endpoint", "exchange", "idempotency", "reads", "spool"},
     "assignments": {"asking", "holds", "rounds", "rules"},
     "database": {"batching", "connection", "listener", "notices", "partitions", "pieces", "schema", "shares"},
     "demo": {"", "drawings"},
@@ -179,5 +179,6 @@ def test_an_endpoint_knows_no_http_library() -> None:
     assert outside <= {"__future__", "keyrack", "pydantic", "asyncpg", "cryptography", "structlog"} | STANDARD
 
 
-STANDARD = {"annotationlib", "asyncio", "collections", "dataclasses", "datetime", "functools", "hashlib", "inspect",
-            "itertools", "json", "math", "re", "secrets", "time", "typing", "urllib", "uuid"}  # fmt: skip
+STANDARD = {"annotationlib", "asyncio", "collections", "contextlib", "dataclasses", "datetime", "functools", "hashlib",
+            "inspect", "itertools", "json", "math", "pathlib", "re", "secrets", "tempfile", "time", "typing", "urllib",
+            "uuid"}  # fmt: skip

@@ -188,6 +188,10 @@ class Unavailable(Refusal):
         super().__init__(text, {"Retry-After": "1"})
 
 
+class BrokenOff(Exception):
+    """An answer that has begun cannot be ended: the client must see that it is not whole. The log says why."""
+
+
 @contextmanager
 def on_constraint(refusals: Mapping[str, tuple[type[Refusal], str]]) -> Generator[None]:
     """Translate the violation of a named constraint into its refusal; any other violation goes on as it is."""

@@ -92,6 +92,51 @@ class Settings(BaseSettings):
     )
     max_header: int = Field(default=32_768, ge=1_024, description="Bytes of a request's head, at most: 431.")
     max_query: int = Field(default=8_192, ge=256, description="Bytes of a query string, at most: 414.")
+    list_rows: int = Field(
+        default=1_000,
+        ge=1,
+        le=100_000,
+        description="Rows of a list that one statement reads; a longer list goes out in pieces of so many.",
+    )
+    list_bytes: int = Field(
+        default=500_000, ge=1, le=50_000_000, description="Bytes of such a piece; its last row may exceed them."
+    )
+    spool_bytes: int = Field(
+        default=1_000_000_000,
+        ge=2,
+        description="Bytes of the files in which each process keeps long answers that no index leads through. A "
+        "customer takes half of them: above 400, and 503 while others are under way.",
+    )
+    spool_seconds: float = Field(
+        default=60.0, gt=0, description="Seconds in which such an answer must be in its file: 400."
+    )
+    spool_directory: Path | None = Field(
+        default=None,
+        description="Directory of these files, which have no names. Without it: the system's for temporary files.",
+    )
+    connections: int | None = Field(
+        default=None,
+        ge=1,
+        description="Connections of clients that each process holds, at most; the longest idle makes room, else 503. "
+        "Without it 8192, or what the limit of open files leaves beside the process's own.",
+    )
+    connections_per_address: int = Field(
+        default=200,
+        ge=1,
+        description="Connections from one address (IPv6: one network of 64 bits), except from `trusted_proxies`.",
+    )
+    slow_client_rate: int = Field(
+        default=32_768, ge=0, description="Bytes a second that a client must take of an answer that waits for it."
+    )
+    slow_client_seconds: float = Field(
+        default=30.0, gt=0, description="Seconds over which this is measured; who takes less is cut off."
+    )
+    unread_bytes: int = Field(
+        default=32_000_000,
+        ge=1_000_000,
+        description="Bytes of answers that wait for clients in each process, whose memory has up to three times as "
+        "much of them; above, who takes nothing for the longest time is cut off.",
+    )
     client_timeout: float = Field(
         default=20.0,
         gt=0,
@@ -135,6 +180,11 @@ class Settings(BaseSettings):
     odata_orderby: int = Field(default=10, ge=1, description="Items of `$orderby`.")
     odata_select: int = Field(default=100, ge=1, description="Items of `$select`.")
     odata_top: int = Field(default=10_000, ge=1, description="Rows that `$top` may ask for.")
+    odata_expanded: int = Field(
+        default=10_000,
+        ge=1,
+        description="Rows of a relation that `$expand` shows in one row, unless it has a `$top` of its own: 400.",
+    )
     odata_digits: int = Field(default=40, ge=1, description="Digits of a number in a query option.")
     worker_concurrency: int = Field(
         default=4,

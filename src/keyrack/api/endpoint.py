@@ -8,22 +8,21 @@ body's form are checked by the edge (`http`) before either is asked.
 from __future__ import annotations
 
 import inspect
-import json
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, LiteralString
-from urllib.parse import unquote
 
 from pydantic import TypeAdapter
 
 from keyrack import odata
-from keyrack.access.auth import Manager
-from keyrack.access.devices import Device, Scope
+from keyrack.access.devices import Scope
+from keyrack.api import lists
+from keyrack.api.exchange import Answer, Request
+from keyrack.api.lists import Listing
 from keyrack.api.reads import PAGE, Parent, Select
-from keyrack.assignments.asking import Asker, checksum
-from keyrack.database.batching import Batches
-from keyrack.database.connection import Database, Row, Statements
+from keyrack.api.spool import Spool
+from keyrack.database.connection import Row, Statements
 from keyrack.errors import JSON, NotFound
 from keyrack.model.bodies import INT32_MAX
 from keyrack.model.fields import Resource
@@ -41,58 +40,6 @@ def path_id(text: str) -> int:
     return number if number <= INT32_MAX else NO_ROW
 
 
-@dataclass(slots=True)
-class Request:
-    """One request, after the edge has checked it. `customer` is the tenant: 0 where the endpoint has none."""
-
-    db: Database
-    batches: Batches
-    announce: Callable[[LiteralString], None]  # one of `notices`, given when the request is done
-    id: str
-    method: str
-    path: str  # below the base, as it was sent
-    address: str  # of the client
-    manager: Manager | None
-    customer: int
-    ids: tuple[Any, ...]  # the path's parameters in their order, converted
-    query: bytes
-    body: bytes
-    device: Device | None = None  # who delivers, where a device key says so
-
-    @property
-    def asker(self) -> Asker:
-        """Who asks for asynchronous work."""
-        return Asker(self.manager and self.manager.id, self.address, self.id)
-
-    @property
-    def checksum(self) -> str:
-        """The fingerprint by which an outcome names its request."""
-        return checksum(self.body, self.method, self.path)
-
-
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """What goes back: `body` is finished bytes, or None for an empty answer."""
-
-    status: int
-    body: bytes | None = None
-    headers: Mapping[str, str] = field(default_factory=dict[str, str])
-    media_type: str = JSON
-
-
-NO_CONTENT = Answer(204)
-
-
-def answer(value: object, status: int = 200, headers: Mapping[str, str] | None = None) -> Answer:
-    """An answer with `value` as JSON."""
-    return Answer(status, json.dumps(value).encode(), headers or {})
-
-
-def created(id: int) -> Answer:
-    """201 with the id of what was made (spec: `{id}`)."""
-    return Answer(201, b'{"id": %d}' % id)
-
-
 @dataclass(frozen=True)
 class Read:
     """An endpoint that reads: the rows of `select`, shaped by the query options."""
@@ -103,18 +50,35 @@ class Read:
     silent: str = ""  # 404: who tells it is there and has not told it yet
     tenant: Callable[[Request], int] = lambda request: request.customer
 
-    async def __call__(self, request: Request, _body: None, limits: Limits, settings: Settings) -> Answer:
+    async def __call__(self, request: Request, _body: None, limits: Limits, spool: Spool, settings: Settings) -> Answer:
         select = self.select
         args = (self.tenant(request), *request.ids) if select.resource.scope or select.of else request.ids
-        query = odata.query(select.resource, request.query, select.shape, alias="t", first=len(args) + 1, limits=limits)
-        row = await request.db.fetchrow(select.statement(query), *args, *query.args)
-        return Answer(200, self._body(row, query), self._headers(row, query, request, settings))
+        first = len(args) + 1
+        query = odata.query(select.resource, request.query, select.shape, alias="t", first=first, limits=limits)
+        if select.one:
+            row = await request.db.fetchrow(select.statement(query, first), *args, *query.args)
+            return Answer(200, self._body(row, query, None if row is None else row["body"]))
+        listing = Listing(select, query, args, request.db, settings)
+        row = await listing.whole()
+        headers = self._headers(row, query, request, settings)
+        if row is None or row["body"] is not None:
+            return Answer(200, self._body(row, query, None if row is None else row["body"]), headers)
+        if request.method == "HEAD":
+            return Answer(200, None, headers, parts=lists.nothing())
+        if not query.walk or not request.chunks:
+            kept = await listing.kept(spool, request.customer)
+            return Answer(200, None, {**headers, "Content-Length": str(kept.length)}, parts=kept)
+        piece = await listing.first()
+        if piece is None:
+            raise NotFound(self.missing)
+        if piece["place"] is None:
+            return Answer(200, self._body(row, query, piece["body"]), headers)
+        return Answer(200, None, headers, parts=listing.pieces(piece))
 
-    def _body(self, row: Row | None, query: Query) -> bytes:
-        """The JSON of the statement's row. Raises `NotFound`."""
+    def _body(self, row: Row | None, query: Query, body: bytes | None) -> bytes:
+        """The JSON of a statement's row, none where the parent is missing. Raises `NotFound`."""
         if row is None:
             raise NotFound(self.missing)
-        body: bytes | None = row["body"]
         if body is None and self.select.teller is not None and row["there"]:
             raise NotFound(self.silent)
         if body is None:
@@ -125,24 +89,12 @@ class Read:
 
     def _headers(self, row: Row | None, query: Query, request: Request, settings: Settings) -> Mapping[str, str]:
         headers: dict[str, str] = {}
-        if row is None or not (query.count or self.select.paged):
-            return headers
-        if query.count:
+        if row is not None and query.count:
             headers["X-Total-Count"] = str(row["total"])
-        if self.select.pages(query) and row["more"]:
+        if row is not None and self.select.pages(query) and row["more"]:
             address = settings.public_url + "/v3" + request.path
-            headers["Link"] = f'<{address}?{_next(request.query, (query.skip or 0) + int(PAGE))}>; rel="next"'
+            headers |= lists.next_page(address, request.query, (query.skip or 0) + int(PAGE))
         return headers
-
-
-def _next(query: bytes, skip: int) -> str:
-    """The query string of the page that follows (RFC 8288): the same one with another `$skip`."""
-    kept = [part for part in query.decode().split("&") if part and not _is_skip(part)]
-    return "&".join([*kept, f"$skip={skip}"])
-
-
-def _is_skip(part: str) -> bool:
-    return unquote(part.partition("=")[0]).removeprefix("$").lower() == "skip"
 
 
 Run = Callable[..., Awaitable[Answer]]  # the request, the checked body or None, and the parts that it names

@@ -20,7 +20,7 @@ from typing import LiteralString
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
-from keyrack.api.endpoint import Answer, Request
+from keyrack.api.exchange import Answer, Request
 from keyrack.database.batching import Batches
 from keyrack.database.connection import Connection, Database, InTransaction
 from keyrack.database.pieces import repeat

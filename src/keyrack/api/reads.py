@@ -1,4 +1,4 @@
-"""In charge of reads: rows of a resource, perhaps below a parent, as one statement that returns the finished JSON."""
+"""In charge of reads as SQL: rows of a resource, perhaps below a parent, as JSON that PostgreSQL makes."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from functools import lru_cache
 from typing import LiteralString
 
 from keyrack.model.fields import Resource
-from keyrack.odata import Query, Shape
+from keyrack.odata import Query, Segment, Shape, place
 
 LONGEST_KEPT = 8_000  # characters of a statement that is kept: nobody can fill the memory with long ones
 PAGE: LiteralString = "1000"  # rows of a paged read when the client names no $top (odata rules, "Limits")
@@ -25,9 +25,10 @@ class Parent:
 class Select:
     """What a read asks of the database: one row, or none where the parent is missing.
 
-    Its columns: `body`, the JSON, null where one row was asked for and is missing; and where they are of use `there`
-    (is anything there before the query options narrow it), `total` (rows without `$top` and `$skip`) and `more` (rows
-    follow after the page). The tenant's predicate stands outside of whatever a client asks for.
+    Its columns: `body`, the JSON, null where one row was asked for and is missing, or where a list is too long for one
+    piece; and where they are of use `there` (is anything there before the query options narrow it), `total` (rows
+    without `$top` and `$skip`) and `more` (rows follow after the page). The tenant's predicate stands outside of
+    whatever a client asks for.
     """
 
     resource: Resource
@@ -45,11 +46,21 @@ class Select:
             return Shape.ONE
         return Shape.COLLECTION if self.resource.scalar is None else Shape.SCALARS
 
-    def statement(self, query: Query) -> LiteralString:
-        """The statement with query options; equal shapes give equal SQL."""
+    @property
+    def separator(self) -> LiteralString:
+        """What stands between two rows, as PostgreSQL's `json_agg` writes it."""
+        return ", \n " if self.resource.scalar is None else ", "
+
+    def statement(self, query: Query, free: int) -> LiteralString:
+        """The statement with query options; equal shapes give equal SQL.
+
+        A list takes two parameters more, from `free` on: how many rows it may have, and how many bytes each of them.
+        """
         if len(query.columns) + len(query.where) > LONGEST_KEPT:
-            return self.build(query)
-        return _built(self, query.columns, query.where, query.order, query.limit, query.count, query.top is None)
+            return self.build(query, free)
+        return _built(
+            self, query.columns, query.where, query.order, query.limit, query.count, query.top is None, free
+        )  # fmt: skip
 
     def pages(self, query: Query) -> bool:
         """Whether the answer is one page of many."""
@@ -59,53 +70,109 @@ class Select:
         """Whether the row says if anything is `there` before the query options narrow it."""
         return self.tells_absence and bool(query.where or query.limit)
 
-    def build(self, query: Query) -> LiteralString:
+    def build(self, query: Query, free: int) -> LiteralString:
         """The statement, made anew."""
-        resource, of = self.resource, self.of
-        link: LiteralString = "" if of is None else of.link.format(t="t", p="p")
-        fixed: list[LiteralString] = [
-            part for part in (resource.scope.format(t="t"), link, self.by.format(t="t")) if part
-        ]
-        source: LiteralString = " from " + resource.table.format(t="t")
-        everything: LiteralString = source + _where(fixed)
-        rows: LiteralString = source + _where([*fixed, _grouped(query.where)] if query.where else fixed)
-        columns: list[LiteralString] = [self._body(query, rows) + " as body"]
+        everything: LiteralString = self._source("")
+        rows: LiteralString = self._source(query.where)
+        columns: list[LiteralString] = [self._body(query, free) + " as body"]
         if self.may_be_narrowed(query):
             columns.append("exists (select" + everything + ") as there")
-        if self.teller is not None:
-            told: LiteralString = self.teller.table.format(t="t") + _where([self.teller.scope.format(t="t"), link])
-            columns.append("exists (select from " + told + ") as there")
+        if self.teller is not None and self.of is not None:
+            columns.append(
+                "exists (select from " + self.teller.table.format(t="t") + " where " + self.teller.scope.format(t="t")
+                + " and " + self.of.link.format(t="t", p="p") + ") as there"
+            )  # fmt: skip
         if query.count:
             columns.append("(select count(*)" + rows + ") as total")
         if self.pages(query):
             page: LiteralString = query.limit + " limit " + PAGE + " + 1"
             columns.append("(select count(*) > " + PAGE + " from (select" + rows + page + ") m) as more")
         statement: LiteralString = "select " + ", ".join(columns)
-        if of is None:
-            return statement
-        parent = of.resource
+        return statement if self.of is None else statement + " from " + self._parent(" where ")
+
+    def piece(self, query: Query, free: int, behind: Segment | None = None) -> LiteralString:
+        """A part of a list in its order: its rows in a segment, or from the beginning.
+
+        Parameters from `free` on: rows of the piece at most; bytes, of which the last row may have more; then those of
+        the segment, or at the beginning how many are skipped. Columns: `body`; `rows` in it; `place`, the criteria of
+        the last one as text where the piece is full, else null. No row where the parent is missing.
+        """
+        rows: LiteralString = place(free) + "::int8"
+        size: LiteralString = place(free + 1) + "::int8"
+        page: LiteralString = " limit " + rows + (" offset " + place(free + 2) + "::int8" if behind is None else "")
+        names: list[LiteralString] = ["k" + place(number)[1:] for number in range(len(query.walk))]
+        criteria: LiteralString = ", ".join(
+            [key.sql + " as " + name for key, name in zip(query.walk, names, strict=True)]
+        )
+        row: LiteralString = ", lateral (select " + query.columns + ") x"
+        found: LiteralString = "select x, " + criteria + self._source(query.where, row, behind.where if behind else "")
+        ordered: LiteralString = found + " order by " + (behind.order if behind else query.order) + page
+        written: LiteralString = (
+            "select " + self._array() + " as body, count(*) as rows, max(array["
+            + ", ".join([name + "::text" for name in names])
+            + "]) filter (where upto >= " + size + " or number = " + rows + ") as place from (select s.*,"
+            " sum(octet_length(item)) over w as upto, row_number() over w as number from (select "
+            + self._value("r.x") + "::text as item, r.* from (" + ordered + ") r offset 0) s"
+            " window w as (rows unbounded preceding)) s where upto - octet_length(item) < " + size
+        )  # fmt: skip
+        return self._below(written)
+
+    def items(self, query: Query) -> LiteralString:
+        """All rows of a list in its order, each as one JSON value."""
+        page: LiteralString = (" limit " + PAGE) if self.pages(query) else ""
+        return self._below("select " + self._value("r") + " as item from (" + self._ordered(query) + page + ") r")
+
+    def _body(self, query: Query, free: int) -> LiteralString:
+        if self.one:
+            return "(select row_to_json(r) from (select " + query.columns + self._source(query.where) + ") r)"
+        rows: LiteralString = place(free) + "::int8"
+        size: LiteralString = place(free + 1) + "::int8"
+        most: LiteralString = " limit " + ("least(" + rows + " + 1, " + PAGE + ")" if self.paged else rows + " + 1")
+        ordered: LiteralString = self._ordered(query) + (most if query.top is None else "")
+        # Without its `offset` or `limit` the value would be made anew wherever it is named
+        items: LiteralString = "select " + self._value("r") + "::text as item from (" + ordered + ") r offset 0"
+        small: LiteralString = self._array(" filter (where octet_length(item) <= " + size + ")")
         return (
-            statement + " from " + parent.table.format(t="p")
-            + " where " + parent.scope.format(t="p") + " and " + parent.order("p") + " = $2"
+            "(select case when count(*) > " + rows + " or bool_or(octet_length(item) > " + size + ") then null else "
+            + small + " end from (" + items + (most if query.top is not None else "") + ") s)"
         )  # fmt: skip
 
-    def _body(self, query: Query, rows: LiteralString) -> LiteralString:
-        selected: LiteralString = "select " + query.columns + rows
-        if self.one:
-            return "(select row_to_json(r) from (" + selected + ") r)"
-        item: LiteralString = "r" if self.resource.scalar is None else "r.value"
+    def _value(self, row: LiteralString) -> LiteralString:
+        """SQL of a row as JSON; after its page was cut, so that no row is written in vain."""
+        return "row_to_json(" + row + ")" if self.resource.scalar is None else "to_json((" + row + ").value)"
+
+    def _ordered(self, query: Query) -> LiteralString:
+        """The rows that the query asks for."""
         order: LiteralString = (" order by " + query.order) if query.order else ""
-        page: LiteralString = (" limit " + PAGE) if self.pages(query) else ""
-        ordered: LiteralString = selected + order + query.limit + page
-        return "(select coalesce(json_agg(" + item + "), '[]') from (" + ordered + ") r)"
+        return "select " + query.columns + self._source(query.where) + order + query.limit
 
+    def _array(self, condition: LiteralString = "") -> LiteralString:
+        """The bytes of the JSON array of the items that fulfil the condition."""
+        separator: LiteralString = "E', \\n '" if self.resource.scalar is None else "', '"
+        listed: LiteralString = "string_agg(item, " + separator + ")" + condition
+        return "coalesce(convert_to('[' || " + listed + " || ']', 'UTF8'), '[]')"
 
-def _grouped(predicate: LiteralString) -> LiteralString:
-    return "(" + predicate + ")"
+    def _source(self, where: LiteralString, row: LiteralString = "", behind: LiteralString = "") -> LiteralString:
+        """FROM and WHERE of the rows, inside the tenant and below the parent."""
+        link: LiteralString = "" if self.of is None else self.of.link.format(t="t", p="p")
+        fixed: tuple[LiteralString, ...] = (self.resource.scope.format(t="t"), link, self.by.format(t="t"))
+        asked: LiteralString = "(" + where + ")" if where else ""
+        predicates: list[LiteralString] = [part for part in (*fixed, behind, asked) if part]
+        return (
+            " from " + self.resource.table.format(t="t") + row
+            + ((" where " + " and ".join(predicates)) if predicates else "")
+        )  # fmt: skip
 
+    def _below(self, rows: LiteralString) -> LiteralString:
+        """The rows of the parent, if there is one."""
+        return rows if self.of is None else "select l.* from " + self._parent(", lateral (" + rows + ") l where ")
 
-def _where(predicates: list[LiteralString]) -> LiteralString:
-    return (" where " + " and ".join(predicates)) if predicates else ""
+    def _parent(self, then: LiteralString) -> LiteralString:
+        if self.of is None:
+            return ""
+        parent = self.of.resource
+        found: LiteralString = parent.scope.format(t="p") + " and " + parent.order("p") + " = $2"
+        return parent.table.format(t="p") + then + found
 
 
 @lru_cache(maxsize=2_000)
@@ -117,6 +184,7 @@ def _built(
     limit: LiteralString,
     count: bool,
     untopped: bool,
+    free: int,
 ) -> LiteralString:
-    query = Query(columns, where, order, limit, count, (), 0, None if untopped else 0, None)
-    return select.build(query)
+    query = Query(columns, where, order, limit, count, (), 0, 0, (), None if untopped else 0, None)
+    return select.build(query, free)

@@ -56,6 +56,12 @@ class Statements(Protocol):
     async def execute(self, sql: LiteralString, *args: object) -> object: ...
 
 
+class Cursor(Protocol):
+    """What hands over rows some at a time."""
+
+    async def fetch(self, n: int) -> list[Row]: ...
+
+
 class Connection:
     """One connection: the statements of a transaction."""
 
@@ -73,6 +79,10 @@ class Connection:
 
     async def execute(self, sql: LiteralString, *args: object) -> str:
         return await self.raw.execute(sql, *args)
+
+    async def cursor(self, sql: LiteralString, *args: object) -> Cursor:
+        """The rows of a statement, some at a time, as long as the transaction is open."""
+        return await self.raw.cursor(sql, *args)
 
     @asynccontextmanager
     async def transaction(self) -> AsyncGenerator[None]:

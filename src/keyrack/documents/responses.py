@@ -41,6 +41,10 @@ REASONS = {
     501: "A query option that is not supported",
     503: "The database cannot be reached at the moment",
 }
+LIST = (
+    "The answer. A long list comes in chunks, each as of another moment: rows that stay as they are come exactly once. "
+    "If something fails midway the last chunk is missing."
+)
 
 
 def responses(endpoint: Endpoint, schemas: dict[str, Json]) -> dict[str, Json]:
@@ -74,9 +78,10 @@ def statuses(endpoint: Endpoint) -> dict[int, list[str]]:
 
 
 def _success(endpoint: Endpoint, schemas: dict[str, Json]) -> Json:
-    response: Json = {"description": REASONS[endpoint.status]}
+    many = endpoint.read is not None and not endpoint.read.select.one
+    response: Json = {"description": LIST if many else REASONS[endpoint.status]}
     headers = dict(endpoint.headers)
-    if endpoint.read is not None and not endpoint.read.select.one:
+    if many:
         headers["X-Total-Count"] = "With `$count=true`: how many rows there are without `$top` and `$skip`."
     if endpoint.read is not None and endpoint.read.select.paged:
         headers["Link"] = 'Where rows follow: the address of the next page, with rel="next".'

@@ -12,7 +12,8 @@ from uuid import UUID
 from pydantic import WithJsonSchema
 
 from keyrack.access.limits import Limit
-from keyrack.api.endpoint import Answer, Endpoints, Request
+from keyrack.api.endpoint import Endpoints
+from keyrack.api.exchange import Answer, Request
 from keyrack.assignments import asking
 from keyrack.assignments.asking import Wanted
 from keyrack.assignments.rules import LIFETIME, LIFETIME_BOUND, lifetimes

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import LiteralString
 
-from keyrack.api.endpoint import PUBLIC, Answer, Endpoints, Request
+from keyrack.api.endpoint import PUBLIC, Endpoints
+from keyrack.api.exchange import Answer, Request
 from keyrack.errors import BadRequest, NotFound
 from keyrack.model.resources import BRAND, KEY
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Literal, LiteralString
 
-from keyrack.api.endpoint import NO_CONTENT, Answer, Endpoints, Request, created
+from keyrack.api.endpoint import Endpoints
+from keyrack.api.exchange import NO_CONTENT, Answer, Request, created
 from keyrack.api.reads import Parent
 from keyrack.assignments.asking import end_all_of_car
 from keyrack.assignments.holds import settle

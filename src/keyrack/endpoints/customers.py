@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from keyrack.api.endpoint import Endpoints, Request
+from keyrack.api.endpoint import Endpoints
+from keyrack.api.exchange import Request
 from keyrack.model.resources import CUSTOMER
 
 endpoints = Endpoints("Customers")

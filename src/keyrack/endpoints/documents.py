@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 from typing import ClassVar, LiteralString
 
 from keyrack import __version__
-from keyrack.api.endpoint import PUBLIC, Answer, Endpoints, Request, answer
+from keyrack.api.endpoint import PUBLIC, Endpoints
+from keyrack.api.exchange import Answer, Request, answer
 from keyrack.database.connection import UNREACHABLE, Database, is_interruption
 from keyrack.errors import Unavailable
 from keyrack.logs import Seldom

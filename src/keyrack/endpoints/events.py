@@ -11,7 +11,8 @@ from typing import Annotated, Any, Literal, LiteralString
 from pydantic import BaseModel, Field, TypeAdapter, ValidationError
 
 from keyrack.access.devices import Scope
-from keyrack.api.endpoint import FROM_DEVICES, Answer, Endpoints, Request, answer, created
+from keyrack.api.endpoint import FROM_DEVICES, Endpoints
+from keyrack.api.exchange import Answer, Request, answer, created
 from keyrack.database.connection import Database
 from keyrack.endpoints.cars import NO_CAR
 from keyrack.endpoints.ingest import Delivered, shown

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Literal, LiteralString
 
-from keyrack.api.endpoint import NO_CONTENT, Answer, Endpoints, Request, created
+from keyrack.api.endpoint import Endpoints
+from keyrack.api.exchange import NO_CONTENT, Answer, Request, created
 from keyrack.api.reads import Parent
 from keyrack.endpoints.cars import NO_CAR
 from keyrack.endpoints.products import NO_PRODUCT

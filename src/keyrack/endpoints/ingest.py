@@ -7,7 +7,8 @@ from typing import Annotated, Any
 from pydantic import BaseModel, Field
 
 from keyrack.access.devices import Scope
-from keyrack.api.endpoint import FROM_DEVICES, Answer, Endpoints, Request, answer
+from keyrack.api.endpoint import FROM_DEVICES, Endpoints
+from keyrack.api.exchange import Answer, Request, answer
 from keyrack.errors import BadRequest
 from keyrack.telemetry.ingest import Telemetry
 from keyrack.telemetry.lines import NotALine, Report

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import LiteralString
 
-from keyrack.api.endpoint import NO_CONTENT, Answer, Endpoints, Request
+from keyrack.api.endpoint import Endpoints
+from keyrack.api.exchange import NO_CONTENT, Answer, Request
 from keyrack.assignments.asking import end_all_of_car
 from keyrack.assignments.holds import settle
 from keyrack.database.connection import Row, Statements

@@ -9,7 +9,8 @@ from pydantic import BaseModel
 
 from keyrack.access.auth import TOKEN_SECONDS, Access, digest
 from keyrack.access.limits import Limit, Taken, give_back_each, network, take_each
-from keyrack.api.endpoint import PUBLIC, Answer, Endpoints, Request, answer
+from keyrack.api.endpoint import PUBLIC, Endpoints
+from keyrack.api.exchange import Answer, Request, answer
 from keyrack.errors import GrantRefused, WrongCredentials
 from keyrack.settings import Settings
 

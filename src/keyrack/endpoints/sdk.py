@@ -12,7 +12,8 @@ from typing import LiteralString
 from pydantic import BaseModel
 
 from keyrack.access.auth import Access, digest
-from keyrack.api.endpoint import Answer, Endpoints, Request, answer
+from keyrack.api.endpoint import Endpoints
+from keyrack.api.exchange import Answer, Request, answer
 from keyrack.errors import BadRequest
 from keyrack.model.bodies import Body, Int32, Name
 

@@ -6,7 +6,8 @@ import secrets
 from typing import Literal, LiteralString, NamedTuple
 
 from keyrack.access.auth import Access
-from keyrack.api.endpoint import NO_CONTENT, Answer, Endpoints, Request, answer
+from keyrack.api.endpoint import Endpoints
+from keyrack.api.exchange import NO_CONTENT, Answer, Request, answer
 from keyrack.api.reads import Parent
 from keyrack.assignments.asking import end_all_of_user
 from keyrack.assignments.holds import settle

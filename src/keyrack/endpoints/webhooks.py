@@ -9,7 +9,8 @@ from typing import Annotated, Any, Literal, LiteralString
 from pydantic import AfterValidator, Field, TypeAdapter
 
 from keyrack.access.limits import Limit
-from keyrack.api.endpoint import NO_CONTENT, Answer, Endpoints, Parent, Request, answer
+from keyrack.api.endpoint import Endpoints, Parent
+from keyrack.api.exchange import NO_CONTENT, Answer, Request, answer
 from keyrack.database.notices import DELIVER
 from keyrack.errors import BadRequest, Conflict, NotFound
 from keyrack.model.bodies import Body, Int32, Moment, Patch, checked, no_valid, patched, stamp

@@ -10,7 +10,8 @@ import falcon
 import falcon.asgi
 import structlog
 
-from keyrack.api.endpoint import Answer, Endpoint
+from keyrack.api.endpoint import Endpoint
+from keyrack.api.exchange import Answer
 from keyrack.assignments.holds import BUSY
 from keyrack.database.connection import UNREACHABLE, is_interruption
 from keyrack.endpoints import ALL
@@ -27,6 +28,7 @@ from keyrack.errors import (
 from keyrack.http.edge import METHODS, Edge
 from keyrack.http.server import Handler, Server
 from keyrack.logs import Seldom
+from keyrack.odata import TOO_MANY
 from keyrack.settings import Settings
 
 log = structlog.get_logger("keyrack.app")
@@ -73,6 +75,9 @@ def _put_answer(reply: falcon.asgi.Response, answer: Answer) -> None:
     if answer.body is not None:
         reply.data = answer.body
         reply.content_type = answer.media_type
+    elif answer.parts is not None:
+        reply.stream = answer.parts
+        reply.content_type = answer.media_type
     for name, value in answer.headers.items():
         reply.set_header(name, value)
 
@@ -91,6 +96,8 @@ def _refusal_of(error: Exception, http: falcon.asgi.Request) -> Refusal:
         return BadRequest(
             "The query specified in the URI is not valid. A value is outside of what its type or a function can hold."
         )
+    if isinstance(error, asyncpg.PostgresError) and error.sqlstate == TOO_MANY:
+        return BadRequest(str(error))
     if isinstance(error, asyncpg.QueryCanceledError):
         return BadRequest(TOO_SLOW) if http.query_string else Unavailable(TOO_SLOW)
     if isinstance(error, asyncpg.LockNotAvailableError):

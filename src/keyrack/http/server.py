@@ -20,7 +20,9 @@ import falcon.asgi
 from keyrack.access import signing
 from keyrack.access.auth import CHANGES, Access, Manager
 from keyrack.api import idempotency
-from keyrack.api.endpoint import Answer, Check, Endpoint, Request
+from keyrack.api.endpoint import Check, Endpoint
+from keyrack.api.exchange import Answer, Request
+from keyrack.api.spool import Spool
 from keyrack.assignments.holds import Turns, drain
 from keyrack.database import notices
 from keyrack.database.batching import Batches
@@ -108,6 +110,7 @@ class Server:
             Access: access,
             Vault: vault,
             Limits: _limits(self.settings),
+            Spool: Spool(self.settings.spool_bytes, self.settings.spool_directory),
             Telemetry: Telemetry(batches, self.settings),
             Documents: _documents(self.settings),
             Readiness: Readiness(),
@@ -159,7 +162,7 @@ class Server:
         request = Request(
             self._database(endpoint, manager, customer), process.batches, process.announce, secrets.token_hex(16),
             http.method, http.path, http.remote_addr, manager, customer, intake.ids(endpoint, params),
-            http.scope["query_string"], body, device,
+            http.scope["query_string"], body, http.scope["http_version"] != "1.0", device,
         )  # fmt: skip
         value = await handler.before(request, value)
         key = http.get_header("Idempotency-Key") if endpoint.repeatable else None
@@ -228,4 +231,5 @@ def _limits(settings: Settings) -> Limits:
         select=settings.odata_select,
         top=settings.odata_top,
         digits=settings.odata_digits,
+        expanded=settings.odata_expanded,
     )

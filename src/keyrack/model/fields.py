@@ -79,6 +79,7 @@ class Resource:
     key: tuple[str, ...] = ("id",)
     relations: Mapping[str, Relation] = field(default_factory=dict[str, Relation])
     scalar: str | None = None  # the field that an array of plain values consists of, such as /brands
+    walks: tuple[str, ...] = ()  # beside the key, the fields in whose order an index leads through a tenant's rows
 
     def only(self, *names: str) -> Resource:
         """The same rows with these fields alone."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import LiteralString
 
 from keyrack.model.fields import (
@@ -56,6 +57,7 @@ CAR = Resource(
         "assignments": Relation("AssignmentOfCar", "{t}.customer_id = {p}.customer_id and {t}.car_id = {p}.car_id"),
         "groups": Relation("Group", _via("group_car", "car_id", "t", "p")),
     },
+    walks=("name", "licensePlate", "vin"),
 )
 
 USER = Resource(
@@ -96,7 +98,7 @@ ASSIGNMENT = Resource(
         "user": Relation("User", "{t}.customer_id = {p}.customer_id and {t}.user_id = {p}.user_id", many=False),
     },
 )
-ASSIGNMENT_OF_CAR = ASSIGNMENT.only("id", "userId", "start", "end")
+ASSIGNMENT_OF_CAR = replace(ASSIGNMENT.only("id", "userId", "start", "end"), walks=("start",))
 ASSIGNMENT_OF_USER = ASSIGNMENT.only("id", "carId", "start", "end")
 
 GROUP = Resource(
@@ -110,6 +112,7 @@ GROUP = Resource(
         "services": Relation("ServiceOfProduct", _via("group_service", "service_id", "p", "t")),
         "products": Relation("Product", _via("group_product", "product_id", "p", "t")),
     },
+    walks=("name",),
 )
 
 PRODUCT = Resource(
@@ -130,6 +133,7 @@ PRODUCT = Resource(
         ),
         "car": Relation("Car", "{t}.customer_id = {p}.customer_id and {t}.car_id = {p}.car_id", many=False),
     },
+    walks=("uniqueId", "serialNumber"),
 )
 PRODUCT_LISTED = PRODUCT.without("dongleTerminationTimeStamp")
 
@@ -153,6 +157,7 @@ SERVICE = Resource(
             "Contract", "{t}.customer_id = {p}.customer_id and {t}.service_id = {p}.service_id", many=False
         ),
     },
+    walks=("name",),
 )
 SERVICE_OF_PRODUCT = SERVICE.without("productId")
 
@@ -192,6 +197,7 @@ EVENT = Resource(
         "car": Relation("Car", "{t}.customer_id = {p}.customer_id and {t}.car_id = {p}.car_id", many=False),
         "user": Relation("User", "{t}.customer_id = {p}.customer_id and {t}.user_id = {p}.user_id", many=False),
     },
+    walks=("utcDateTime",),
 )
 
 BRAND = Resource(

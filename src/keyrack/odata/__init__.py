@@ -2,6 +2,8 @@
 
 from keyrack.odata.binding import Limits
 from keyrack.odata.query_string import OPTIONS, Query, Shape, query
+from keyrack.odata.sql import TOO_MANY
 from keyrack.odata.syntax import parse
+from keyrack.odata.walking import Key, Segment, behind, place
 
-__all__ = ["OPTIONS", "Limits", "Query", "Shape", "parse", "query"]
+__all__ = ["OPTIONS", "TOO_MANY", "Key", "Limits", "Query", "Segment", "Shape", "behind", "parse", "place", "query"]

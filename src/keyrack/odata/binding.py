@@ -39,6 +39,7 @@ class Limits:
     select: int = 100  # items
     top: int = 10_000  # rows
     digits: int = 40  # of a number
+    expanded: int = 10_000  # rows of a relation, in one row of the answer
 
 
 # A longer way is a join that nobody needs and that PostgreSQL plans slowly

@@ -179,6 +179,7 @@ class Expansion(NamedTuple):
     name: str
     step: Step
     rows: Rows
+    most: int  # rows of an array, unless `rows.top` says how many
 
 
 class Rows(NamedTuple):

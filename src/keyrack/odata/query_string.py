@@ -21,6 +21,7 @@ from keyrack.odata.plan import Rows
 from keyrack.odata.rows import Asked, rows
 from keyrack.odata.sql import Writer
 from keyrack.odata.syntax import NOT_SUPPORTED, parse
+from keyrack.odata.walking import Key, keys
 
 PLANS = 2_000  # query strings whose result is kept, in each process
 LONGEST_KEPT = 1_000  # bytes of a query string that is kept: nobody can fill the memory with long ones
@@ -67,6 +68,8 @@ class Query:
     count: bool  # `$count=true`
     args: tuple[object, ...]
     counted: int  # how many of `args`, from the first, `where` uses
+    unpaged: int  # how many of them everything but `limit` uses
+    walk: tuple[Key, ...]  # the criteria of `order` where rows can be gone through by it; else none
     top: int | None
     skip: int | None
 
@@ -95,8 +98,11 @@ def _written(plan: Rows, count: bool, alias: LiteralString, first: int) -> Query
     counted = len(writer.args)
     columns = writer.columns(plan)
     order = writer.order(plan)
+    unpaged = len(writer.args)
     limit = writer.page(plan.top, plan.skip)
-    return Query(columns, where, order, limit, count, tuple(writer.args), counted, plan.top, plan.skip)
+    args = tuple(writer.args)
+    walk = keys(plan, alias, first + len(args))
+    return Query(columns, where, order, limit, count, args, counted, unpaged, walk, plan.top, plan.skip)
 
 
 def _tree(options: dict[str, tree.Tree]) -> tree.Options:

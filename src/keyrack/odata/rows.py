@@ -193,7 +193,7 @@ def _expanded(asked: Asked, row: Row, name: str, relation: Relation, options: tr
         refuse(f"'{name}' is one object: only $select and $expand can stand in its parentheses.")
     target = names.target(relation)
     step = Step(relation, target, level, level + 1)
-    return Expansion(name, step, rows(asked, target, options, level + 1))
+    return Expansion(name, step, rows(asked, target, options, level + 1), asked.limits.expanded)
 
 
 def _search(asked: Asked, row: Row, search: tree.Search) -> Value:

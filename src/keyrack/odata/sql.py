@@ -35,13 +35,13 @@ from keyrack.odata.plan import (
 _DIGITS: tuple[LiteralString, ...] = ("0", "1", "2", "3", "4", "5", "6", "7", "8", "9")
 _HUNDRED: tuple[LiteralString, ...] = tuple([tens + ones for tens in _DIGITS for ones in _DIGITS])
 # Numbers as constants: "0" to "4999"
-_NUMBERS: tuple[LiteralString, ...] = (
+NUMBERS: tuple[LiteralString, ...] = (
     *_DIGITS,
     *_HUNDRED[10:],
     *[hundreds + rest for hundreds in (*_DIGITS[1:], *_HUNDRED[10:50]) for rest in _HUNDRED],
 )
 
-_CASTS: dict[Edm, LiteralString] = {
+CASTS: dict[Edm, LiteralString] = {
     Edm.BOOLEAN: "::bool",
     Edm.INT32: "::int8",  # compared with a column of 32 bits, it still uses the index
     Edm.INT64: "::int8",
@@ -54,6 +54,7 @@ _CASTS: dict[Edm, LiteralString] = {
     Edm.TIME: "::time",
     Edm.GUID: "::uuid",
 }
+TOO_MANY = "KR001"  # the state of the error that `refuse_expansion` raises
 _SIGNS: dict[str, LiteralString] = {"eq": " = ", "ne": " <> ", "gt": " > ", "ge": " >= ", "lt": " < ", "le": " <= "}
 # A bare constant is no item of ORDER BY, but a cast one is
 _TRUE: LiteralString = "true::bool"
@@ -75,14 +76,14 @@ class Writer:
     def parameter(self, value: object, cast: LiteralString) -> LiteralString:
         """A new parameter. Raises `BadRequest` above a number that no sensible query reaches."""
         number = self.first + len(self.args)
-        if number >= len(_NUMBERS):
-            refuse(f"The query has more literals than the limit of {len(_NUMBERS) - 1}.")
+        if number >= len(NUMBERS):
+            refuse(f"The query has more literals than the limit of {len(NUMBERS) - 1}.")
         self.args.append(value)
-        return "$" + _NUMBERS[number] + cast
+        return "$" + NUMBERS[number] + cast
 
     def row(self, level: int) -> LiteralString:
         """The alias of the row at a level."""
-        return "q" + _NUMBERS[level] if level else self.alias
+        return "q" + NUMBERS[level] if level else self.alias
 
     def value(self, value: Value) -> LiteralString:
         """The exact value, null where it is null."""
@@ -100,7 +101,7 @@ class Writer:
     def literal(self, literal: Parameter, _loose: bool) -> LiteralString:
         known = self._numbers.get(id(literal))
         if known is None:
-            known = self._numbers[id(literal)] = self.parameter(literal.value, _CASTS[literal.type])
+            known = self._numbers[id(literal)] = self.parameter(literal.value, CASTS[literal.type])
         return known
 
     def null(self, _null: Null, _loose: bool) -> LiteralString:
@@ -148,7 +149,7 @@ class Writer:
         if isinstance(operand, Null):
             return _TRUE if null else _FALSE
         one = self.value(operand)
-        written: LiteralString = "(" + one + " = any(" + self.parameter(items, _CASTS[type_]) + "[]))"
+        written: LiteralString = "(" + one + " = any(" + self.parameter(items, CASTS[type_]) + "[]))"
         if null and operand.nullable:
             written = "(" + written + " or " + one + " is null)"
         elif operand.nullable and not loose:
@@ -201,14 +202,21 @@ class Writer:
 
     def _expansion(self, expansion: Expansion) -> LiteralString:
         """An array in the key's order or the order asked for, or an object or null."""
-        name, step, rows = expansion
+        name, step, rows, most = expansion
         inner: LiteralString = "select " + self.columns(rows) + self._steps((step,))
         if rows.where is not None:
             inner += " and " + self.condition(rows.where)
         if step.relation.many:
             order = self.order(rows)
             inner += (" order by " + order if order else "") + self.page(rows.top, rows.skip)
-            return "(select coalesce(json_agg(r), '[]') from (" + inner + ") r) as " + quoted(name)
+            listed: LiteralString = "coalesce(json_agg(r), '[]')"
+            if rows.top is None:
+                bound = self.parameter(most, "::int8")
+                inner += " limit " + bound + " + 1"
+                listed = (
+                    "case when count(*) > " + bound + " then refuse_expansion(" + bound + ") else " + listed + " end"
+                )
+            return "(select " + listed + " from (" + inner + ") r) as " + quoted(name)
         return "(select row_to_json(r) from (" + inner + ") r) as " + quoted(name)
 
     def order(self, rows: Rows) -> LiteralString:
@@ -224,16 +232,19 @@ class Writer:
         return ", ".join([sql + direction for sql, direction in written])
 
     def _item(self, item: Order) -> tuple[LiteralString, LiteralString]:
-        """Nulls come first, descending last; where there can be none, not saying so keeps the key's index."""
-        sql: LiteralString = self.value(item.value)
-        if item.descending:
-            return sql, " desc nulls last" if item.value.nullable else " desc"
-        return sql, " nulls first" if item.value.nullable else ""
+        return self.value(item.value), direction(item.descending, item.value.nullable)
 
     def page(self, top: int | None, skip: int | None) -> LiteralString:
         """LIMIT and OFFSET, empty if there is no page."""
         limit: LiteralString = "" if top is None else " limit " + self.parameter(top, "::int8")
         return limit if not skip else limit + " offset " + self.parameter(min(skip, 2**63 - 1), "::int8")
+
+
+def direction(descending: bool, nullable: bool) -> LiteralString:
+    """Nulls come first, descending last; where there can be none, not saying so keeps the key's index."""
+    if descending:
+        return " desc nulls last" if nullable else " desc"
+    return " nulls first" if nullable else ""
 
 
 @lru_cache(1024)

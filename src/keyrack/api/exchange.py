@@ -1,0 +1,69 @@
+"""In charge of one exchange with a client: the request after the edge has checked it, and the answer."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, LiteralString
+
+from keyrack.access.auth import Manager
+from keyrack.access.devices import Device
+from keyrack.assignments.asking import Asker, checksum
+from keyrack.database.batching import Batches
+from keyrack.database.connection import Database
+from keyrack.errors import JSON
+
+
+@dataclass(slots=True)
+class Request:
+    """One request, after the edge has checked it. `customer` is the tenant: 0 where the endpoint has none."""
+
+    db: Database
+    batches: Batches
+    announce: Callable[[LiteralString], None]  # one of `notices`, given when the request is done
+    id: str
+    method: str
+    path: str  # below the base, as it was sent
+    address: str  # of the client
+    manager: Manager | None
+    customer: int
+    ids: tuple[Any, ...]  # the path's parameters in their order, converted
+    query: bytes
+    body: bytes
+    chunks: bool  # the client understands an answer whose length is not known beforehand
+    device: Device | None = None  # who delivers, where a device key says so
+
+    @property
+    def asker(self) -> Asker:
+        """Who asks for asynchronous work."""
+        return Asker(self.manager and self.manager.id, self.address, self.id)
+
+    @property
+    def checksum(self) -> str:
+        """The fingerprint by which an outcome names its request."""
+        return checksum(self.body, self.method, self.path)
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What goes back: `body` is finished bytes, or None for an empty answer; a long one comes in `parts`."""
+
+    status: int
+    body: bytes | None = None
+    headers: Mapping[str, str] = field(default_factory=dict[str, str])
+    media_type: str = JSON
+    parts: AsyncIterator[bytes] | None = None
+
+
+NO_CONTENT = Answer(204)
+
+
+def answer(value: object, status: int = 200, headers: Mapping[str, str] | None = None) -> Answer:
+    """An answer with `value` as JSON."""
+    return Answer(status, json.dumps(value).encode(), headers or {})
+
+
+def created(id: int) -> Answer:
+    """201 with the id of what was made (spec: `{id}`)."""
+    return Answer(201, b'{"id": %d}' % id)
