@@ -461,10 +461,13 @@ def carol(town: Town) -> Iterator[Person]:
 class Process:
     """A `keyrack` command as a process of its own."""
 
-    def __init__(self, *arguments: str, env: dict[str, str] | None = None, log: Path | None = None) -> None:
+    def __init__(
+        self, *arguments: str, env: dict[str, str] | None = None, log: Path | None = None, files: str = ""
+    ) -> None:
+        limited = ("sh", "-c", f'ulimit {files} && exec "$@"', "sh") if files else ()
         with log.open("wb") if log else contextlib.nullcontext(subprocess.PIPE) as errors:
             self.popen = subprocess.Popen(
-                [sys.executable, "-m", "keyrack", *arguments],
+                [*limited, sys.executable, "-m", "keyrack", *arguments],
                 env=os.environ | (env or {}),
                 stdout=subprocess.PIPE,
                 stderr=errors,

@@ -18,6 +18,7 @@ import asyncpg
 import structlog
 
 EVERY = 10.0  # seconds between two lines about the same lasting trouble
+MINUTE = 60.0  # seconds between those about what somebody else can bring about as often as they like
 
 
 def configure(level: str) -> None:
@@ -53,20 +54,24 @@ def configure(level: str) -> None:
 
 
 class Seldom:
-    """Warnings about a trouble that lasts, such as a full disk: one line for many, which says how many (`times`)."""
+    """Warnings about a trouble that lasts or comes often, such as a full disk: one line for many in `every` seconds,
+    which says how many (`times`)."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, every: float = EVERY) -> None:
         self._log = structlog.get_logger(name)
+        self._every = every
         self._times = Counter[tuple[str, type]]()
         self._due: dict[tuple[str, type], float] = {}
 
-    def warning(self, event: str, *, error: BaseException, **told: object) -> None:
+    def warning(self, event: str, *, error: BaseException | None = None, **told: object) -> None:
         """Write the line, unless one about the same event and kind of error was written a moment ago."""
         key, now = (event, type(error)), time.monotonic()
         self._times[key] += 1
         if now >= self._due.get(key, 0.0):
-            self._due[key] = now + EVERY
-            self._log.warning(event, error=error, times=self._times.pop(key), **told)
+            self._due[key] = now + self._every
+            if error is not None:
+                told["error"] = error
+            self._log.warning(event, times=self._times.pop(key), **told)
 
 
 def cause(error: BaseException) -> str:

@@ -7,6 +7,7 @@ import ctypes
 import gc
 import logging
 import os
+import resource
 import signal
 import socket
 import sys
@@ -20,7 +21,7 @@ import uvloop
 from keyrack.database.connection import UNREACHABLE
 from keyrack.embedded.server import end_with_parent
 from keyrack.http.app import Edge, create_app
-from keyrack.http.connections import GuardedProtocol
+from keyrack.http.connections import protocol
 from keyrack.settings import Settings
 from keyrack.worker import Worker, connect
 
@@ -29,6 +30,7 @@ log = structlog.get_logger("keyrack.processes")
 GRACE = 3.0  # seconds that requests under way get at a stop
 CHILD_GRACE = 4.0  # seconds that a child process gets
 M_MMAP_THRESHOLD = -3  # of <malloc.h>
+FILES = 65_536  # that a process opens, at most
 RESTART = 1.0  # seconds between a child's death and its successor
 
 
@@ -90,6 +92,7 @@ def serve(
     """
 
     _return_large_blocks()
+    _raise_file_limit()
 
     async def main() -> None:
         app = create_app(settings, dsn)
@@ -203,12 +206,9 @@ def configuration(settings: Settings, dsn: str) -> uvicorn.Config:
 
 
 def _configuration(settings: Settings, app: Edge) -> uvicorn.Config:
-    protocol = type(
-        "Protocol", (GuardedProtocol,), {"max_header": settings.max_header, "head_timeout": settings.client_timeout}
-    )
     return uvicorn.Config(
         app,
-        http=protocol,
+        http=protocol(settings),
         loop="uvloop",
         ws="none",
         lifespan="on",
@@ -226,6 +226,17 @@ def _return_large_blocks() -> None:
     """Have glibc give large blocks back when they are freed: a checked password would else keep its 19 MiB for good."""
     with suppress(OSError, AttributeError):  # another C library does without
         ctypes.CDLL(None).mallopt(M_MMAP_THRESHOLD, 1 << 20)
+
+
+def _raise_file_limit() -> None:
+    """Open as many files as we may: a connection is a file, and the usual limit of 1024 is soon reached."""
+    before, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = FILES if hard == resource.RLIM_INFINITY else min(FILES, hard)
+    if before == resource.RLIM_INFINITY or before >= wanted:
+        return
+    with suppress(ValueError, OSError):  # not every system lets us
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+        log.info("the limit of open files is raised", before=before, now=wanted)
 
 
 def _stop_signal() -> asyncio.Event:

@@ -1,12 +1,24 @@
-"""In charge of one client's connection: how large a request's head may be, and how long it may take to arrive."""
+"""In charge of one client's connection: whether it may come in, how large a request's head may be, how long it may
+take to arrive, and that nobody works for a client that has gone."""
 
 from __future__ import annotations
 
 import asyncio
+import socket
 from typing import Any
 
+import structlog
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
+from keyrack.http.crowd import Crowd, room
+from keyrack.http.edge import GONE, READS
+from keyrack.http.pace import Reader, Unread
+from keyrack.settings import Settings
+
+log = structlog.get_logger("keyrack.http")
+
+UNSENT = 131_072  # bytes that wait in the kernel and are not on their way yet
+WAITING = 16_384  # bytes that may wait for a client before whoever writes waits too
 TOO_LARGE = (431, "Request Header Fields Too Large", "The head of the request is too large.")
 TOO_SLOW = (408, "Request Timeout", "The head of the request took too long to arrive.")
 
@@ -16,19 +28,61 @@ class GuardedProtocol(HttpToolsProtocol):
 
     max_header = 32_768  # bytes of a request's head
     head_timeout = 20.0  # seconds from the first byte, or from the connection, to the end of the head
+    crowd: Crowd  # of the process
+    unread: Unread
 
     _head_bytes = 0
     _tail = b""  # the end of a head may be cut by the network
     _in_head = True
     _deadline: asyncio.TimerHandle | None = None
+    _reader: Reader
+    _answering: Any = None  # uvicorn's request that is being answered, and the task that does so
+    _task: asyncio.Task[None] | None = None
 
     def connection_made(self, transport: Any) -> None:
         super().connection_made(transport)
+        transport.set_write_buffer_limits(WAITING)
+        line: socket.socket | None = transport.get_extra_info("socket")
+        if line is not None and line.family != socket.AF_UNIX:
+            # What the client has not taken waits here, where it is counted, and not unseen in megabytes of the kernel
+            line.setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, UNSENT)
+        host, port = self.client or ("", 0)
+        self._reader = Reader(self.unread, transport, f"{host}:{port}")
+        if (why := self.crowd.enter(self, host)) is not None:
+            self._refuse((503, "Service Unavailable", why))
+            return
         self._expect_head()
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._stop_clock()
+        self.crowd.leave(self)
+        self._reader.goes_on()
         super().connection_lost(exc)
+        if self._answering is not None and not self._answering.response_complete:
+            self._answering.disconnected = True
+            if self._answering.scope["method"] in READS and self._task is not None:
+                self._answering.scope[GONE] = True
+                self._task.cancel()
+
+    def leave_room(self) -> None:
+        """Close the connection, which is idle: somebody else needs its place."""
+        self.transport.close()
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self._reader.waits()
+
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        self._reader.goes_on()
+        self._rest()
+
+    def _start_asgi_task(self, cycle: Any, app: Any) -> None:
+        """As uvicorn does it; but the task is remembered."""
+        self._answering = cycle
+        self._task = self.loop.create_task(cycle.run_asgi(app))
+        self._task.add_done_callback(self.tasks.discard)
+        self.tasks.add(self._task)
 
     def data_received(self, data: bytes) -> None:
         if self._in_head:
@@ -59,6 +113,7 @@ class GuardedProtocol(HttpToolsProtocol):
         parser: Any = self.parser
         if parser.get_http_version() not in ("1.0", "1.1"):
             raise ValueError("another version of HTTP")  # uvicorn answers 400 to whatever the parser's callbacks raise
+        self.crowd.busy(self)
         super().on_headers_complete()
 
     def on_message_complete(self) -> None:
@@ -71,6 +126,13 @@ class GuardedProtocol(HttpToolsProtocol):
         if not self._in_head:  # the rest of a body that nobody waits for
             self._stop_clock()
             self._deadline = self.loop.call_later(self.head_timeout, self.transport.close)
+        self._rest()
+
+    def _rest(self) -> None:
+        """Idle, if everything is answered and the client has the answer."""
+        newest: Any = self.cycle
+        if (newest is None or newest.response_complete) and not self._reader.waiting:
+            self.crowd.idle(self)
 
     def _expect_head(self) -> None:
         self._deadline = self.loop.call_later(self.head_timeout, self._refuse, TOO_SLOW)
@@ -90,3 +152,13 @@ class GuardedProtocol(HttpToolsProtocol):
         )
         self.transport.write((head + text).encode("ascii"))
         self.transport.close()
+
+
+def protocol(settings: Settings) -> type[GuardedProtocol]:
+    """The protocol of one process, with its bounds."""
+    most = room(settings)
+    log.info("the bound of connections is set", connections=most, of_each_address=settings.connections_per_address)
+    crowd = Crowd(most, settings.connections_per_address, settings.trusted_proxies)
+    unread = Unread(settings.unread_bytes, settings.slow_client_rate, settings.slow_client_seconds)
+    bounds = {"max_header": settings.max_header, "head_timeout": settings.client_timeout}
+    return type("Protocol", (GuardedProtocol,), {**bounds, "crowd": crowd, "unread": unread})

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
 from typing import Any
 from urllib.parse import unquote
 
-from keyrack.errors import BadRequest, Refusal, UriTooLong
+from keyrack.errors import BadRequest, BrokenOff, Refusal, UriTooLong
 from keyrack.settings import Settings
 
+READS = ("GET", "HEAD")  # no endpoint of these writes anything, so they may be ended at any moment
+GONE = "keyrack.gone"  # of a scope: the client has gone, and the request was cancelled therefore
 METHODS = frozenset(("GET", "PUT", "PATCH", "DELETE", "POST", "HEAD", "OPTIONS", "TRACE"))
 UNKNOWN = "TRACE"  # stands for every method that no endpoint has: Falcon would answer them itself, before the checks
 
@@ -42,7 +45,17 @@ class Edge:
         elif not query.isascii():
             await _refuse(send, BadRequest("The query string has bytes that are not ASCII. Percent-encode them."))
         else:
-            await self._inner(scope, _at_once(receive), send)
+            await self._serve(scope, _at_once(receive), send)
+
+    async def _serve(self, scope: Scope, receive: Any, send: Any) -> None:
+        """What ends here without an answer, or in the midst of one, is a connection that uvicorn closes."""
+        try:
+            await self._inner(scope, receive, send)
+        except asyncio.CancelledError:
+            if not scope.get(GONE):
+                raise
+        except BrokenOff:
+            return
 
     async def _live(self, receive: Any, send: Any) -> None:
         async with AsyncExitStack() as stack:
