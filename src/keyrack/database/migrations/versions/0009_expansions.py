@@ -3,7 +3,7 @@
 from alembic import op
 
 revision = "0009"
-down_revision = "0005"
+down_revision = "0008"
 
 # The state is that of `keyrack.odata.sql.TOO_MANY`; volatile, so that it is not called while a statement is planned
 REFUSE = """

@@ -3,7 +3,7 @@
 from alembic import op
 
 revision = "0010"
-down_revision = "0008"
+down_revision = "0009"
 
 # A step is held by one worker at a time, until `held_until` at the latest: a lease, and no lock, for a transaction that
 # stays open as long as a step would keep vacuum from everything
