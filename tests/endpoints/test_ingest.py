@@ -303,11 +303,14 @@ def test_every_time_of_rfc_3339_is_taken_and_nothing_else(unit: Unit) -> None:
         f"{day}T10:00:02.1234567890123456789Z": f"{day}T10:00:02.123456Z",
         f"{day}T12:00:03+02:00": f"{day}T10:00:03Z",
         f"{day}T10:00:04-00:00": f"{day}T10:00:04Z",
-        f"{day}T10:00:60Z": f"{day}T10:01:00Z",
     }
     for sent, shown in taken.items():
         assert unit.deliver({"serialNumber": unit.serial, "carDataReadTime": sent, "rpm": 1}).json() == ACCEPTED
         assert unit.get("telemetry")["carDataReadTime"] == shown
+    month = NOW.replace(day=1, hour=0, minute=0, second=0)
+    leap = f"{month - timedelta(days=1):%Y-%m-%d}T23:59:60Z"
+    assert unit.deliver({"serialNumber": unit.serial, "carDataReadTime": leap, "odometer": 1}).json() == ACCEPTED
+    assert unit.get("location")["odometerDate"] == f"{month:%Y-%m-%d}T00:00:00Z"
     samples = [{"serialNumber": unit.serial, "carDataReadTime": time} for time in NO_MOMENTS]
     refused = unit.deliver(*samples).json()["refused"]
     assert [entry["reason"] for entry in refused] == [NO_TIME] * len(NO_MOMENTS)

@@ -56,7 +56,7 @@ def _moment(value: object) -> datetime:
 def moment(text: str) -> datetime:
     """The instant of a time as in RFC 3339, in UTC; what lies below a microsecond is cut. Raises `ValueError`.
 
-    A leap second, 23:59:60, is the beginning of the next minute, as in PostgreSQL.
+    A leap second, 23:59:60 at the end of a month in UTC, is the beginning of the next minute, as in PostgreSQL.
     """
     if not MOMENT(text):
         raise ValueError(INVALID_MOMENT)
@@ -79,6 +79,8 @@ def _read(text: str, *, is_instant: bool) -> datetime:
     try:
         time = time + timedelta(seconds=1) if is_leap else time
         instant = time.astimezone(UTC) if time.tzinfo else time.replace(tzinfo=UTC)  # must exist in any case
+        if is_leap and time.tzinfo and (instant.day, instant.hour, instant.minute) != (1, 0, 0):
+            raise ValueError("leap seconds end a month in UTC")  # RFC 3339, section 5.7
         return instant if is_instant else time.replace(tzinfo=UTC)
     except OverflowError:
         raise ValueError("the year lies outside 0001 to 9999") from None
