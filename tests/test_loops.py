@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -26,7 +27,7 @@ from tests.webhooks.receiver import Receiver
 
 
 def alerts(logs: list[Any]) -> list[tuple[str, str]]:
-    return [(line["loop"], line["error"]) for line in logs if line.get("alert") and "loop" in line]
+    return [(line["loop"], repr(line["error"])) for line in logs if line.get("alert") and "loop" in line]
 
 
 def failing_once(method: Any) -> Any:
@@ -146,7 +147,11 @@ def test_a_process_without_its_worker_or_server_ends(
     """B15: with an alert and the status 1, so that whoever started it starts it again."""
     code = ENDING.format(module=module, name=name, end=end, arguments=arguments)
     process = subprocess.run(
-        [sys.executable, "-c", code], env={"KEYRACK_DATABASE_URL": dsn}, capture_output=True, text=True, timeout=30
+        [sys.executable, "-c", code],
+        env=os.environ | {"KEYRACK_DATABASE_URL": dsn},
+        capture_output=True,
+        text=True,
+        timeout=30,
     )
     assert process.returncode == 1, process.stderr
     lines = [json.loads(line) for line in process.stderr.splitlines() if line.startswith("{")]

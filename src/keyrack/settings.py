@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import ipaddress
 import os
+import re
 from pathlib import Path
 from urllib.parse import urlsplit
 
 from pydantic import Field, SecretStr, ValidationInfo, field_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
+
+HOST = re.compile(r"(\[[0-9a-fA-F:.]+\]|[^:\[\]]*)(:\d{1,5})?")  # of an address
 
 
 def default_state() -> Path:
@@ -366,14 +369,18 @@ class Settings(BaseSettings):
         if value is not None:
             try:
                 parts = urlsplit(value)
-                right = parts.scheme in ("postgresql", "postgres") and (parts.port or 1) > 0
-            except ValueError:  # of the port, say
+                hosts = parts.netloc.rpartition("@")[2].split(",")
+                right = parts.scheme in ("postgresql", "postgres") and all(HOST.fullmatch(host) for host in hosts)
+            except ValueError:
                 right = False
             if not right:  # it may hold a password, so it is not repeated
-                raise ValueError("the form is postgresql://user:password@host:port/name")
+                raise ValueError(
+                    "the form is postgresql://user:password@host:port/name; in the user's name and password, "
+                    ": / ? # [ ] @ and % are written as %3A %2F %3F %23 %5B %5D %40 and %25"
+                )
         return value
 
-    @field_validator("trusted_proxies", "webhook_networks")
+    @field_validator("trusted_proxies", "webhook_networks", "webhook_refused")
     @classmethod
     def _are_networks(cls, value: str, about: ValidationInfo) -> str:
         proxies = about.field_name == "trusted_proxies"

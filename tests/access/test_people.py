@@ -80,7 +80,13 @@ def test_a_worker_does_it(alice: Person, dsn: str, settings: Settings) -> None:
     """A7: with the rest of the housekeeping, as the setting says."""
     user = left(alice, address(), 3)
     with RunningServer(settings.model_copy(update={"person_days": 2}), dsn):
-        eventually(lambda: not exists(alice.sql, user), "the end of the person")
+
+        def gone() -> bool:
+            """Another worker, with other settings, may take a turn of the step."""
+            alice.sql.execute("update housekeeping set due_at = now() where step = 'people in no customer'")
+            return not exists(alice.sql, user)
+
+        eventually(gone, "the end of the person")
 
 
 def test_who_is_still_or_again_in_a_customer_stays(

@@ -215,5 +215,4 @@ def test_a_password_of_the_database_is_not_printed(password: str) -> None:
     result = CliRunner(env=env).invoke(application("customer"), ["customer", "list"])
     assert result.exit_code == 1
     assert "s3cret" not in result.output and result.stderr.count("\n") == 1
-    if "?" not in password:
-        assert result.stderr.startswith("keyrack: KEYRACK_DATABASE_URL is no address of the form postgresql://")
+    assert "KEYRACK_DATABASE_URL: the form is postgresql://user:password@host:port/name; " in result.stderr

@@ -54,6 +54,12 @@ def refused_by_all(**env: str) -> str:
     return said
 
 
+ADDRESS = (
+    "the form is postgresql://user:password@host:port/name; in the user's name and password, "
+    ": / ? # [ ] @ and % are written as %3A %2F %3F %23 %5B %5D %40 and %25"
+)
+
+
 @pytest.mark.parametrize(
     ("name", "value", "why"),
     [
@@ -61,8 +67,8 @@ def refused_by_all(**env: str) -> str:
         ("TRUSTED_PROXIES", "127.0.0.1, 10.0.0.1/8", "'10.0.0.1/8' has bits of a host set"),
         ("WEBHOOK_NETWORKS", "10.0.0.0/33", "'10.0.0.0/33' is neither an address nor a network"),
         ("WEBHOOK_NETWORKS", "*", "'*' is neither an address nor a network"),
-        ("DATABASE_URL", "nonsense", "the form is postgresql://user:password@host:port/name"),
-        ("DATABASE_URL", "postgresql://u:s3cret@h:port/d", "the form is postgresql://user:password@host:port/name"),
+        ("DATABASE_URL", "nonsense", ADDRESS),
+        ("DATABASE_URL", "postgresql://u:s3cret@h:port/d", ADDRESS),
         ("POOL_SIZE", "many", "Input should be a valid integer, unable to parse string as an integer"),
     ],
 )  # fmt: skip

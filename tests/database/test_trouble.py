@@ -21,6 +21,7 @@ import pytest
 
 from keyrack.database import schema
 from keyrack.database.batching import Batches
+from keyrack.database.connection import Connection, InTransaction
 from keyrack.embedded.server import EmbeddedServer
 from tests.conftest import Person, Process, Sql, Town, eventually, reachable_directory, refused, web
 
@@ -215,7 +216,7 @@ def test_a_batch_that_trouble_has_ended_is_not_tried_singly() -> None:
         raise asyncpg.DiskFullError("could not extend file")
 
     async def run() -> list[Any]:
-        batches = Batches(None)  # type: ignore[arg-type]
+        batches = Batches(InTransaction(Connection(None)))  # type: ignore[arg-type]
         return await asyncio.gather(*(batches.put(work, 1, [n]) for n in range(10)), return_exceptions=True)
 
     assert [type(result) for result in asyncio.run(run())] == [asyncpg.DiskFullError] * 10

@@ -17,6 +17,7 @@ from keyrack.database.session import session
 from keyrack.endpoints import events
 from keyrack.errors import NO_CUSTOMER
 from keyrack.settings import Settings
+from keyrack.telemetry import ingest
 from keyrack.telemetry.ingest import UNKNOWN_UNIT, Telemetry
 from keyrack.telemetry.lines import Report, lines
 from keyrack.webhooks.guard import Guard
@@ -101,23 +102,27 @@ FORMS = [b"\n".join([NOT_A_SAMPLE] * 20_000), b"[" + b",".join([NOT_A_SAMPLE] * 
 
 
 @pytest.mark.parametrize("body", FORMS, ids=["lines", "array"])
-def test_lines_that_are_refused_let_others_be_served(body: bytes) -> None:
+def test_lines_that_are_refused_let_others_be_served(body: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    """After each slice of time; here it is over after every line."""
+    monkeypatch.setattr(ingest, "AT_A_TIME", 0.0)
+
     async def deliver() -> tuple[int, int]:
         counted = Counted()
         nowhere: Any = None  # nothing is stored
         report: Report = await counted.during(Telemetry(Batches(nowhere), Settings()).ingest(1, body))
-        return len(report.refused), counted.turns
+        return report.refusals, counted.turns
 
     refused_lines, turns = asyncio.run(deliver())
     assert refused_lines == 20_000
-    assert turns >= 90
+    assert turns >= 10_000
 
 
 @pytest.mark.parametrize("body", FORMS, ids=["lines", "array"])
 def test_events_that_are_refused_let_others_be_served(body: bytes) -> None:
-    report = Report()
-    pauses = [part for part in events._parts(lines(body), report) if not part]
-    assert (len(report.refused), len(pauses)) == (20_000, 200)
+    settings = Settings()
+    report = Report(settings.ingest_refused)
+    pauses = [part for part in events._parts(lines(body, settings), report, None, settings) if not part]
+    assert (report.refusals, len(report.refused), len(pauses)) == (20_000, 1_000, 200)
 
 
 # Log-ins

@@ -214,7 +214,7 @@ def test_the_nearest_reading_is_a_step_in_an_index(own: Any, mode: str) -> None:
         plain = query(select.resource, b"", select.shape, alias="t", first=4, limits=Limits())
         async with database.transaction() as connection:
             await connection.execute(f"set local plan_cache_mode = {mode}")  # type: ignore[arg-type]
-            sql = select.statement(plain)
+            sql = select.statement(plain, 4)
             await connection.execute("prepare found (int, int, timestamptz) as " + sql)  # type: ignore[arg-type]
             explain = f"explain (analyze, format json) execute found ({owner}, {car}, '2026-07-15')"
             rows = await connection.fetch(explain)  # type: ignore[arg-type]

@@ -8,12 +8,6 @@ from typing import LiteralString
 import asyncpg
 
 from keyrack import __version__
-from keyrack.errors import Unavailable
-
-NO_ADDRESS = (
-    "KEYRACK_DATABASE_URL is no address of the form postgresql://user:password@host:port/name. "
-    "In the user's name and password, : / ? # [ ] @ and % are written as %3A %2F %3F %23 %5B %5D %40 and %25."
-)
 
 MIGRATION_LOCK = 7_260_915  # any constant: one migration at a time, whoever starts first
 CONNECT = 10.0  # seconds that a server has to answer
@@ -34,10 +28,9 @@ class SchemaError(Exception):
 async def migrate(dsn: str) -> str:
     """Bring the schema up to date under an advisory lock and return its revision; a current one takes no time.
 
-    Raises `Unavailable` for what is no address, and `SchemaError`: a newer Keyrack has migrated it, or the role lacks
-    a right that Keyrack needs.
+    Raises `SchemaError`: a newer Keyrack has migrated it, or the role lacks a right that Keyrack needs.
     """
-    raw = await _connect(dsn)
+    raw = await asyncpg.connect(dsn, timeout=CONNECT)
     try:
         await raw.execute("select pg_advisory_lock($1)", MIGRATION_LOCK)
         await _check_rights(raw)
@@ -52,15 +45,6 @@ async def migrate(dsn: str) -> str:
         return head()
     finally:
         await raw.close()
-
-
-async def _connect(dsn: str) -> asyncpg.Connection:
-    try:
-        return await asyncpg.connect(dsn, timeout=CONNECT)
-    except asyncpg.InterfaceError:  # some of them are ValueErrors too, but quote nothing
-        raise
-    except ValueError:  # quotes what it takes for a port, which may be part of a password
-        raise Unavailable(NO_ADDRESS) from None
 
 
 def head() -> str:

@@ -69,11 +69,22 @@ async def find_product(statements: Statements, customer: int, ref: ProductRef, w
     return product
 
 
+async def _product_and_car(statements: Statements, customer: int, wanted: Installation, what: str) -> Row:
+    """The product, where the car is there too. Raises `BadRequest`, `NotFound`.
+
+    The car is looked up later and refused first: as no car comes back, what was seen of the product was seen while the
+    car was there.
+    """
+    product = await statements.fetchrow(PRODUCT, customer, *product_given(wanted, what))
+    await check_car(statements, customer, wanted.car_id)
+    if product is None:
+        raise NotFound(NO_PRODUCT)
+    return product
+
+
 async def _installable(statements: Statements, request: Request, wanted: Installation) -> Row:
     """The product, which can be installed. Raises `BadRequest`, `NotFound`, `Conflict`."""
-    product_given(wanted, INSTALL)
-    await check_car(statements, request.customer, wanted.car_id)
-    product = await find_product(statements, request.customer, wanted, INSTALL)
+    product = await _product_and_car(statements, request.customer, wanted, INSTALL)
     if product["car_id"] is not None:
         raise Conflict(ALREADY)
     if not product["served"]:
@@ -83,9 +94,7 @@ async def _installable(statements: Statements, request: Request, wanted: Install
 
 async def _removable(statements: Statements, request: Request, wanted: Installation) -> Row:
     """The product, which is in the car. Raises `BadRequest`, `NotFound`, `Conflict`."""
-    product_given(wanted, UNINSTALL)
-    await check_car(statements, request.customer, wanted.car_id)
-    product = await find_product(statements, request.customer, wanted, UNINSTALL)
+    product = await _product_and_car(statements, request.customer, wanted, UNINSTALL)
     if product["car_id"] is None:
         raise Conflict(NOT_INSTALLED)
     if product["car_id"] != wanted.car_id:
