@@ -48,6 +48,7 @@ DOORS = {
     "http": {"app", "connections"},
     "model": {"bodies", "fields", "resources", "telematics", "texts"},
     "odata": {""},
+    "settings": {""},
     "simulator": {"", "fleet"},
     "telemetry": {"correction", "ingest", "lines", "mqtt", "samples"},
     "vault": {"holdings", "keeping", "master", "rotation", "sealing"},

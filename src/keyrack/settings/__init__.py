@@ -1,0 +1,50 @@
+"""In charge of the settings: one table of name, default and meaning, read from the environment (`KEYRACK_...`)."""
+
+from __future__ import annotations
+
+import ipaddress
+
+from pydantic import Field, ValidationInfo, field_validator
+from pydantic_settings import SettingsConfigDict
+
+from keyrack.settings.callers import Callers
+from keyrack.settings.edge import Edge
+from keyrack.settings.lists import Lists
+from keyrack.settings.storage import Storage, default_state
+from keyrack.settings.units import Units
+from keyrack.settings.work import Work
+
+__all__ = ["Settings", "default_state"]
+
+
+class Settings(Units, Work, Callers, Lists, Edge, Storage):
+    """Every setting; docs/settings.md is made from these fields."""
+
+    model_config = SettingsConfigDict(env_prefix="KEYRACK_", extra="ignore", env_ignore_empty=True, frozen=True)
+
+    log_level: str = Field(
+        default="info", pattern="^(debug|info|warning|error)$", description="`debug`, `info`, `warning` or `error`."
+    )
+
+    @field_validator("trusted_proxies", "webhook_networks", "webhook_refused")
+    @classmethod
+    def _are_networks(cls, value: str, about: ValidationInfo) -> str:
+        proxies = about.field_name == "trusted_proxies"
+        for part in (part.strip() for part in value.split(",")):
+            try:
+                if part and not (proxies and part == "*"):
+                    ipaddress.ip_network(part, strict=proxies)  # uvicorn would pass over one with bits of a host
+            except ValueError as error:
+                why = "has bits of a host set" if "host bits" in str(error) else "is neither an address nor a network"
+                raise ValueError(f"{part!r} {why}") from None
+        return value
+
+    @property
+    def box(self) -> str:
+        """The product type of a key box."""
+        return f"{self.brand} Box"
+
+    @property
+    def iq(self) -> str:
+        """The product type that also provides telemetry and location."""
+        return f"{self.brand} IQ"

@@ -1,0 +1,43 @@
+"""In charge of settings of how often somebody may do something, and how long it is remembered who may."""
+
+from __future__ import annotations
+
+from pydantic import Field
+from pydantic_settings import BaseSettings
+
+
+class Callers(BaseSettings):
+    """Settings of how often somebody may do something, and how long it is remembered who may."""
+
+    assignment_rate: int = Field(
+        default=600, ge=1, description="`PUT /assignments` a minute that each customer may send over time."
+    )
+    assignment_burst: int = Field(default=100, ge=1, description="`PUT /assignments` that a customer may send at once.")
+    login_rate: int = Field(
+        default=12, ge=1, description="Failed log-ins a minute for each user name from each address, over time."
+    )
+    login_burst: int = Field(
+        default=10, ge=1, description="Failed log-ins for each user name from each address at once."
+    )
+    address_rate: int = Field(
+        default=120,
+        ge=1,
+        description="Failed log-ins a minute from each address, over time. Of IPv6 the first 64 bits count.",
+    )
+    address_burst: int = Field(default=100, ge=1, description="Failed log-ins from each address at once.")
+    name_rate: int = Field(
+        default=240,
+        ge=1,
+        description="Failed log-ins a minute for each user name from all addresses together, over time: how fast many "
+        "computers may guess one password, and what they need to lock its owner out.",
+    )
+    name_burst: int = Field(
+        default=1_000, ge=1, description="Failed log-ins for each user name from all addresses together at once."
+    )
+    access_seconds: float = Field(
+        default=3.0,
+        ge=1,
+        le=60,
+        description="Seconds for which a process goes on with what it knows of keys, tokens and managers while the "
+        "database is slow to say whether it has changed: what is taken away holds everywhere within this time.",
+    )

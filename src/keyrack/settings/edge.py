@@ -1,0 +1,59 @@
+"""In charge of settings of what clients may send and hold open, and how fast they have to be."""
+
+from __future__ import annotations
+
+from pydantic import Field
+from pydantic_settings import BaseSettings
+
+
+class Edge(BaseSettings):
+    """Settings of what clients may send and hold open, and how fast they have to be."""
+
+    public_url: str = Field(
+        default="http://127.0.0.1:8080",
+        pattern=r"^https?://[^\s]+[^/\s]$",
+        description="Address at which clients reach the server, without `/v3`: the issuer of tokens, and the start of "
+        "every address in an answer.",
+    )
+    brand: str = Field(
+        default="vendor",
+        pattern=r"^[A-Za-z][A-Za-z0-9-]*$",
+        description="Names the API key's header, `<brand>-API-Key`, and the product types `<brand> Box`, `<brand> IQ`.",
+    )
+    trusted_proxies: str = Field(
+        default="127.0.0.1",
+        description="Addresses or networks, comma-separated, whose `X-Forwarded-For` is believed.",
+    )
+    max_body: int = Field(
+        default=1_000_000, ge=1_000, description="Bytes from which on a request's body is refused: 413."
+    )
+    max_header: int = Field(default=32_768, ge=1_024, description="Bytes of a request's head, at most: 431.")
+    max_query: int = Field(default=8_192, ge=256, description="Bytes of a query string, at most: 414.")
+    client_timeout: float = Field(
+        default=20.0,
+        gt=0,
+        description="Seconds in which a client must have sent its request's head, and its body: 408.",
+    )
+    connections: int | None = Field(
+        default=None,
+        ge=1,
+        description="Connections of clients that each process holds, at most; the longest idle makes room, else 503. "
+        "Without it 8192, or what the limit of open files leaves beside the process's own.",
+    )
+    connections_per_address: int = Field(
+        default=200,
+        ge=1,
+        description="Connections from one address (IPv6: one network of 64 bits), except from `trusted_proxies`.",
+    )
+    slow_client_rate: int = Field(
+        default=32_768, ge=0, description="Bytes a second that a client must take of an answer that waits for it."
+    )
+    slow_client_seconds: float = Field(
+        default=30.0, gt=0, description="Seconds over which this is measured; who takes less is cut off."
+    )
+    unread_bytes: int = Field(
+        default=32_000_000,
+        ge=1_000_000,
+        description="Bytes of answers that wait for clients in each process, whose memory has up to three times as "
+        "much of them; above, who takes nothing for the longest time is cut off.",
+    )

