@@ -47,3 +47,12 @@ def test_every_dependency_has_its_reason() -> None:
 def test_no_address_of_a_package_index_and_no_path_of_a_machine_is_in_the_requirements() -> None:
     for file in ROOT.glob("requirements/*.txt"):
         assert not re.search(r"https?:|file:|--index|--find-links", file.read_text())
+
+
+def test_every_promise_of_the_security_page_has_its_test() -> None:
+    text = (ROOT / "docs/security.md").read_text()
+    promises = [line for line in text.splitlines() if line.startswith("| ") and "tests/" in line]
+    named = re.findall(r"`(tests/[\w/]+\.py)::(test_\w+)`", text)
+    assert len(promises) >= 30 and len(named) >= len(promises)
+    for file, test in named:
+        assert f"def {test}(" in (ROOT / file).read_text(), f"{file}::{test}"
