@@ -101,6 +101,7 @@ def test_the_password_of_a_user_opens_nothing(client: httpx.Client, alice: Perso
         ),
         ("grant_type=password&username=%FF&password=b", "invalid_request", "The body is not a form in UTF-8."),
         ("nonsense", "invalid_request", "The body is not a form in UTF-8."),
+        ("a=b&" * 10_000, "invalid_request", "The form is longer than 32768 bytes."),
         ("grant_type=password&username=a%00&password=b", "invalid_request", "The parameter username is not valid."),
         ("grant_type=password&username=a&password=%00", "invalid_request", "The parameter password is not valid."),
         (

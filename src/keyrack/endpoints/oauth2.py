@@ -16,6 +16,7 @@ from keyrack.settings import Settings
 
 endpoints = Endpoints("Authentication")
 
+LONGEST = 32_768  # bytes of a form: enough for a thousand characters of each parameter, percent-encoded
 COMPARED: LiteralString = "select lower($1)"  # a name as the database compares it; Python's `lower` differs
 
 
@@ -35,6 +36,8 @@ class PasswordGrant(BaseModel):
 
 def grant(body: bytes) -> PasswordGrant:
     """The grant of a form's body. Raises `GrantRefused` with RFC 6749's error codes (section 5.2)."""
+    if len(body) > LONGEST:
+        raise GrantRefused("invalid_request", f"The form is longer than {LONGEST} bytes.")
     try:
         pairs = parse_qsl(body.decode(), keep_blank_values=True, strict_parsing=bool(body), errors="strict")
     except ValueError:
