@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from typing import Any
 
 import asyncpg
@@ -35,9 +35,10 @@ FAST = "drop trigger if exists slow on delivery; drop function if exists slow()"
 class House:
     """A database that only this housekeeping looks after."""
 
-    def __init__(self, office: Office, db: Database, settings: Settings) -> None:
+    def __init__(self, office: Office, db: Database, settings: Settings, steps: Sequence[Step]) -> None:
         self.office, self.db, self.sql = office, db, office.sql
-        self.keeping = Housekeeping(db, settings)
+        self.steps = steps
+        self.keeping = Housekeeping(db, settings, steps)
 
     async def round(self) -> int:
         """Do everything that is due; how many steps."""
@@ -70,15 +71,15 @@ class House:
 
 
 @contextlib.asynccontextmanager
-async def house(dsn: str, **settings: Any) -> AsyncGenerator[House]:
+async def house(dsn: str, steps: Sequence[Step] = STEPS, **settings: Any) -> AsyncGenerator[House]:
     wanted = LOCAL.model_copy(update=settings)
     async with Office.open(dsn) as office:
         await office.sql.execute(FAST)
         await office.sql.execute("truncate housekeeping")
-        await office.sql.execute(housekeeping.KNOW, [step.name for step in STEPS])
+        await office.sql.execute(housekeeping.KNOW, [step.name for step in steps])
         db = await connect(dsn, wanted)
         try:
-            yield House(office, db, wanted)
+            yield House(office, db, wanted, steps)
         finally:
             await office.sql.execute(FAST)
             await db.close()
@@ -114,17 +115,14 @@ def test_many_deliveries_of_a_disabled_webhook_are_given_up_in_pieces(own: str) 
     asyncio.run(main())
 
 
-def test_a_step_that_is_blocked_or_fails_stops_no_other(own: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_step_that_is_blocked_or_fails_stops_no_other(own: str) -> None:
     """B5: somebody holds a row that one step wants; another step has a fault. Both are told, all others go well."""
 
     async def broken(_db: Database, _settings: Settings) -> None:
         raise KeyError("no such thing")
 
-    monkeypatch.setattr(housekeeping, "STEPS", (Step("broken", broken), *STEPS))
-
     async def main() -> None:
-        async with house(own, housekeeping_seconds=0.3) as keep:
-            await keep.sql.execute("insert into housekeeping (step) values ('broken')")
+        async with house(own, (Step("broken", broken), *STEPS), housekeeping_seconds=0.3) as keep:
             await keep.disabled(10)
             other = await asyncpg.connect(own)
             async with other.transaction():
@@ -156,7 +154,7 @@ def test_a_step_that_is_blocked_or_fails_stops_no_other(own: str, monkeypatch: p
     asyncio.run(main())
 
 
-def test_one_worker_does_a_step_at_a_time(own: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_worker_does_a_step_at_a_time(own: str) -> None:
     """B5: whoever has taken a step keeps the others from it, until its lease has run out."""
     running = most = total = 0
 
@@ -168,10 +166,8 @@ def test_one_worker_does_a_step_at_a_time(own: str, monkeypatch: pytest.MonkeyPa
         running -= 1
 
     async def main() -> None:
-        async with house(own) as keep:
-            monkeypatch.setattr(housekeeping, "STEPS", (Step("alone", count),))
-            await keep.sql.execute("insert into housekeeping (step) values ('alone')")
-            done = await asyncio.gather(*(Housekeeping(keep.db, LOCAL).one() for _ in range(6)))
+        async with house(own, (Step("alone", count),)) as keep:
+            done = await asyncio.gather(*(Housekeeping(keep.db, LOCAL, keep.steps).one() for _ in range(6)))
             assert (sorted(done), most, total) == ([False] * 5 + [True], 1, 1)
             await keep.sql.execute("update housekeeping set due_at = now(), held_until = now() + interval '1 hour'")
             assert await keep.round() == 0

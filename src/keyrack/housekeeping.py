@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import LiteralString
 
@@ -88,15 +88,16 @@ async def status(statements: Statements) -> list[Row]:
 class Housekeeping:
     """The housekeeping of one worker."""
 
-    def __init__(self, db: Database, settings: Settings) -> None:
+    def __init__(self, db: Database, settings: Settings, steps: Sequence[Step] = STEPS) -> None:
         self._db = db
         self._settings = settings
+        self._steps = {step.name: step for step in steps}
 
     async def run(self) -> None:
         """Do what is due, one step after another, until cancelled."""
         while True:
             try:
-                await self._db.execute(KNOW, [step.name for step in STEPS])
+                await self._db.execute(KNOW, list(self._steps))
                 while await self.one():
                     pass
             except Exception as error:
@@ -108,10 +109,10 @@ class Housekeeping:
     async def one(self) -> bool:
         """Do the step that has been due for longest; False when none is. What goes wrong in it is kept and told."""
         limit = self._settings.housekeeping_seconds
-        taken = await self._db.fetchrow(TAKE, [step.name for step in STEPS], limit + MARGIN)
+        taken = await self._db.fetchrow(TAKE, list(self._steps), limit + MARGIN)
         if taken is None:
             return False
-        (step,) = (step for step in STEPS if step.name == taken["step"])
+        step = self._steps[taken["step"]]
         begun = time.monotonic()
         wrong: str | None = None
         clock = asyncio.timeout(limit)
