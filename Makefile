@@ -59,7 +59,7 @@ test-faults: install-dev
 	KEYRACK_FAULTS=10000 KEYRACK_HISTORIES=1000 $(BIN)/pytest -s -p no:cacheprovider \
 	  tests/assignments/test_faults.py tests/assignments/test_histories.py $(PYTEST_ARGS)
 
-## test-abuse: attacks on a server, their figures beside their goals; PYTEST_ARGS="-k memory"
+## test-abuse: attacks on a server, their figures beside their goals (nine minutes); PYTEST_ARGS="-k memory"
 test-abuse: install-dev
 	KEYRACK_ABUSE=1 $(BIN)/pytest -s -p no:cacheprovider tests/abuse $(PYTEST_ARGS)
 

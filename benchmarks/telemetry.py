@@ -111,7 +111,7 @@ def ingest() -> None:
     """Samples over HTTP: from a forwarder, whose batch holds 100 cars, and from units, each with 100 readings."""
     told = samples()
     _ingest("of 100 cars each", told)
-    start = NOW - timedelta(hours=10)
+    start = NOW - timedelta(seconds=SAMPLES)
     _ingest("of one car each", [sample(n // BATCH % CARS + 1, start + timedelta(seconds=n)) for n in range(SAMPLES)])
 
 

@@ -13,6 +13,7 @@ import pytest
 from tests.abuse.conftest import Figures
 from tests.abuse.flood import Sent, flood
 from tests.conftest import PASSWORD, Person, Process, Sql, Town, eventually, free_port
+from tests.endpoints.test_ingest import unit_of
 
 CROWD = 10  # well-behaved customers
 CARS = 2_000  # of each customer
@@ -86,12 +87,20 @@ def installations(person: Person, base: str) -> Sent:
     return Sent("PUT", f"{base}/installations", person.headers | JSON, json.dumps({"carId": car, "productId": product}))
 
 
+def deliveries(person: Person, base: str) -> Sent:
+    unit = unit_of(person)
+    sample = unit.sample(5, rpm=800, odometer=1, currentLatitude=50, currentLongitude=8)
+    headers = {"Device-Key": unit.key, "Content-Type": "application/x-ndjson"}
+    return Sent("POST", f"{base}/ingest/telemetry", headers, "\n".join([json.dumps(sample)] * 1_000))
+
+
 FLOODS: dict[str, tuple[Callable[[Person, str], Sent], int]] = {
     "users with passwords": (users, 60),
     "lists of 2,000 cars": (lists, 40),
     "slow filters": (searches, 40),
     "assignments": (assignments, 60),
     "installations": (installations, 60),
+    "deliveries of 1,000 samples": (deliveries, 40),
 }
 
 
