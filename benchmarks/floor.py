@@ -23,12 +23,12 @@ select $1, 'CreateAssignment', c.car_id, u.user_id, $4, $5 from c, u returning o
 
 
 def statement(path: str) -> str:
-    """The SQL of a read of the table."""
+    """The SQL of a read of the table; a list takes its bounds behind the ids."""
     read = next(row.read for row in ALL if row.method == "GET" and row.path == path)
     assert read is not None
     select = read.select
     plain = query(select.resource, b"", select.shape, alias="t", first=1, limits=Limits())
-    return select.statement(plain)
+    return select.statement(plain, free=2 + path.count("{"))
 
 
 class Floor:
@@ -39,6 +39,7 @@ class Floor:
         self.pool: Any = None
         self.car, self.cars = statement("/cars/{carId}"), statement("/cars")
         self.assignments = statement("/cars/{carId}/assignments")
+        self.bounds = (settings.list_rows, settings.list_bytes)
 
     async def __call__(self, scope: dict[str, Any], receive: Any, send: Any) -> None:
         if scope["type"] == "lifespan":
@@ -62,9 +63,10 @@ class Floor:
 
     async def read(self, customer: int, parts: list[str]) -> bytes:
         if len(parts) == 1:
-            return (await self.pool.fetchrow(self.cars, customer))[0]
-        sql = self.car if len(parts) == 2 else self.assignments
-        return (await self.pool.fetchrow(sql, customer, int(parts[1])))[0]
+            return (await self.pool.fetchrow(self.cars, customer, *self.bounds))[0]
+        if len(parts) == 2:
+            return (await self.pool.fetchrow(self.car, customer, int(parts[1])))[0]
+        return (await self.pool.fetchrow(self.assignments, customer, int(parts[1]), *self.bounds))[0]
 
     async def write(self, customer: int, what: str, body: Any) -> bytes:
         if what == "cars":

@@ -46,21 +46,22 @@ class Shares:
             return
         if any(self._waits.get(party, 0) >= self._waiting for party in who.parties):
             raise Unavailable(TOO_MANY)
-        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        loop = asyncio.get_running_loop()
+        turn: asyncio.Future[None] = loop.create_future()
         self._lines.setdefault(who, deque()).append(turn)
         _more(self._waits, who)
+        clock = loop.call_later(self._seconds, _too_long, turn) if who.parties else None
         try:
-            async with asyncio.timeout(self._seconds if who.parties else None):
-                await turn
-        except BaseException as error:
+            await turn
+        except BaseException:
             self._leave(who, turn)
-            if turn.done() and not turn.cancelled():  # it came at the very moment
+            if not turn.cancelled() and turn.exception() is None:  # it came at the very moment
                 self.give_back(who)
-            if isinstance(error, TimeoutError):
-                raise Unavailable(TOO_LONG) from None
             raise
         finally:
             _less(self._waits, who)
+            if clock is not None:
+                clock.cancel()
 
     def give_back(self, who: Who) -> None:
         """Return what was taken: to the next one, if somebody waits."""
@@ -71,7 +72,7 @@ class Shares:
             turn = line.popleft()
             if line:
                 self._lines[following] = line
-            if not turn.cancelled():
+            if not turn.done():
                 self._give(following)
                 turn.set_result(None)
 
@@ -111,3 +112,8 @@ def _less(counts: dict[Hashable, int], who: Who) -> None:
             counts[party] -= 1
         else:
             del counts[party]
+
+
+def _too_long(turn: asyncio.Future[None]) -> None:
+    if not turn.done():
+        turn.set_exception(Unavailable(TOO_LONG))
