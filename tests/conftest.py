@@ -25,6 +25,7 @@ from urllib.parse import quote, urlsplit, urlunsplit
 import asyncpg
 import httpx
 import pytest
+import structlog
 import uvicorn
 import uvloop
 
@@ -47,6 +48,9 @@ NO_MOMENTS = (
 )  # fmt: skip
 # The master key of every database that the tests give an address of
 os.environ.setdefault("KEYRACK_MASTER_KEY", base64.b64encode(b"the master key of all the tests!").decode())
+
+# What the servers in this process log is not to stand among what a command prints
+structlog.configure(logger_factory=structlog.PrintLoggerFactory(file=sys.__stderr__))
 
 DEADLINE = 15.0  # seconds that a condition may take to come true
 
