@@ -144,7 +144,7 @@ def test_a_worker_goes_on_when_the_disk_has_room_again(house: House) -> None:
     worker = start("work", dsn=house.dsn, errors=house.disk.parent / "worker")
     said = house.disk.parent / "worker"
     try:
-        eventually(lambda: said.exists() and "DiskFullError" in said.read_text(), "the worker's trouble")
+        eventually(lambda: said.exists() and "work interrupted" in said.read_text(), "the worker's trouble")
         assert [tuple(row) for row in house.sql.rows(operations, alice.customer)] == [("Pending", 0)]
         house.free()
         eventually(lambda: house.sql.rows(operations, alice.customer)[0]["state"] == "Succeeded", "the operation")
