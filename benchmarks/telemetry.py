@@ -254,7 +254,7 @@ async def _mqtt(dsn: str, port: int, command: list[str], env: dict[str, str], co
     else:
         start = time.perf_counter()
         await publish()
-    while await fetch(dsn, STORED) < before + count:  # noqa: ASYNC110
+    while await fetch(dsn, STORED) < before + count:  # noqa: ASYNC110 - another process's work
         await asyncio.sleep(0.05)
     words = "that waited at the broker, start of the process included" if waiting else "while they are published"
     say(f"samples a second by MQTT, single messages {words}", f"{count / (time.perf_counter() - start):,.0f}")

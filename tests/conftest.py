@@ -19,7 +19,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 from urllib.parse import quote, urlsplit, urlunsplit
 
 import asyncpg
@@ -377,10 +377,16 @@ def done(answer: httpx.Response) -> None:
 PASSWORD = "correct horse battery staple"
 
 
+class Serving(Protocol):
+    """A server, wherever it runs."""
+
+    url: str
+
+
 class Town:
     """Makes people: each with a customer of their own."""
 
-    def __init__(self, sql: Sql, server: RunningServer) -> None:
+    def __init__(self, sql: Sql, server: Serving) -> None:
         self._sql = sql
         self._server = server
         self.password_hash = sql.run(Passwords().hash(PASSWORD))

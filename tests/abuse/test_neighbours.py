@@ -44,7 +44,7 @@ def served(dsn: str) -> Iterator[Served]:
 @pytest.fixture(scope="module")
 def people(served: Served, sql: Sql) -> list[Person]:
     """A bystander, and the crowd whose first one is the attacker."""
-    town = Town(sql, served)  # type: ignore[arg-type]
+    town = Town(sql, served)
     everybody = [town.person(f"p{number}") for number in range(CROWD + 1)]
     for person in everybody:
         sql.execute(

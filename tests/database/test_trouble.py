@@ -93,7 +93,7 @@ def house(disk: Path) -> Iterator[House]:
         try:
             assert serving.stdout is not None
             url = json.loads(serving.stdout.readline())["url"].removesuffix("/v3")
-            alice = Town(sql, SimpleNamespace(url=url)).person("alice")  # type: ignore[arg-type]
+            alice = Town(sql, SimpleNamespace(url=url)).person("alice")
             yield House(disk, server.dsn, url, sql, errors, alice)
         finally:
             sql.close()

@@ -7,6 +7,7 @@ import resource
 from collections import defaultdict
 from typing import Protocol
 
+from keyrack.access.limits import network
 from keyrack.logs import MINUTE, Seldom
 from keyrack.settings import Settings
 
@@ -98,11 +99,7 @@ class Crowd:
             return ""
         if isinstance(address, ipaddress.IPv6Address) and address.ipv4_mapped is not None:
             address = address.ipv4_mapped
-        if any(_means(part, address) for part in self._trusted):
-            return ""
-        if address.version == 4:
-            return str(address)
-        return str(ipaddress.ip_network((address, 64), strict=False))
+        return "" if any(_means(part, address) for part in self._trusted) else network(host)
 
 
 def _means(part: str, address: ipaddress.IPv4Address | ipaddress.IPv6Address) -> bool:

@@ -76,7 +76,7 @@ def too_many(settings: Settings) -> ContentTooLarge:
 
 def is_array(body: bytes) -> bool:
     """Whether a body is one array, and not JSON lines."""
-    return body.startswith(b"[", BLANK.match(body).end())  # pyright: ignore[reportOptionalMemberAccess] - it always matches
+    return body.startswith(b"[", _behind_blank(body, 0))
 
 
 def texts(body: bytes, settings: Settings) -> Iterator[tuple[int, bytes | Invalid]]:
