@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import threading
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -244,6 +245,7 @@ def listen(
 
     def run() -> None:
         left = count
+        turn = threading.Lock()  # one after the other: what was answered first is printed first, and none is cut off
 
         class Handler(BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"
@@ -251,14 +253,15 @@ def listen(
             def do_POST(self) -> None:
                 nonlocal left
                 body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
-                self.send_response(status)
-                self.send_header("Content-Length", "0")
-                self.end_headers()
-                show(_told(dict(self.headers.items()), body, secret), as_json)
-                sys.stdout.flush()
-                left -= 1
-                if count and left <= 0:
-                    self.server.shutdown()
+                with turn:
+                    show(_told(dict(self.headers.items()), body, secret), as_json)
+                    sys.stdout.flush()
+                    self.send_response(status)
+                    self.send_header("Content-Length", "0")
+                    self.end_headers()
+                    left -= 1
+                    if count and left <= 0:
+                        self.server.shutdown()
 
             def log_message(self, format: str, *args: object) -> None: ...
 
