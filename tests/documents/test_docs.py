@@ -70,3 +70,10 @@ def test_every_status_beyond_the_spec_is_among_the_decisions() -> None:
     }
     told = re.findall(r"^\| (\d{3}) \|", (ROOT / "docs/decisions.md").read_text().split("## Statuses")[1], re.M)
     assert ours <= {int(status) for status in told}
+
+
+def test_the_architecture_tells_every_room_once() -> None:
+    text = (ROOT / "docs/architecture.md").read_text().partition("## The rooms")[2].partition("\n## ")[0]
+    told = [name for row in text.splitlines() for name in re.findall(r"`([a-z]+)(?:/|\.py)`", row.split(" | ")[0])]
+    there = {path.stem for path in (ROOT / "src/keyrack").iterdir() if path.suffix == ".py" or path.is_dir()}
+    assert sorted(told) == sorted(there - {"__init__", "__main__", "__pycache__"})
