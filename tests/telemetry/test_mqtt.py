@@ -8,8 +8,8 @@ import os
 import re
 import shutil
 import signal
+import socket
 import subprocess
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -54,7 +54,11 @@ class Broker:
         self.process = subprocess.Popen(
             [MOSQUITTO, "-c", str(self._file)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
         )
-        time.sleep(0.2)
+        eventually(self._listens, "the broker")
+
+    def _listens(self) -> bool:
+        with socket.socket() as probe:
+            return probe.connect_ex(("127.0.0.1", self.port)) == 0
 
     def kill(self) -> None:
         self.process.send_signal(signal.SIGKILL)
@@ -147,7 +151,8 @@ def test_what_is_refused_is_told_and_does_not_come_again(broker: Broker, unit: U
     reasons = ("not valid JSON", "Unknown field colour", "only speak for itself", "no IQ product", "another form")
     assert [reason for reason in reasons if reason not in told] == []
     again = Listening(dsn, broker)
-    time.sleep(0.5)
+    publish(broker, topic(unit), sample(0, odometer=10))  # it comes behind whatever would come again
+    eventually(lambda: odometers(unit) == [9, 10], "the reading")
     assert "refused" not in again.stop()
 
 
