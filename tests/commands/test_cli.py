@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 
 from keyrack.access import auth
 from keyrack.cli import COMMANDS, application
-from tests.conftest import NO_MOMENTS, Process, Sql, Town, reachable_directory
+from tests.conftest import NO_MOMENTS, Process, Sql, Town, eventually, reachable_directory
 
 ROOT = Path(__file__).parents[2]
 
@@ -120,6 +120,20 @@ def test_a_customer_with_a_fleet_is_removed_only_with_everything(operator: Opera
     for row in sql.rows(tables):
         assert sql.value(f'select count(*) from "{row[0]}" where customer_id = $1', alice.customer) == 0, row[0]
     assert sql.value("select count(*) from person where user_id = $1", user) == 0
+    assert alice.get("/cars").status_code == 404
+
+
+def test_a_customer_with_nothing_but_old_operations_still_has_these(operator: Operator, town: Town) -> None:
+    alice = town.person("old")
+    car, user = alice.car(), alice.user()
+    body = {"carId": car, "userId": user, "start": "2026-01-01T08:00:00Z"}
+    assert alice.put("/assignments", body).status_code == 204  # it fails, for there is no box
+    eventually(lambda: alice.get("/operations?$filter=state ne 'Pending'").json(), "the outcome")
+    alice.delete(f"/cars/{car}").raise_for_status()
+    alice.delete("/users/assignments/customers", {"userId": user}).raise_for_status()
+    said = operator.refused("customer", "remove", alice.customer)
+    assert said.startswith(f"keyrack: Customer {alice.customer} still has 1 operations. "), said
+    operator.value("customer", "remove", alice.customer, "--everything")
     assert alice.get("/cars").status_code == 404
 
 

@@ -31,7 +31,8 @@ select (select count(*) from car where customer_id = $1) as cars,
   (select count(*) from fleet_group where customer_id = $1) as groups,
   (select count(*) from product where customer_id = $1) as products,
   (select count(*) from service where customer_id = $1) as services,
-  (select last_id from event_counter where customer_id = $1) as events
+  (select last_id from event_counter where customer_id = $1) as events,
+  (select count(*) from operation where customer_id = $1) as operations
 """
 # Every table that has the customer's id is emptied of its rows, each as soon as no other points to them
 EMPTY: LiteralString = """
