@@ -35,6 +35,7 @@ from keyrack.access.passwords import Passwords
 from keyrack.database import schema
 from keyrack.database.session import session
 from keyrack.embedded.server import EmbeddedServer
+from keyrack.errors import Reason
 from keyrack.settings import Settings
 from keyrack.worker import Worker, connect
 
@@ -362,9 +363,9 @@ def nobody_works(person: Person) -> Iterator[None]:
     person.sql.execute(set_due, person.customer, "0")
 
 
-def refused(answer: httpx.Response, status: int, text: str) -> None:
+def refused(answer: httpx.Response, status: int, reason: Reason | str) -> None:
     """Whether the answer is this refusal, with nothing but its message as plain text."""
-    assert (answer.status_code, answer.text) == (status, text)
+    assert (answer.status_code, answer.text) == (status, str(reason))
     assert answer.headers["content-type"] == "text/plain; charset=utf-8"
 
 

@@ -1,14 +1,15 @@
 """In charge of refusals: every answer that is not what the caller asked for, and the body its status has.
 
-A refusal is raised new each time; its text is a constant that stands beside the code that raises it.
+A refusal is raised new each time; its reason is a constant that stands beside the code that raises it.
 """
 
 from __future__ import annotations
 
 import json
 import secrets
-from collections.abc import Generator, Mapping
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from asyncpg import IntegrityConstraintViolationError
@@ -16,27 +17,79 @@ from asyncpg import IntegrityConstraintViolationError
 PLAIN_TEXT = "text/plain; charset=utf-8"
 JSON = "application/json"
 
-INVALID_KEY = (
-    "Access denied due to invalid subscription key. Make sure to provide a valid key for an active subscription."
+
+@dataclass(frozen=True, slots=True)
+class Reason:
+    """Why something is refused: `code` is for programs and never changes its meaning, `text` is the spec's message.
+
+    The text of a constant may have places, as `{scope}`, which `format` fills.
+    """
+
+    code: str  # kebab-case
+    text: str
+
+    def __str__(self) -> str:
+        return self.text
+
+    def format(self, **values: object) -> Reason:
+        """The same reason, the places of its text filled."""
+        return replace(self, text=self.text.format(**values))
+
+    def saying(self, text: str) -> Reason:
+        """The same reason in other words."""
+        return replace(self, text=text)
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """One thing that is wrong with a request, where it is known which part of it.
+
+    `pointer` leads into the body (RFC 6901). `valid` are the values or the names that would have been right, where they
+    can be listed.
+    """
+
+    code: str  # kebab-case, as `missing` or `wrong-type`
+    detail: str
+    pointer: str | None = None
+    valid: tuple[object, ...] = ()
+
+
+INVALID_KEY = Reason(
+    "invalid-api-key",
+    "Access denied due to invalid subscription key. Make sure to provide a valid key for an active subscription.",
 )
-INVALID_TOKEN = "Unauthorized. Access token is missing or invalid."  # noqa: S105 - a message
-INVALID_DEVICE_KEY = "Access denied due to invalid device key."
-NO_SCOPE = "The device key does not have the scope {scope}."
-NO_MANAGER = "Unable to find a manager for the given OAuth ID claim data."
-NO_CUSTOMER = "Unable to find a customer for the given Customer-ID."
-INTERNAL_ERROR = "Internal server error."
+INVALID_TOKEN = Reason("invalid-token", "Unauthorized. Access token is missing or invalid.")
+INVALID_DEVICE_KEY = Reason("invalid-device-key", "Access denied due to invalid device key.")
+NO_SCOPE = Reason("missing-scope", "The device key does not have the scope {scope}.")
+NO_MANAGER = Reason("manager-not-found", "Unable to find a manager for the given OAuth ID claim data.")
+NO_CUSTOMER = Reason("customer-not-found", "Unable to find a customer for the given Customer-ID.")
+NOTHING_HERE = Reason("path-not-found", "There is nothing at this path.")
+WRONG_CREDENTIALS = Reason("wrong-credentials", "The user name or the password is wrong.")
+NOT_ALLOWED = Reason("method-not-allowed", "The method is not allowed here. Allowed: {methods}.")
+UNSUPPORTED_TYPE = Reason("unsupported-media-type", "Unsupported Media Type")
+RATE_LIMITED = Reason("rate-limited", "Rate limit exceeded. Retry in {seconds} seconds.")
+INTERNAL_ERROR = Reason("internal-error", "Internal server error.")
+DATABASE_AWAY = Reason("database-unreachable", "The database cannot be reached at the moment. Please try again.")
 
 
 class Refusal(Exception):
-    """An answer with an error status; `text` is its message (spec, "Errors": plain text unless said otherwise)."""
+    """An answer with an error status; `text` is its message (spec, "Errors": plain text unless said otherwise).
+
+    `errors` tell, fault by fault, what is wrong with the request, as far as that is known.
+    """
 
     status: ClassVar[int]
     media_type: ClassVar[str] = PLAIN_TEXT
 
-    def __init__(self, text: str, headers: Mapping[str, str] | None = None) -> None:
-        super().__init__(text)
-        self.text = text
+    def __init__(self, reason: Reason, headers: Mapping[str, str] | None = None, errors: Sequence[Fault] = ()) -> None:
+        super().__init__(reason.text)
+        self.reason = reason
         self.headers = dict(headers or {})
+        self.errors = tuple(errors)
+
+    @property
+    def text(self) -> str:
+        return self.reason.text
 
     def body(self) -> bytes:
         """The body of the answer, encoded as `media_type` says."""
@@ -56,8 +109,8 @@ class Unauthorized(Refusal):
     status = 401
     media_type = JSON
 
-    def __init__(self, text: str) -> None:
-        super().__init__(text, CHALLENGE)
+    def __init__(self, reason: Reason) -> None:
+        super().__init__(reason, CHALLENGE)
 
     def body(self) -> bytes:
         return json.dumps({"statusCode": 401, "message": self.text}).encode()
@@ -69,8 +122,8 @@ class GrantRefused(Refusal):
     status = 400
     media_type = JSON
 
-    def __init__(self, error: str, text: str) -> None:
-        super().__init__(text, {"Cache-Control": "no-store"})
+    def __init__(self, error: str, reason: Reason) -> None:
+        super().__init__(reason, {"Cache-Control": "no-store"})
         self.error = error
 
     def members(self) -> dict[str, object]:
@@ -86,7 +139,7 @@ class WrongCredentials(GrantRefused):
     status = 401
 
     def __init__(self) -> None:
-        super().__init__("invalid_grant", "The user name or the password is wrong.")
+        super().__init__("invalid_grant", WRONG_CREDENTIALS)
         self.headers |= CHALLENGE
 
     def members(self) -> dict[str, object]:
@@ -107,8 +160,8 @@ class MethodNotAllowed(Refusal):
     status = 405
 
     def __init__(self, allowed: list[str]) -> None:
-        super().__init__("The method is not allowed here. Allowed: " + ", ".join(allowed) + ".")
-        self.headers["Allow"] = ", ".join(allowed)
+        methods = ", ".join(allowed)
+        super().__init__(NOT_ALLOWED.format(methods=methods), {"Allow": methods})
 
 
 class RequestTimeout(Refusal):
@@ -134,7 +187,7 @@ class UnsupportedMediaType(Refusal):
     media_type = JSON
 
     def __init__(self, trace_id: str | None = None) -> None:
-        super().__init__("Unsupported Media Type")
+        super().__init__(UNSUPPORTED_TYPE)
         self.trace_id = trace_id or f"00-{secrets.token_hex(16)}-{secrets.token_hex(8)}-00"
 
     def body(self) -> bytes:
@@ -159,11 +212,15 @@ class TooManyRequests(Refusal):
     media_type = JSON
 
     def __init__(self, retry_after: int, headers: Mapping[str, str] | None = None) -> None:
-        super().__init__(f"Rate limit exceeded. Retry in {retry_after} seconds.", headers)
+        super().__init__(RATE_LIMITED.format(seconds=retry_after), headers)
         self.headers["Retry-After"] = str(retry_after)
 
     def body(self) -> bytes:
         return json.dumps({"status": "429", "message": self.text}).encode()
+
+
+class HeadTooLarge(Refusal):
+    status = 431
 
 
 class InternalError(Refusal):
@@ -184,8 +241,8 @@ class Unavailable(Refusal):
 
     status = 503
 
-    def __init__(self, text: str = "The database cannot be reached at the moment. Please try again.") -> None:
-        super().__init__(text, {"Retry-After": "1"})
+    def __init__(self, reason: Reason = DATABASE_AWAY) -> None:
+        super().__init__(reason, {"Retry-After": "1"})
 
 
 class BrokenOff(Exception):
@@ -193,7 +250,7 @@ class BrokenOff(Exception):
 
 
 @contextmanager
-def on_constraint(refusals: Mapping[str, tuple[type[Refusal], str]]) -> Generator[None]:
+def on_constraint(refusals: Mapping[str, tuple[type[Refusal], Reason]]) -> Generator[None]:
     """Translate the violation of a named constraint into its refusal; any other violation goes on as it is."""
     try:
         yield
@@ -201,5 +258,5 @@ def on_constraint(refusals: Mapping[str, tuple[type[Refusal], str]]) -> Generato
         found = refusals.get(violation.constraint_name or "")
         if found is None:
             raise
-        refusal, text = found
-        raise refusal(text) from None
+        refusal, reason = found
+        raise refusal(reason) from None

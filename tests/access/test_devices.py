@@ -106,12 +106,12 @@ def test_a_unit_tells_of_the_events_of_its_own_car_alone(unit: Unit, other: Unit
     mine, theirs, nobodys = (event(car, user, at) for car in (unit.car, other.car, 2**31 - 1))
     report = deliver(alice, unit.key, mine, theirs, nobodys).json()
     assert (report["accepted"], [entry["line"] for entry in report["events"]]) == (1, [1])
-    assert report["refused"] == [{"line": 2, "reason": NO_CAR}, {"line": 3, "reason": NO_CAR}]
+    assert report["refused"] == [{"line": 2, "reason": NO_CAR.text}, {"line": 3, "reason": NO_CAR.text}]
     assert deliver(alice, other.key, theirs).json()["accepted"] == 1, "a gateway tells of all cars"
     product = alice.get(f"/cars/{unit.car}/products").json()[0]["id"]
     alice.delete("/installations", {"carId": unit.car, "productId": product})
     assert deliver(alice, unit.key, mine).json()["duplicates"] == 1, "a repeat is harmless"
-    assert deliver(alice, unit.key, event(unit.car, user, at)).json()["refused"] == [{"line": 1, "reason": NO_CAR}]
+    assert deliver(alice, unit.key, event(unit.car, user, at)).json()["refused"] == [{"line": 1, "reason": NO_CAR.text}]
 
 
 def test_a_unit_cannot_take_the_name_of_anothers_event(unit: Unit, other: Unit) -> None:

@@ -18,7 +18,7 @@ from hypothesis import HealthCheck, given
 from hypothesis import settings as examples
 from hypothesis import strategies as st
 
-from keyrack.api.spool import NO_ROOM, Spool, too_long
+from keyrack.api.spool import NO_ROOM, TOO_LONG, Spool
 from keyrack.errors import Unavailable
 from keyrack.settings import Settings
 from tests.conftest import Person, RunningServer, Sql, Town, refused, web
@@ -196,7 +196,7 @@ def test_an_answer_that_does_not_fit_is_refused(fleet: Person, dsn: str, setting
     few = settings.model_copy(update={"list_rows": 2, "spool_bytes": 4_000})
     with RunningServer(few, dsn, worker=False) as running:
         for _ in range(3):  # what was refused gives its room back
-            refused(from_pieces(running, fleet, "/cars", {"$orderby": "brand"}), 400, too_long(2_000))
+            refused(from_pieces(running, fleet, "/cars", {"$orderby": "brand"}), 400, TOO_LONG.format(most=2_000))
             same(running, fleet, "/cars", {"$orderby": "brand", "$top": "5", "$select": "id"})
         same(running, fleet, "/cars", {})
 
@@ -210,10 +210,10 @@ def test_others_find_room_beside_a_customer_that_has_much() -> None:
     async def attempt() -> None:
         spool = Spool(100, None)
         kept = await spool.keep(1, parts(40))
-        with pytest.raises(Unavailable, match=NO_ROOM):
+        with pytest.raises(Unavailable, match=NO_ROOM.text):
             await spool.keep(1, parts(20))
         other = await spool.keep(2, parts(50))
-        with pytest.raises(Unavailable, match=NO_ROOM):
+        with pytest.raises(Unavailable, match=NO_ROOM.text):
             await spool.keep(3, parts(20))
         await kept.close()
         del other

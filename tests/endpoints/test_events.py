@@ -84,12 +84,12 @@ def test_cars_and_users_of_nobody_and_of_neighbours_are_not_found(carol: Person,
     car, user = carol.car(), carol.user()
     for other_car in (2**31 - 1, bob.car()):
         answer = carol.put("/events", EVENT | {"carId": other_car, "userId": user})
-        assert (answer.status_code, answer.text) == (404, NO_CAR)
+        assert (answer.status_code, answer.text) == (404, NO_CAR.text)
     for other_user in (2**31 - 1, bob.user()):
         answer = carol.put("/events", EVENT | {"carId": car, "userId": other_user})
-        assert (answer.status_code, answer.text) == (404, NO_USER)
+        assert (answer.status_code, answer.text) == (404, NO_USER.text)
     assert carol.event(car, user) == 1, "a refusal uses up no number"
-    assert bob.get("/events/1").text == NO_EVENT
+    assert bob.get("/events/1").text == NO_EVENT.text
 
 
 def test_events_outlive_their_car_and_user(carol: Person) -> None:
@@ -185,10 +185,10 @@ def test_each_line_of_a_batch_has_its_own_refusal(carol: Person, key: str) -> No
     assert report["events"] == [{"line": 2, "id": 1}, {"line": 3, "id": 1}]
     assert report["refused"] == [
         {"line": 1, "reason": "No valid clientId: field required."},
-        {"line": 4, "reason": NO_CAR},
+        {"line": 4, "reason": NO_CAR.text},
         {"line": 5, "reason": "Unknown field colour."},
         {"line": 6, "reason": "The line must be a JSON object."},
-        {"line": 7, "reason": NO_USER},
+        {"line": 7, "reason": NO_USER.text},
         {"line": 8, "reason": "No valid userAgent: it is empty."},
     ]
 
@@ -197,7 +197,7 @@ def test_client_ids_are_each_customers_own(carol: Person, bob: Person, key: str)
     event = EVENT | {"carId": carol.car(), "userId": carol.user(), "clientId": "same"}
     assert deliver(carol, key, event).json()["accepted"] == 1
     secret = device_key(bob)
-    assert deliver(bob, secret, event).json()["refused"] == [{"line": 1, "reason": NO_CAR}]
+    assert deliver(bob, secret, event).json()["refused"] == [{"line": 1, "reason": NO_CAR.text}]
     mine = EVENT | {"carId": bob.car(), "userId": bob.user(), "clientId": "same"}
     assert deliver(bob, secret, mine).json()["accepted"] == 1
 

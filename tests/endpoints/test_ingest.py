@@ -346,7 +346,7 @@ def test_the_neighbours_units_do_not_exist(unit: Unit, bob: Person) -> None:
 def test_a_device_key_is_needed_and_can_be_revoked(unit: Unit) -> None:
     for headers in ({"Device-Key": ""}, {"Device-Key": "wrong"}, unit.person.headers | {"Device-Key": "wrong"}):
         answer = unit.deliver(unit.sample(1), headers=headers)
-        assert (answer.status_code, answer.json()) == (401, {"statusCode": 401, "message": INVALID_DEVICE_KEY})
+        assert (answer.status_code, answer.json()) == (401, {"statusCode": 401, "message": INVALID_DEVICE_KEY.text})
     assert unit.tell(2) == ACCEPTED
     unit.person.sql.execute("update device_key set revoked_at = now() where hash = $1", auth.digest(unit.key))
     eventually(lambda: unit.deliver(unit.sample(1)).status_code == 401, "the end of a revoked key")

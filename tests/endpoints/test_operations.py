@@ -66,7 +66,7 @@ def test_a_204_says_where_to_ask_and_the_outcome_is_there(alice: Person) -> None
 def test_another_customers_operation_is_like_none(alice: Person, bob: Person) -> None:
     id = asked(alice.put("/assignments", new(alice.car_with_box(), alice.user())))
     for wrong in (bob.get(f"/operations/{id}"), alice.get(f"/operations/{uuid.uuid4()}"), alice.get("/operations/x")):
-        assert (wrong.status_code, wrong.text) == (404, NO_OPERATION)
+        assert (wrong.status_code, wrong.text) == (404, NO_OPERATION.text)
     assert id not in bob.get("/operations").text
 
 

@@ -136,7 +136,7 @@ def test_what_is_no_webhook_is_refused(alice: Person, member: str, value: Any) -
     answer = alice.put("/webhooks", body)
     assert answer.status_code == 400
     if not isinstance(value, list):
-        assert answer.text.startswith(no_valid("create webhook", member))
+        assert answer.text.startswith(no_valid("create webhook", member).text)
     with_patch = alice.put("/webhooks", {"url": "https://example.org/"}).json()["id"]
     answer = alice.patch(f"/webhooks/{with_patch}", [{"op": "replace", "path": f"/{member}", "value": value}])
     assert answer.status_code == 400

@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 import httpx
 import pytest
 
+from keyrack.errors import Reason
 from keyrack.http.crowd import FULL, FULL_OF_ONE, Crowd
 from keyrack.settings import Settings
 from tests.conftest import Person, Process, RunningServer
@@ -53,7 +54,7 @@ def test_an_address_that_has_many_makes_room_for_itself_only() -> None:
     """B3: a client's connections are bounded, a proxy's are not; an IPv6 client has a whole network."""
     crowd = Crowd(100, 2, "192.0.2.0/24, 2001:db8:9::1")
 
-    def entered(host: str) -> tuple[Guest, str | None]:
+    def entered(host: str) -> tuple[Guest, Reason | None]:
         guest = Guest()
         refusal = crowd.enter(guest, host)
         crowd.busy(guest)
@@ -106,7 +107,7 @@ def test_who_finds_no_room_hears_why(few: RunningServer, alice: Person) -> None:
             assert line.reply().status == 100  # so it is at work
         with Line(few) as late:
             reply = late.reply()
-            assert (reply.status, reply.text, late.closed()) == (503, FULL_OF_ONE, True)
+            assert (reply.status, reply.text, late.closed()) == (503, FULL_OF_ONE.text, True)
 
 
 def test_idle_connections_shut_nobody_out(dsn: str, alice: Person) -> None:

@@ -15,7 +15,7 @@ from keyrack.database import partitions, schema
 from keyrack.database.batching import Batches
 from keyrack.database.connection import Database
 from keyrack.endpoints.cars import endpoints as car_endpoints
-from keyrack.errors import NotFound
+from keyrack.errors import NotFound, Reason
 from keyrack.odata import Limits, query
 from keyrack.settings import Settings
 from keyrack.telemetry.ingest import Telemetry
@@ -248,7 +248,7 @@ def test_one_callers_fault_is_not_the_others(own: Any) -> None:
 
         async def divide(db: Database, customer: int, items: list[list[int]]) -> list[Any]:
             values = await db.fetch("select 12 / v as v from unnest($1::int[]) v", [item for (item,) in items])
-            return [NotFound("odd") if row["v"] % 2 else row["v"] for row in values]
+            return [NotFound(Reason("odd", "odd")) if row["v"] % 2 else row["v"] for row in values]
 
         results = await asyncio.gather(
             *(batches.put(divide, 1, [item]) for item in (1, 2, 0, 4, 3)), return_exceptions=True

@@ -23,7 +23,7 @@ from keyrack.api.lists import Listing
 from keyrack.api.reads import PAGE, Parent, Select
 from keyrack.api.spool import Spool
 from keyrack.database.connection import Row, Statements
-from keyrack.errors import JSON, NotFound
+from keyrack.errors import JSON, NOTHING_HERE, NotFound, Reason
 from keyrack.model.bodies import INT32_MAX
 from keyrack.model.fields import Resource
 from keyrack.odata import Limits, Query
@@ -45,9 +45,9 @@ class Read:
     """An endpoint that reads: the rows of `select`, shaped by the query options."""
 
     select: Select
-    missing: str = ""  # 404: the row, or the parent, is not there
-    empty: str = ""  # 404: the parent is there and has none
-    silent: str = ""  # 404: who tells it is there and has not told it yet
+    missing: Reason = NOTHING_HERE  # 404: the row, or the parent, is not there
+    empty: Reason | None = None  # 404: the parent is there and has none
+    silent: Reason | None = None  # 404: who tells it is there and has not told it yet
     tenant: Callable[[Request], int] = lambda request: request.customer
 
     async def __call__(self, request: Request, _body: None, limits: Limits, spool: Spool, settings: Settings) -> Answer:
@@ -79,10 +79,10 @@ class Read:
         """The JSON of a statement's row, none where the parent is missing. Raises `NotFound`."""
         if row is None:
             raise NotFound(self.missing)
-        if body is None and self.select.teller is not None and row["there"]:
+        if body is None and self.silent is not None and row["there"]:
             raise NotFound(self.silent)
         if body is None:
-            raise NotFound(self.empty if self.select.of else self.missing)
+            raise NotFound(self.empty or self.missing)
         if body == b"[]" and self.empty and not (self.select.may_be_narrowed(query) and row["there"]):
             raise NotFound(self.empty)
         return body
@@ -129,7 +129,7 @@ class Endpoint:
     item: TypeAdapter[Any] | None = None  # of one line of a raw body
     raw: bool = False  # the body is JSON lines or a JSON array, perhaps packed, which the endpoint reads itself
     converters: tuple[Callable[[str], Any], ...] = ()
-    refuses: Mapping[int, tuple[str, ...]] = field(default_factory=dict[int, tuple[str, ...]])
+    refuses: Mapping[int, tuple[Reason, ...]] = field(default_factory=dict[int, tuple[Reason, ...]])
     answers: Any = None  # the model of a successful answer's body, where it is no resource
     media_type: str = JSON  # of a successful answer
     ours: bool = False  # beside the spec
@@ -170,10 +170,10 @@ class Endpoints:
         *,
         one: bool = False,
         of: Parent | None = None,
-        missing: str = "",
-        empty: str = "",
+        missing: Reason | None = None,
+        empty: Reason | None = None,
         teller: Resource | None = None,
-        silent: str = "",
+        silent: Reason | None = None,
         by: LiteralString = "",
         paged: bool = False,
         tenant: Callable[[Request], int] | None = None,
@@ -185,9 +185,9 @@ class Endpoints:
         if one and of is None and not by:
             by = resource.order("{t}") + " = $2"
         select = Select(resource, one, of, by, paged, bool(empty) and not one, teller)
-        read = Read(select, missing, empty, silent, tenant or Read.tenant)
-        texts = tuple(text for text in (missing, empty, silent) if text)
-        refuses = ({404: texts} if texts else {}) | row.pop("refuses", {})
+        read = Read(select, missing or NOTHING_HERE, empty, silent, tenant or Read.tenant)
+        reasons = tuple(reason for reason in (missing, empty, silent) if reason)
+        refuses = ({404: reasons} if reasons else {}) | row.pop("refuses", {})
         endpoint = Endpoint(
             "GET", path, self.tag, summary, read, read=read, parts=_parts(Read.__call__, 3), customer=customer,
             refuses=refuses, **row,

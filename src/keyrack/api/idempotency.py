@@ -24,14 +24,16 @@ from keyrack.api.exchange import Answer, Request
 from keyrack.database.batching import Batches
 from keyrack.database.connection import Connection, Database, InTransaction
 from keyrack.database.pieces import repeat
-from keyrack.errors import BadRequest, Conflict, Refusal, TooManyRequests, Unprocessable
+from keyrack.errors import BadRequest, Conflict, Reason, Refusal, TooManyRequests, Unprocessable
 from keyrack.settings import Settings
 
 LONGEST = 255  # characters of a key
 
-INVALID = f"The header Idempotency-Key must have 1 to {LONGEST} printable ASCII characters."
-IN_FLIGHT = "A request with this Idempotency-Key is still being worked on."
-OTHER_REQUEST = "This Idempotency-Key was used for another request."
+INVALID = Reason(
+    "invalid-idempotency-key", f"The header Idempotency-Key must have 1 to {LONGEST} printable ASCII characters."
+)
+IN_FLIGHT = Reason("idempotency-key-in-flight", "A request with this Idempotency-Key is still being worked on.")
+OTHER_REQUEST = Reason("idempotency-key-reused", "This Idempotency-Key was used for another request.")
 
 LOCK: LiteralString = "select pg_try_advisory_xact_lock($1)"
 KNOWN: LiteralString = """

@@ -18,14 +18,14 @@ import structlog
 from keyrack.api.reads import PAGE, Select
 from keyrack.api.spool import Kept, Spool
 from keyrack.database.connection import Database, Row
-from keyrack.errors import BadRequest, BrokenOff
+from keyrack.errors import BadRequest, BrokenOff, Reason
 from keyrack.odata import Query, Segment, behind
 from keyrack.settings import Settings
 
 log = structlog.get_logger("keyrack.lists")
 
 AT_ONCE = 200  # rows that a cursor hands over at most: a process has that many of the largest in its memory
-TOO_SLOW = "The answer took too long to be put together. Ask for less at once."
+TOO_SLOW = Reason("answer-too-slow", "The answer took too long to be put together. Ask for less at once.")
 FIRST = 10  # part of a piece's rows that the first one has; each may double, so that large ones are not read in vain
 SMALL = 100  # of a list that is answered whole, each row has at most this part of a piece's bytes
 

@@ -11,20 +11,20 @@ from typing import IO
 
 import structlog
 
-from keyrack.errors import BadRequest, BrokenOff, Unavailable
+from keyrack.errors import BadRequest, BrokenOff, Reason, Unavailable
 
 log = structlog.get_logger("keyrack.spool")
 
 SENT_AT_ONCE = 262_144  # bytes
-NO_ROOM = "There are too many long answers under way at the moment. Please try again, or ask for less at once."
-
-
-def too_long(most: int) -> str:
-    """The text of the refusal of an answer that never fits."""
-    return (
-        f"The answer has more than {most} bytes, and no index leads through it in this order. Ask for less at once with"
-        " $filter, $select or $top, or leave out $orderby."
-    )
+NO_ROOM = Reason(
+    "too-many-long-answers",
+    "There are too many long answers under way at the moment. Please try again, or ask for less at once.",
+)
+TOO_LONG = Reason(
+    "answer-too-long",
+    "The answer has more than {most} bytes, and no index leads through it in this order. Ask for less at once with"
+    " $filter, $select or $top, or leave out $orderby.",
+)
 
 
 class Spool:
@@ -51,7 +51,7 @@ class Spool:
         """Count `size` bytes of an answer that has `already` some. Raises `BadRequest`, `Unavailable`."""
         share = self.most // 2
         if already + size > share:
-            raise BadRequest(too_long(share))
+            raise BadRequest(TOO_LONG.format(most=share))
         if self._taken[customer] + size > share or self._taken.total() + size > self.most:
             raise Unavailable(NO_ROOM)
         self._taken[customer] += size

@@ -18,15 +18,15 @@ import structlog
 
 from keyrack.assignments import applying
 from keyrack.database.connection import Connection, Database, Row, is_interruption
-from keyrack.errors import NO_CUSTOMER, NotFound, Unavailable
+from keyrack.errors import NO_CUSTOMER, NotFound, Reason, Unavailable
 from keyrack.settings import Settings
 
 log = structlog.get_logger("keyrack.holds")
 
 PIECE = 500  # operations that one transaction of a drain applies, at most
 PATIENCE = 5.0  # seconds that a command gives the workers to get over an operation that fails
-BUSY = "The customer has too much work under way. Please try again."
-STUCK = "An operation of the customer is being tried again. Please try again."
+BUSY = Reason("customer-busy", "The customer has too much work under way. Please try again.")
+STUCK = Reason("operation-retried", "An operation of the customer is being tried again. Please try again.")
 
 ANY_PENDING: LiteralString = "select exists (select from operation where customer_id = $1 and state = 'Pending')"
 HOLD: LiteralString = "select true from customer_hold where customer_id = $1 for update"
@@ -122,6 +122,6 @@ async def _drain_whole(db: Database, customer: int, settings: Settings) -> None:
             await drain(db, customer, settings)
             return
         except Unavailable as busy:
-            if busy.text != BUSY and time.monotonic() > end:
+            if busy.reason != BUSY and time.monotonic() > end:
                 raise
             await asyncio.sleep(0.1)

@@ -11,7 +11,7 @@ import typer
 from keyrack.commands.options import Id, words
 from keyrack.commands.session import Failed, Listed, Said, Session, command
 from keyrack.demo.drawings import Key, draw
-from keyrack.errors import Conflict, on_constraint
+from keyrack.errors import Conflict, Reason, on_constraint
 
 app = typer.Typer()
 
@@ -91,7 +91,7 @@ async def add(
     svg = None if drawing is None else read_drawing(drawing)
     text = f"{brand} already has the key form {key_form!r} with this box."
     neutral = None if image_url else own_drawing(key_form)
-    with on_constraint({TAKEN: (Conflict, text)}):
+    with on_constraint({TAKEN: (Conflict, Reason("key-exists", text))}):
         id = await session.sql.fetchval(INSERT, brand, key_form, box_name, box_sap_number, image_url, svg, neutral)
     return Said({"id": id}, f"Key {id} of {brand} added.")
 

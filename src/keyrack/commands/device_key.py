@@ -12,7 +12,7 @@ from keyrack.commands.customer import no_customer
 from keyrack.commands.customer_key import Name, revocable
 from keyrack.commands.options import Customer, Id, OfCustomer, words
 from keyrack.commands.session import SHOWN_ONCE, Failed, Listed, Said, Session, command
-from keyrack.errors import NotFound, on_constraint
+from keyrack.errors import NO_CUSTOMER, NotFound, on_constraint
 
 app = typer.Typer()
 
@@ -58,7 +58,7 @@ async def add(
     _check(serial_number, gateway)
     secret = auth.new_secret()
     product = await _product(session, customer, serial_number)
-    with on_constraint({"device_key_customer_id_fkey": (NotFound, str(no_customer(customer)))}):
+    with on_constraint({"device_key_customer_id_fkey": (NotFound, NO_CUSTOMER.saying(str(no_customer(customer))))}):
         id = await session.sql.fetchval(INSERT, customer, name, auth.digest(secret), product, _scopes(scope))
     return Said({"id": id, "deviceKey": secret}, f"device key {id} added: {secret}\n{SHOWN_ONCE}")
 

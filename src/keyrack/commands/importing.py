@@ -16,7 +16,7 @@ from keyrack.commands.product import kind_of
 from keyrack.commands.service import contract_of
 from keyrack.commands.session import Failed, Said, Session, command
 from keyrack.database.connection import Connection
-from keyrack.errors import Conflict, on_constraint
+from keyrack.errors import Conflict, Reason, on_constraint
 from keyrack.model.bodies import INT32_MAX
 
 app = typer.Typer()
@@ -119,7 +119,7 @@ select coalesce(s.brand, first.brand), box_name, box_sap_number, key_form_id
 from incoming i join form on form.name = i.key_form join first on first.low = lower(i.brand)
 left join spelling s on s.low = lower(i.brand) order by line
 """
-MEANWHILE = "Another command has written the same meanwhile; nothing was imported."
+MEANWHILE = Reason("written-meanwhile", "Another command has written the same meanwhile; nothing was imported.")
 CONSTRAINTS = (
     "product_serial_number_key",
     "product_unique_id_key",

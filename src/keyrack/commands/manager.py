@@ -12,7 +12,7 @@ from keyrack.access import auth
 from keyrack.access.passwords import Passwords
 from keyrack.commands.options import Id, words
 from keyrack.commands.session import SHOWN_ONCE, Failed, Listed, Said, Session, command
-from keyrack.errors import Conflict, NotFound, on_constraint
+from keyrack.errors import NO_CUSTOMER, Conflict, NotFound, Reason, on_constraint
 from keyrack.model.bodies import INT32_MAX
 
 app = typer.Typer()
@@ -80,7 +80,9 @@ async def add(
 ) -> Said:
     """Add a manager for one or more customers."""
     secret = password or auth.new_secret()
-    with on_constraint({"manager_username_key": (Conflict, f"There is already a manager called {username}.")}):
+    with on_constraint(
+        {"manager_username_key": (Conflict, Reason("manager-exists", f"There is already a manager called {username}."))}
+    ):
         id = await session.sql.fetchval(INSERT, username, await Passwords().hash(secret))
     await _join(session, id, [*customer, *(more or [])])
     told = "" if password else f"\nPassword: {secret}\n{SHOWN_ONCE}"
@@ -150,7 +152,9 @@ async def remove(session: Session, id: Id) -> Said:
 async def _join(session: Session, id: int, customers: list[int]) -> None:
     if unknown := await session.sql.fetch(UNKNOWN, customers):
         raise Failed(f"There is no customer {', '.join(str(row['id']) for row in unknown)}.")
-    with on_constraint({"manager_customer_customer_id_fkey": (NotFound, "A customer was removed meanwhile.")}):
+    with on_constraint(
+        {"manager_customer_customer_id_fkey": (NotFound, NO_CUSTOMER.saying("A customer was removed meanwhile."))}
+    ):
         await session.sql.execute(JOIN, id, customers)
 
 

@@ -9,7 +9,7 @@ import typer
 from keyrack.commands.customer import no_customer
 from keyrack.commands.options import Customer, Id, OfCustomer, moment, words
 from keyrack.commands.session import Failed, Listed, Said, Session, command
-from keyrack.errors import Conflict, NotFound, Refusal, on_constraint
+from keyrack.errors import NO_CUSTOMER, Conflict, NotFound, Reason, Refusal, on_constraint
 from keyrack.settings import Settings
 
 app = typer.Typer()
@@ -46,8 +46,8 @@ def kind_of(type: str, settings: Settings) -> str | None:
     return {settings.box.lower(): "Box", settings.iq.lower(): "IQ"}.get(type.strip().lower())
 
 
-def _refusals() -> dict[str, tuple[type[Refusal], str]]:
-    return {name: (Conflict, text) for name, text in TAKEN.items()}
+def _refusals() -> dict[str, tuple[type[Refusal], Reason]]:
+    return {name: (Conflict, Reason("product-exists", text)) for name, text in TAKEN.items()}
 
 
 @command(app, "add")
@@ -64,7 +64,7 @@ async def add(
     if kind is None:
         text = f"must be '{session.settings.box}' or '{session.settings.iq}', not {type!r}"
         raise typer.BadParameter(text, param_hint="'--type'")
-    absent = {"product_customer_id_fkey": (NotFound, str(no_customer(customer)))}
+    absent = {"product_customer_id_fkey": (NotFound, NO_CUSTOMER.saying(str(no_customer(customer))))}
     with on_constraint(_refusals() | absent):
         id = await session.sql.fetchval(INSERT, customer, kind, serial_number, unique_id, sap_number)
     return Said({"id": id}, f"Product {id} added.")

@@ -11,7 +11,7 @@ from keyrack.commands.customer import no_customer
 from keyrack.commands.customer_key import Name, revocable
 from keyrack.commands.options import Customer, OfCustomer
 from keyrack.commands.session import SHOWN_ONCE, Listed, Said, Session, command
-from keyrack.errors import NotFound, on_constraint
+from keyrack.errors import NO_CUSTOMER, NotFound, on_constraint
 
 app = typer.Typer()
 
@@ -27,7 +27,7 @@ from sdk_key where $1::integer is null or customer_id = $1 order by sdk_key_id
 async def add(session: Session, customer: Customer, name: Name = "default") -> Said:
     """Add a key."""
     secret = auth.new_secret()
-    with on_constraint({"sdk_key_customer_id_fkey": (NotFound, str(no_customer(customer)))}):
+    with on_constraint({"sdk_key_customer_id_fkey": (NotFound, NO_CUSTOMER.saying(str(no_customer(customer))))}):
         id = await session.sql.fetchval(INSERT, customer, name, auth.digest(secret))
     return Said({"id": id, "sdkKey": secret}, f"SDK key {id} added: {secret}\n{SHOWN_ONCE}")
 

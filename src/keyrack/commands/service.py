@@ -10,7 +10,7 @@ import typer
 from keyrack.commands.customer import no_customer
 from keyrack.commands.options import Customer, Id, OfCustomer, moment, words
 from keyrack.commands.session import Failed, Listed, Said, Session, command
-from keyrack.errors import NotFound, on_constraint
+from keyrack.errors import NO_CUSTOMER, NotFound, on_constraint
 from keyrack.model.bodies import INT32_MAX
 
 app = typer.Typer()
@@ -104,7 +104,7 @@ async def add(
     contract = _contract(
         order_number, document_number, order_position, start, end, term_of_contract, term_of_notice, unit_of_notice
     )
-    with on_constraint({"service_customer_id_fkey": (NotFound, str(no_customer(customer)))}):
+    with on_constraint({"service_customer_id_fkey": (NotFound, NO_CUSTOMER.saying(str(no_customer(customer))))}):
         id = await session.sql.fetchval(INSERT, customer, name)
     if contract is not None:
         await session.sql.execute(PUT_CONTRACT, customer, id, *contract)

@@ -15,7 +15,7 @@ import typer
 from keyrack.commands.customer import no_customer
 from keyrack.commands.options import Customer, Id, OfCustomer, moment
 from keyrack.commands.session import SHOWN_ONCE, Failed, Json, Listed, Said, Session, command, explained, show
-from keyrack.errors import NotFound, on_constraint
+from keyrack.errors import NO_CUSTOMER, NotFound, on_constraint
 from keyrack.model.bodies import INT32_MAX
 from keyrack.webhooks import publishing, registry
 from keyrack.webhooks.outcomes import KINDS
@@ -85,7 +85,7 @@ async def add(
     kinds: Kinds = None,
 ) -> Said:
     """Register a webhook."""
-    with on_constraint({"webhook_customer_id_fkey": (NotFound, str(no_customer(customer)))}):
+    with on_constraint({"webhook_customer_id_fkey": (NotFound, NO_CUSTOMER.saying(str(no_customer(customer))))}):
         added = await registry.add(
             session.sql, await session.vault(), customer, url, secret or None, kinds or [*KINDS], True,
             session.settings.webhook_limit,

@@ -14,7 +14,7 @@ import asyncpg
 
 from keyrack.database.session import prepare, session
 from keyrack.database.shares import PROCESS, Shares, Who
-from keyrack.errors import Unavailable
+from keyrack.errors import DATABASE_AWAY, Unavailable
 from keyrack.settings import Settings
 
 Row = asyncpg.Record
@@ -182,7 +182,7 @@ class Database:
                 server_settings=session(settings, application) | dict(parameters or {}),
             )
         except UNREACHABLE as error:
-            raise Unavailable(f"The database cannot be reached: {error}") from error
+            raise Unavailable(DATABASE_AWAY.saying(f"The database cannot be reached: {error}")) from error
         return cls(Pool(pool, size, settings))
 
     def of(self, customer: int, manager: int = 0, *, reads: bool = False) -> Database:

@@ -11,10 +11,10 @@ from collections import deque
 from collections.abc import Hashable
 from typing import NamedTuple
 
-from keyrack.errors import Unavailable
+from keyrack.errors import Reason, Unavailable
 
-TOO_MANY = "Too many requests wait for their turn already. Please try again."
-TOO_LONG = "The request has waited too long for its turn. Please try again."
+TOO_MANY = Reason("too-many-waiting", "Too many requests wait for their turn already. Please try again.")
+TOO_LONG = Reason("waited-too-long", "The request has waited too long for its turn. Please try again.")
 
 
 class Who(NamedTuple):

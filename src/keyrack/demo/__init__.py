@@ -19,10 +19,13 @@ from keyrack.demo.catalogue import write_catalogue
 from keyrack.demo.fleet import write_fleet
 from keyrack.demo.history import midnight, write_events, write_telemetry
 from keyrack.demo.people import FLEETS
-from keyrack.errors import Conflict
+from keyrack.errors import Conflict, Reason
 from keyrack.settings import Settings
 
-REAL_DATA = "The database holds customers that are not the demo's. The demo wants a database of its own: see --state."
+REAL_DATA = Reason(
+    "others-data-there",
+    "The database holds customers that are not the demo's. The demo wants a database of its own: see --state.",
+)
 
 USERNAME = "demo"
 KEY_NAME = "Keyrack demo"

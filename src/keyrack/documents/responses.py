@@ -10,6 +10,7 @@ from keyrack.api.endpoint import Endpoint
 from keyrack.api.idempotency import IN_FLIGHT, OTHER_REQUEST
 from keyrack.documents.schemas import Json, model, rows
 from keyrack.errors import (
+    INTERNAL_ERROR,
     INVALID_DEVICE_KEY,
     INVALID_KEY,
     INVALID_TOKEN,
@@ -18,6 +19,7 @@ from keyrack.errors import (
     NO_MANAGER,
     NO_SCOPE,
     PLAIN_TEXT,
+    Reason,
 )
 
 REASONS = {
@@ -50,14 +52,14 @@ LIST = (
 def responses(endpoint: Endpoint, schemas: dict[str, Json]) -> dict[str, Json]:
     """The answers of an endpoint, by status."""
     found: dict[str, Json] = {str(endpoint.status): _success(endpoint, schemas)}
-    for status, texts in sorted(statuses(endpoint).items()):
-        found[str(status)] = _error(endpoint, status, texts)
+    for status, reasons in sorted(statuses(endpoint).items()):
+        found[str(status)] = _error(endpoint, status, reasons)
     return found
 
 
-def statuses(endpoint: Endpoint) -> dict[int, list[str]]:
-    """Every error status that the endpoint can answer, with the messages that are known beforehand."""
-    found: dict[int, list[str]] = {400: [], 408: [], 414: [], 431: [], 500: ["Internal server error."], 503: []}
+def statuses(endpoint: Endpoint) -> dict[int, list[Reason]]:
+    """Every error status that the endpoint can answer, with the reasons that are known beforehand."""
+    found: dict[int, list[Reason]] = {400: [], 408: [], 414: [], 431: [], 500: [INTERNAL_ERROR], 503: []}
     if endpoint.key:
         found[401] = [INVALID_KEY] + ([INVALID_TOKEN] if endpoint.token else [])
     if endpoint.token:
@@ -72,8 +74,8 @@ def statuses(endpoint: Endpoint) -> dict[int, list[str]]:
         found |= {401: [INVALID_DEVICE_KEY], 403: [NO_SCOPE.format(scope=endpoint.device)]}
     if endpoint.body is not None or endpoint.raw:
         found |= {413: [], 415: []}
-    for status, texts in endpoint.refuses.items():
-        found[status] = [*found.get(status, []), *texts]
+    for status, reasons in endpoint.refuses.items():
+        found[status] = [*found.get(status, []), *reasons]
     return found
 
 
@@ -103,8 +105,8 @@ def _success(endpoint: Endpoint, schemas: dict[str, Json]) -> Json:
     return response
 
 
-def _error(endpoint: Endpoint, status: int, texts: Iterable[str]) -> Json:
-    listed = list(dict.fromkeys(texts))
+def _error(endpoint: Endpoint, status: int, reasons: Iterable[Reason]) -> Json:
+    listed = list(dict.fromkeys(reason.text for reason in reasons))
     description = REASONS[status] + (": " + " / ".join(listed) if listed else "")
     schema: Json = {"type": "string"}
     media_type = PLAIN_TEXT.split(";")[0]

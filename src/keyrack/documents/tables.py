@@ -57,8 +57,10 @@ def _notes(endpoint: Endpoint) -> str:
 
 def _refusals(endpoint: Endpoint) -> str:
     parts = [
-        f"**{status}** " + " / ".join(text.replace("|", "\\|") for text in texts) if texts else f"**{status}**"
-        for status, texts in sorted(endpoint.refuses.items())
+        f"**{status}** " + " / ".join(reason.text.replace("|", "\\|") for reason in reasons)
+        if reasons
+        else f"**{status}**"
+        for status, reasons in sorted(endpoint.refuses.items())
     ]
     return "<br>".join(parts)
 
@@ -99,7 +101,10 @@ def endpoints_json(endpoints: Iterable[Endpoint]) -> list[dict[str, object]]:
             "tag": endpoint.tag,
             "summary": endpoint.summary,
             "status": endpoint.status,
-            "refuses": {str(status): texts for status, texts in sorted(statuses(endpoint).items())},
+            "refuses": {
+                str(status): [reason.text for reason in reasons]
+                for status, reasons in sorted(statuses(endpoint).items())
+            },
             "ours": endpoint.ours,
         }
         for endpoint in endpoints

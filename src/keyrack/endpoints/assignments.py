@@ -21,19 +21,24 @@ from keyrack.database.connection import Database
 from keyrack.database.notices import WORK
 from keyrack.endpoints.cars import NO_CAR
 from keyrack.endpoints.users import NO_USER
-from keyrack.errors import BadRequest, NotFound, Refusal
+from keyrack.errors import BadRequest, NotFound, Reason, Refusal
 from keyrack.model.bodies import INVALID_MOMENT, Grant, Int32, Patch, WholeSecond, moment, no_valid, patched, stamp
 from keyrack.model.resources import ASSIGNMENT
 from keyrack.settings import Settings
 
 endpoints = Endpoints("Assignments")
 
-NO_ASSIGNMENT = "Unable to find an assignment for the given assignmentId which is assigned to the given customerId."
+NO_ASSIGNMENT = Reason(
+    "assignment-not-found",
+    "Unable to find an assignment for the given assignmentId which is assigned to the given customerId.",
+)
 CREATE = "create assignment"
 UPDATE = "update assignment"
-END_BEFORE_START = "The end must not lie before the start."
-LIFETIME_RANGE = f"The lifetime must be greater than {LIFETIME} and less than {LIFETIME_BOUND} seconds."
-RENEWABLE_RANGE = "renewableAfter must be 0 or more and less than lifetime."
+END_BEFORE_START = Reason("end-before-start", "The end must not lie before the start.")
+LIFETIME_RANGE = Reason(
+    "lifetime-out-of-range", f"The lifetime must be greater than {LIFETIME} and less than {LIFETIME_BOUND} seconds."
+)
+RENEWABLE_RANGE = Reason("renewable-after-out-of-range", "renewableAfter must be 0 or more and less than lifetime.")
 
 OPERATION_HEADERS = {
     "Operation-Id": "The operation that was asked for; its outcome comes by webhook.",
@@ -148,9 +153,9 @@ async def update(request: Request, patch: list[AssignmentPatch]) -> Answer:
         request.checksum, *request.asker,
     )  # fmt: skip
     assert row is not None  # noqa: S101 - one row by its form
-    for flag, text in (("assignment", NO_ASSIGNMENT), ("car", NO_CAR), ("user", NO_USER)):
+    for flag, reason in (("assignment", NO_ASSIGNMENT), ("car", NO_CAR), ("user", NO_USER)):
         if not row[flag]:
-            raise NotFound(text)
+            raise NotFound(reason)
     return _accepted(request, row["operation_id"])
 
 
@@ -187,13 +192,18 @@ def _check(
 ) -> None:
     """What the body alone shows to be wrong. Raises `BadRequest`. Without `complete` the lifetime stays as it is."""
     if start is not None and end is not None and end < start:
-        raise BadRequest(no_valid(what, "end") + " " + END_BEFORE_START)
+        raise BadRequest(_of_member(END_BEFORE_START, what, "end"))
     if lifetime is not None and not LIFETIME < lifetime < LIFETIME_BOUND:
-        raise BadRequest(no_valid(what, "lifetime") + " " + LIFETIME_RANGE)
+        raise BadRequest(_of_member(LIFETIME_RANGE, what, "lifetime"))
     if renewable_after is not None:
         bound = lifetimes(lifetime, None)[0] if complete else LIFETIME_BOUND
         if not 0 <= renewable_after < bound:
-            raise BadRequest(no_valid(what, "renewableAfter") + " " + RENEWABLE_RANGE)
+            raise BadRequest(_of_member(RENEWABLE_RANGE, what, "renewableAfter"))
+
+
+def _of_member(reason: Reason, what: str, member: str) -> Reason:
+    """The reason, behind the name of the member that it is about."""
+    return reason.saying(f"{no_valid(what, member)} {reason}")
 
 
 def _value(name: str, value: object) -> str | int | None:
@@ -204,7 +214,7 @@ def _value(name: str, value: object) -> str | int | None:
         try:
             return stamp(moment(value if isinstance(value, str) else ""))
         except ValueError:
-            raise BadRequest(f"{no_valid(UPDATE, name)} {INVALID_MOMENT}.") from None
+            raise BadRequest(no_valid(UPDATE, name, hint=f"{INVALID_MOMENT}.")) from None
     number = int(value) if isinstance(value, str) and _NUMBER.fullmatch(value) else value
     if isinstance(number, bool) or not isinstance(number, int) or not -(2**31) <= number < 2**31:
         raise BadRequest(no_valid(UPDATE, name))

@@ -6,14 +6,14 @@ from typing import LiteralString
 
 from keyrack.api.endpoint import PUBLIC, Endpoints
 from keyrack.api.exchange import Answer, Request
-from keyrack.errors import BadRequest, NotFound
+from keyrack.errors import BadRequest, NotFound, Reason
 from keyrack.model.resources import BRAND, KEY
 
 endpoints = Endpoints("Keyfob")
 
-INVALID_BRAND = "Invalid brand provided."
-NO_BRAND = "Unable to find the given brand."
-NO_DRAWING = "Unable to find a drawing for the given keyFormId."
+INVALID_BRAND = Reason("invalid-brand", "Invalid brand provided.")
+NO_BRAND = Reason("brand-not-found", "Unable to find the given brand.")
+NO_DRAWING = Reason("drawing-not-found", "Unable to find a drawing for the given keyFormId.")
 
 DRAWING: LiteralString = "select drawing from key_form where key_form_id = $1"
 

@@ -11,7 +11,7 @@ from keyrack.api.reads import Parent
 from keyrack.assignments.asking import end_all_of_car
 from keyrack.assignments.holds import settle
 from keyrack.database.connection import Statements
-from keyrack.errors import BadRequest, NotFound
+from keyrack.errors import BadRequest, NotFound, Reason
 from keyrack.model.bodies import INVALID_MOMENT, AnyText, Body, LongText, Name, Patch, Text, moment, no_valid, patched
 from keyrack.model.resources import ASSIGNMENT_OF_CAR, CAR, EVENT, PRODUCT
 from keyrack.model.telematics import LOCATION, LOCATION_AT, TELEMETRY
@@ -19,11 +19,11 @@ from keyrack.model.texts import is_blank
 
 endpoints = Endpoints("Cars")
 
-NO_CAR = "Unable to find a car for the given carId which is assigned to the given customerId."
-NO_PRODUCTS = "Unable to find any products which are assigned to the given carId."
-NO_IQ = "Unable to find an IQ product which is assigned to the given carId."
-NO_TELEMETRY = "There is no telemetry yet for the given carId."
-INVALID_DATE = f"Invalid searchDate provided. {INVALID_MOMENT}."
+NO_CAR = Reason("car-not-found", "Unable to find a car for the given carId which is assigned to the given customerId.")
+NO_PRODUCTS = Reason("no-products-in-car", "Unable to find any products which are assigned to the given carId.")
+NO_IQ = Reason("no-iq-in-car", "Unable to find an IQ product which is assigned to the given carId.")
+NO_TELEMETRY = Reason("no-telemetry-yet", "There is no telemetry yet for the given carId.")
+INVALID_DATE = Reason("invalid-search-date", f"Invalid searchDate provided. {INVALID_MOMENT}.")
 
 
 def search_date(text: str) -> datetime:
@@ -128,7 +128,7 @@ async def update(request: Request, patch: list[CarPatch]) -> Answer:
     for name, value in changes.items():
         longest = 4000 if name == "description" else 250
         if value is not None and len(value) > longest:
-            raise BadRequest(no_valid(UPDATE_CAR, name) + f" It has at most {longest} characters.")
+            raise BadRequest(no_valid(UPDATE_CAR, name, hint=f"It has at most {longest} characters."))
     if "name" in changes and is_blank(changes["name"]):
         raise BadRequest(no_valid(UPDATE_CAR, "name"))
     if await request.db.fetchval(UPDATE, request.customer, *request.ids, changes) is None:

@@ -12,14 +12,14 @@ from keyrack import __version__
 from keyrack.api.endpoint import PUBLIC, Endpoints
 from keyrack.api.exchange import Answer, Request, answer
 from keyrack.database.connection import UNREACHABLE, Database, is_interruption
-from keyrack.errors import Unavailable
+from keyrack.errors import DATABASE_AWAY, Reason, Unavailable
 from keyrack.logs import Seldom
 from keyrack.settings import Settings
 
 endpoints = Endpoints("Documents")
 seldom = Seldom("keyrack.health")
 
-NO_WRITES = "The database takes no writes at the moment. Please try again."
+NO_WRITES = Reason("database-read-only", "The database takes no writes at the moment. Please try again.")
 
 WRITE: LiteralString = "update write_check set at = now()"
 # That row has its place. Whether the disk has room for more, a set tells that is too large for its memory
@@ -58,7 +58,7 @@ class Readiness:
 
     _turn: asyncio.Lock = field(default_factory=asyncio.Lock)
     _until: float = 0.0  # when the last look is too old
-    _refusal: str | None = None
+    _refusal: Reason | None = None
 
     async def check(self, db: Database) -> None:
         """Raises `Unavailable`: the database is away, or takes no writes."""
@@ -69,7 +69,7 @@ class Readiness:
             if self._refusal is not None:
                 raise Unavailable(self._refusal)
 
-    async def _look(self, db: Database) -> str | None:
+    async def _look(self, db: Database) -> Reason | None:
         try:
             async with db.transaction() as connection:
                 await connection.execute(WRITE)
@@ -79,7 +79,7 @@ class Readiness:
             if not is_interruption(error):
                 raise
             seldom.warning("not ready: the database is away, or takes no writes", error=error)
-            return Unavailable().text if isinstance(error, UNREACHABLE) else NO_WRITES
+            return DATABASE_AWAY if isinstance(error, UNREACHABLE) else NO_WRITES
         return None
 
 

@@ -17,7 +17,7 @@ from keyrack.database.connection import Database
 from keyrack.endpoints.cars import NO_CAR
 from keyrack.endpoints.ingest import Delivered, shown
 from keyrack.endpoints.users import NO_USER
-from keyrack.errors import BadRequest, NotFound, Refusal
+from keyrack.errors import BadRequest, NotFound, Reason, Refusal
 from keyrack.model.bodies import (
     Grant,
     Int32,
@@ -32,11 +32,13 @@ from keyrack.model.bodies import (
 from keyrack.model.resources import EVENT
 from keyrack.model.texts import NOT_BLANK_LINE, is_blank
 from keyrack.settings import Settings
-from keyrack.telemetry.lines import Invalid, NotALine, Report, explained, lines
+from keyrack.telemetry.lines import INVALID_LINES, Invalid, NotALine, Report, explained, lines
 
 endpoints = Endpoints("Events")
 
-NO_EVENT = "Unable to find an event for the given eventId which is assigned to the given customerId."
+NO_EVENT = Reason(
+    "event-not-found", "Unable to find an event for the given eventId which is assigned to the given customerId."
+)
 CREATE_EVENT = "create event"
 TOO_LATE = "utcDateTime lies in the future."
 TOO_EARLY = "utcDateTime lies more than {days} days back."
@@ -204,7 +206,7 @@ async def deliver(request: Request, settings: Settings) -> Answer:
                 report.accepted += not result.known
                 numbered.append(Numbered(line=line, id=result.id))
     except NotALine as reason:
-        raise BadRequest(str(reason)) from None
+        raise BadRequest(INVALID_LINES.saying(str(reason))) from None
     return answer(shown(report) | {"events": [number.model_dump() for number in numbered]})
 
 

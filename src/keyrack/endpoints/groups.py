@@ -11,17 +11,19 @@ from keyrack.endpoints.cars import NO_CAR
 from keyrack.endpoints.products import NO_PRODUCT
 from keyrack.endpoints.services import NO_SERVICE
 from keyrack.endpoints.users import NO_USER
-from keyrack.errors import BadRequest, Conflict, NotFound, Refusal, on_constraint
+from keyrack.errors import BadRequest, Conflict, NotFound, Reason, Refusal, on_constraint
 from keyrack.model.bodies import AnyText, Body, Int32, Name, Patch, no_valid, patched
 from keyrack.model.resources import CAR, GROUP, PRODUCT, SERVICE_OF_PRODUCT, USER
 from keyrack.model.texts import is_blank
 
 endpoints = Endpoints("Groups")
 
-NO_GROUP = "Unable to find a group for the given groupId which is assigned to the given customerId."
-SAME_NAME = "A group with the same name already exists."
-STILL_IN_USE = "The group still has relations. Delete all relations first."
-NAME_TOO_LONG = "Couldn't update group. The name must not be longer than 250 characters."
+NO_GROUP = Reason(
+    "group-not-found", "Unable to find a group for the given groupId which is assigned to the given customerId."
+)
+SAME_NAME = Reason("group-name-taken", "A group with the same name already exists.")
+STILL_IN_USE = Reason("group-not-empty", "The group still has relations. Delete all relations first.")
+NAME_TOO_LONG = Reason("group-name-too-long", "Couldn't update group. The name must not be longer than 250 characters.")
 
 endpoints.get("/groups", GROUP, "All groups")
 endpoints.get(
@@ -130,7 +132,7 @@ class ProductOfGroup(Body):
     product_id: Int32
 
 
-def links(path: str, item_path: str, body: type[Body], thing: LiteralString, missing: str) -> None:
+def links(path: str, item_path: str, body: type[Body], thing: LiteralString, missing: Reason) -> None:
     """The two endpoints that put a thing into a group and take it out; the database finds what is wrong."""
     column: LiteralString = thing + "_id"
     table: LiteralString = "group_" + thing
@@ -138,10 +140,13 @@ def links(path: str, item_path: str, body: type[Body], thing: LiteralString, mis
     delete: LiteralString = (
         "delete from " + table + " where customer_id = $1 and group_id = $2 and " + column + " = $3 returning true"
     )
-    already = f"The {thing} is already assigned to the group."
-    absent = f"Unable to find a {thing} for the given {thing}Id which is assigned to the given groupId."
+    already = Reason(f"{thing}-already-in-group", f"The {thing} is already assigned to the group.")
+    absent = Reason(
+        f"{thing}-not-in-group",
+        f"Unable to find a {thing} for the given {thing}Id which is assigned to the given groupId.",
+    )
     what = f"assign {thing} to group"
-    refusals: dict[str, tuple[type[Refusal], str]] = {
+    refusals: dict[str, tuple[type[Refusal], Reason]] = {
         f"{table}_group_fkey": (NotFound, NO_GROUP),
         f"{table}_item_fkey": (NotFound, missing),
         f"{table}_pkey": (Conflict, already),

@@ -11,7 +11,7 @@ from keyrack.api.endpoint import FROM_DEVICES, Endpoints
 from keyrack.api.exchange import Answer, Request, answer
 from keyrack.errors import BadRequest
 from keyrack.telemetry.ingest import Telemetry
-from keyrack.telemetry.lines import NotALine, Report
+from keyrack.telemetry.lines import INVALID_LINES, NotALine, Report
 from keyrack.telemetry.samples import ONE
 
 endpoints = Endpoints("Ingest")
@@ -51,5 +51,5 @@ async def deliver(request: Request, telemetry: Telemetry) -> Answer:
     try:
         report = await telemetry.ingest(request.customer, request.body, only=request.device and request.device.names)
     except NotALine as reason:
-        raise BadRequest(str(reason)) from None
+        raise BadRequest(INVALID_LINES.saying(str(reason))) from None
     return answer(shown(report))

@@ -10,18 +10,22 @@ from keyrack.assignments.asking import end_all_of_car
 from keyrack.assignments.holds import settle
 from keyrack.database.connection import Row, Statements
 from keyrack.endpoints.cars import NO_CAR, check_car
-from keyrack.errors import BadRequest, Conflict, NotFound, on_constraint
+from keyrack.errors import BadRequest, Conflict, NotFound, Reason, on_constraint
 from keyrack.model.bodies import Body, Id, Int32, Text, no_valid
 from keyrack.model.texts import trimmed
 
 endpoints = Endpoints("Installations")
 
-NO_PRODUCT = "Unable to find a product for the given parameters which is assigned to the given customerId."
-ALREADY = "The product is already installed into a car."
-NO_SERVICE = "The product has no service assigned."
-SAME_TYPE = "There is already installed a product of the same type in the car."
-NOT_INSTALLED = "The product is already uninstalled."
-OTHER_CAR = "The product is not assigned to the given car."
+NO_PRODUCT = Reason(
+    "named-product-not-found",
+    "Unable to find a product for the given parameters which is assigned to the given customerId.",
+)
+ALREADY = Reason("product-already-installed", "The product is already installed into a car.")
+NO_SERVICE = Reason("product-without-service", "The product has no service assigned.")
+SAME_TYPE = Reason("product-type-already-in-car", "There is already installed a product of the same type in the car.")
+NOT_INSTALLED = Reason("product-not-installed", "The product is already uninstalled.")
+OTHER_CAR = Reason("product-in-other-car", "The product is not assigned to the given car.")
+NO_NAME = Reason("no-product-named", "Couldn't {what}. No valid productId, serialNumber or uniqueId provided.")
 INSTALL = "install product"
 UNINSTALL = "uninstall product"
 
@@ -56,9 +60,9 @@ def product_given(ref: ProductRef, what: str) -> tuple[int | None, str | None, s
     return ref.product_id, serial_number, unique_id
 
 
-def no_product(what: str) -> str:
-    """The text of the refusal when nothing names a product."""
-    return f"Couldn't {what}. No valid productId, serialNumber or uniqueId provided."
+def no_product(what: str) -> Reason:
+    """Why it is refused when nothing names a product."""
+    return NO_NAME.format(what=what)
 
 
 async def find_product(statements: Statements, customer: int, ref: ProductRef, what: str) -> Row:

@@ -11,12 +11,19 @@ from keyrack.access.auth import TOKEN_SECONDS, Access, digest
 from keyrack.access.limits import Limit, Taken, give_back_each, network, take_each
 from keyrack.api.endpoint import PUBLIC, Endpoints
 from keyrack.api.exchange import Answer, Request, answer
-from keyrack.errors import GrantRefused, WrongCredentials
+from keyrack.errors import GrantRefused, Reason, WrongCredentials
 from keyrack.settings import Settings
 
 endpoints = Endpoints("Authentication")
 
 LONGEST = 32_768  # bytes of a form: enough for a thousand characters of each parameter, percent-encoded
+FORM_TOO_LONG = Reason("form-too-long", f"The form is longer than {LONGEST} bytes.")
+NO_FORM = Reason("invalid-form", "The body is not a form in UTF-8.")
+GIVEN_TWICE = Reason("parameter-given-twice", "A parameter is given more than once.")
+MISSING_PARAMETER = Reason("missing-parameter", "The parameter {name} is missing.")
+INVALID_PARAMETER = Reason("invalid-parameter", "The parameter {name} is not valid.")
+OTHER_GRANT = Reason("unsupported-grant-type", "The only grant_type here is password.")
+
 COMPARED: LiteralString = "select lower($1)"  # a name as the database compares it; Python's `lower` differs
 
 
@@ -37,23 +44,23 @@ class PasswordGrant(BaseModel):
 def grant(body: bytes) -> PasswordGrant:
     """The grant of a form's body. Raises `GrantRefused` with RFC 6749's error codes (section 5.2)."""
     if len(body) > LONGEST:
-        raise GrantRefused("invalid_request", f"The form is longer than {LONGEST} bytes.")
+        raise GrantRefused("invalid_request", FORM_TOO_LONG)
     try:
         pairs = parse_qsl(body.decode(), keep_blank_values=True, strict_parsing=bool(body), errors="strict")
     except ValueError:
-        raise GrantRefused("invalid_request", "The body is not a form in UTF-8.") from None
+        raise GrantRefused("invalid_request", NO_FORM) from None
     form = dict(pairs)
     if len(form) != len(pairs):
-        raise GrantRefused("invalid_request", "A parameter is given more than once.")
+        raise GrantRefused("invalid_request", GIVEN_TWICE)
     if not form.get("grant_type"):
-        raise GrantRefused("invalid_request", "The parameter grant_type is missing.")
+        raise GrantRefused("invalid_request", MISSING_PARAMETER.format(name="grant_type"))
     if form["grant_type"] != "password":
-        raise GrantRefused("unsupported_grant_type", "The only grant_type here is password.")
+        raise GrantRefused("unsupported_grant_type", OTHER_GRANT)
     for name in ("username", "password"):
         if not form.get(name):
-            raise GrantRefused("invalid_request", f"The parameter {name} is missing.")
+            raise GrantRefused("invalid_request", MISSING_PARAMETER.format(name=name))
         if len(form[name]) > 1_000 or "\x00" in form[name]:
-            raise GrantRefused("invalid_request", f"The parameter {name} is not valid.")
+            raise GrantRefused("invalid_request", INVALID_PARAMETER.format(name=name))
     return PasswordGrant(username=form["username"], password=form["password"], grant_type="password")
 
 

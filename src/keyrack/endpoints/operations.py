@@ -5,11 +5,15 @@ from __future__ import annotations
 from uuid import UUID
 
 from keyrack.api.endpoint import Endpoints
+from keyrack.errors import Reason
 from keyrack.webhooks.outcomes import OPERATION
 
 endpoints = Endpoints("Operations")
 
-NO_OPERATION = "Unable to find an operation for the given operationId which is assigned to the given customerId."
+NO_OPERATION = Reason(
+    "operation-not-found",
+    "Unable to find an operation for the given operationId which is assigned to the given customerId.",
+)
 NO_UUID = UUID(int=0)
 
 

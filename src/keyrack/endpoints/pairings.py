@@ -10,14 +10,14 @@ from keyrack.assignments.holds import settle
 from keyrack.database.connection import Row, Statements
 from keyrack.endpoints.installations import NO_PRODUCT, ProductRef, find_product, no_product, product_given
 from keyrack.endpoints.services import NO_SERVICE
-from keyrack.errors import Conflict, NotFound, on_constraint
+from keyrack.errors import Conflict, NotFound, Reason, on_constraint
 from keyrack.model.bodies import Id, no_valid
 
 endpoints = Endpoints("Pairings")
 
-ALREADY = "The service is already paired with a product."
-PRODUCT_TAKEN = "The product is already paired with a service."
-NOT_PAIRED = "The service is not paired with the given product."
+ALREADY = Reason("service-already-paired", "The service is already paired with a product.")
+PRODUCT_TAKEN = Reason("product-already-paired", "The product is already paired with a service.")
+NOT_PAIRED = Reason("service-not-paired", "The service is not paired with the given product.")
 PAIR = "pair service with product"
 UNPAIR = "unlink service from product"
 

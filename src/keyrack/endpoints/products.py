@@ -4,13 +4,18 @@ from __future__ import annotations
 
 from keyrack.api.endpoint import Endpoints
 from keyrack.api.reads import Parent
+from keyrack.errors import Reason
 from keyrack.model.resources import CAR, PRODUCT, PRODUCT_LISTED, SERVICE_OF_PRODUCT
 
 endpoints = Endpoints("Products")
 
-NO_PRODUCT = "Unable to find a product for the given productId which is assigned to the given customerId."
-NO_SERVICE_ASSIGNED = "Unable to find a service which is assigned to the given productId."
-NO_CAR_ASSIGNED = "Unable to find a car which is assigned to the given productId."
+NO_PRODUCT = Reason(
+    "product-not-found", "Unable to find a product for the given productId which is assigned to the given customerId."
+)
+NO_SERVICE_ASSIGNED = Reason(
+    "no-service-of-product", "Unable to find a service which is assigned to the given productId."
+)
+NO_CAR_ASSIGNED = Reason("no-car-of-product", "Unable to find a car which is assigned to the given productId.")
 
 endpoints.get("/products", PRODUCT_LISTED, "All products")
 endpoints.get("/products/{productId}", PRODUCT, "One product", one=True, missing=NO_PRODUCT)

@@ -14,13 +14,13 @@ from pydantic import BaseModel
 from keyrack.access.auth import Access, digest
 from keyrack.api.endpoint import Endpoints
 from keyrack.api.exchange import Answer, Request, answer
-from keyrack.errors import BadRequest
+from keyrack.errors import BadRequest, Reason
 from keyrack.model.bodies import Body, Int32, Name
 
 endpoints = Endpoints("App SDK")
 
 AUDIENCE = "keyrack-sdk"  # with the customer's id behind it
-INVALID_COMBINATION = "Invalid combination of customerId, sdkKey and userId."
+INVALID_COMBINATION = Reason("invalid-sdk-combination", "Invalid combination of customerId, sdkKey and userId.")
 
 SUBJECT: LiteralString = """
 select subject_at(k.customer_id, p.seed)

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 from keyrack.api.endpoint import Endpoints
 from keyrack.api.reads import Parent
+from keyrack.errors import Reason
 from keyrack.model.resources import CONTRACT, PRODUCT, SERVICE
 
 endpoints = Endpoints("Services")
 
-NO_SERVICE = "Unable to find a service for the given serviceId which is assigned to the given customerId."
-NO_PRODUCT_ASSIGNED = "Unable to find a product which is assigned to the given serviceId."
-NO_CONTRACT = "Unable to find a contract which is assigned to the given serviceId."
+NO_SERVICE = Reason(
+    "service-not-found", "Unable to find a service for the given serviceId which is assigned to the given customerId."
+)
+NO_PRODUCT_ASSIGNED = Reason(
+    "no-product-of-service", "Unable to find a product which is assigned to the given serviceId."
+)
+NO_CONTRACT = Reason("no-contract-of-service", "Unable to find a contract which is assigned to the given serviceId.")
 
 endpoints.get("/services", SERVICE, "All services")
 endpoints.get("/services/{serviceId}", SERVICE, "One service", one=True, missing=NO_SERVICE)

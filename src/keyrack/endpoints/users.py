@@ -12,19 +12,23 @@ from keyrack.api.reads import Parent
 from keyrack.assignments.asking import end_all_of_user
 from keyrack.assignments.holds import settle
 from keyrack.database.connection import Statements
-from keyrack.errors import BadRequest, Conflict, NotFound, on_constraint
+from keyrack.errors import BadRequest, Conflict, NotFound, Reason, on_constraint
 from keyrack.model.bodies import AnyText, Body, EmailAddress, Int32, Name, Text, no_valid
 from keyrack.model.resources import ASSIGNMENT_OF_USER, USER
 from keyrack.model.texts import email_address, is_blank, trimmed
 
 endpoints = Endpoints("Users")
 
-NO_USER = "Unable to find a user for the given userId which is assigned to the given customerId."
-SAME_ADDRESS = "A user with the same emailAddress already exists."
-NEITHER = "Invalid emailAddress and userId. One valid parameter is required."
-NOBODY = "Unable to find a user for the given parameters."
-ALREADY = "The user is already assigned to the customer."
-NOT_ASSIGNED = "Unable to find a user for the given parameters which is assigned to the given customerId."
+NO_USER = Reason(
+    "user-not-found", "Unable to find a user for the given userId which is assigned to the given customerId."
+)
+SAME_ADDRESS = Reason("email-address-taken", "A user with the same emailAddress already exists.")
+NEITHER = Reason("invalid-user-parameters", "Invalid emailAddress and userId. One valid parameter is required.")
+NOBODY = Reason("named-user-not-found", "Unable to find a user for the given parameters.")
+ALREADY = Reason("user-already-in-customer", "The user is already assigned to the customer.")
+NOT_ASSIGNED = Reason(
+    "user-not-in-customer", "Unable to find a user for the given parameters which is assigned to the given customerId."
+)
 
 A_USER = Parent(USER, USER.relations["assignments"].link)
 
@@ -144,7 +148,7 @@ async def _member(statements: Statements, request: Request, user: SomeUser) -> i
     return id
 
 
-async def _found(statements: Statements, request: Request, user: SomeUser, missing: str) -> int:
+async def _found(statements: Statements, request: Request, user: SomeUser, missing: Reason) -> int:
     address = trimmed(user.email_address or "")
     if (user.user_id is None) == (not address):
         raise BadRequest(NEITHER)

@@ -12,7 +12,7 @@ from keyrack.access.limits import Limit
 from keyrack.api.endpoint import Endpoints, Parent
 from keyrack.api.exchange import NO_CONTENT, Answer, Request, answer
 from keyrack.database.notices import DELIVER
-from keyrack.errors import BadRequest, Conflict, NotFound
+from keyrack.errors import BadRequest, Conflict, NotFound, Reason
 from keyrack.model.bodies import Body, Int32, Moment, Patch, checked, no_valid, patched, stamp
 from keyrack.settings import Settings
 from keyrack.vault.sealing import Vault
@@ -21,10 +21,14 @@ from keyrack.webhooks.outcomes import DELIVERY, KINDS, WEBHOOK, Kind
 
 endpoints = Endpoints("Webhooks")
 
-NO_WEBHOOK = "Unable to find a webhook for the given webhookId which is assigned to the given customerId."
-NO_DELIVERY = "Unable to find a delivery for the given deliveryId which is assigned to the given webhookId."
-DISABLED = "The webhook is disabled. Enable it first."
-NO_RANGE = "The to must lie after the from."
+NO_WEBHOOK = Reason(
+    "webhook-not-found", "Unable to find a webhook for the given webhookId which is assigned to the given customerId."
+)
+NO_DELIVERY = Reason(
+    "delivery-not-found", "Unable to find a delivery for the given deliveryId which is assigned to the given webhookId."
+)
+DISABLED = Reason("webhook-disabled", "The webhook is disabled. Enable it first.")
+NO_RANGE = Reason("empty-time-range", "The to must lie after the from.")
 CREATE = "create webhook"
 UPDATE = "update webhook"
 REPLAY = "replay deliveries"
@@ -61,7 +65,7 @@ def checked_url(url: str) -> str:
 
 
 Url = Annotated[str, Field(max_length=2_000), AfterValidator(checked_url)]
-TOO_MANY = "The customer has as many webhooks as it may have. Remove one first."
+TOO_MANY = Reason("too-many-webhooks", "The customer has as many webhooks as it may have. Remove one first.")
 
 Secret = Annotated[str, Field(max_length=250, pattern=r"^[!-~]([ -~]*[!-~])?$")]
 Kinds = Annotated[list[Kind], Field(min_length=1, max_length=len(KINDS))]

@@ -17,28 +17,34 @@ from keyrack.database.connection import UNREACHABLE, is_interruption
 from keyrack.endpoints import ALL
 from keyrack.errors import (
     NO_CUSTOMER,
+    NOTHING_HERE,
     PLAIN_TEXT,
     BadRequest,
     InternalError,
     MethodNotAllowed,
     NotFound,
+    Reason,
     Refusal,
     Unavailable,
 )
 from keyrack.http.edge import METHODS, Edge
 from keyrack.http.server import Handler, Server
 from keyrack.logs import Seldom
-from keyrack.odata import TOO_MANY
+from keyrack.odata import TOO_MANY, TOO_MANY_EXPANDED
 from keyrack.settings import Settings
 
 log = structlog.get_logger("keyrack.app")
 seldom = Seldom("keyrack.app")
 
-NOTHING_HERE = "There is nothing at this path."
 OF_CUSTOMER = "_customer_id_fkey"  # how the name of every foreign key to a customer ends
-NOT_NOW = "The database cannot do this at the moment. Please try again."
+NOT_NOW = Reason("database-interrupted", "The database cannot do this at the moment. Please try again.")
 FAULTS = ("25P02", "XX")  # interruptions that may be faults of ours all the same: nobody is told to try again
-TOO_SLOW = "The statement took too long in the database. Ask for less at once."
+TOO_SLOW = Reason("query-too-slow", "The statement took too long in the database. Ask for less at once.")
+TOO_SLOW_NOW = Reason("database-too-slow", TOO_SLOW.text)  # where the client has no say in how much is asked for
+OUT_OF_RANGE = Reason(
+    "query-value-out-of-range",
+    "The query specified in the URI is not valid. A value is outside of what its type or a function can hold.",
+)
 
 
 class Route:
@@ -93,13 +99,11 @@ def _put(reply: falcon.asgi.Response, refusal: Refusal) -> None:
 def _refusal_of(error: Exception, http: falcon.asgi.Request) -> Refusal:
     """What the caller is told of an exception that no endpoint foresaw."""
     if isinstance(error, asyncpg.DataError):  # SQLSTATE class 22: a value that an expression cannot take
-        return BadRequest(
-            "The query specified in the URI is not valid. A value is outside of what its type or a function can hold."
-        )
+        return BadRequest(OUT_OF_RANGE)
     if isinstance(error, asyncpg.PostgresError) and error.sqlstate == TOO_MANY:
-        return BadRequest(str(error))
+        return BadRequest(TOO_MANY_EXPANDED.saying(str(error)))
     if isinstance(error, asyncpg.QueryCanceledError):
-        return BadRequest(TOO_SLOW) if http.query_string else Unavailable(TOO_SLOW)
+        return BadRequest(TOO_SLOW) if http.query_string else Unavailable(TOO_SLOW_NOW)
     if isinstance(error, asyncpg.LockNotAvailableError):
         return Unavailable(BUSY)
     if is_interruption(error) and not str(getattr(error, "sqlstate", "")).startswith(FAULTS):

@@ -5,11 +5,13 @@ from __future__ import annotations
 
 import asyncio
 import socket
+from http import HTTPStatus
 from typing import Any
 
 import structlog
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
+from keyrack.errors import HeadTooLarge, Reason, Refusal, RequestTimeout, Unavailable
 from keyrack.http.crowd import Crowd, room
 from keyrack.http.edge import GONE, READS
 from keyrack.http.pace import Reader, Unread
@@ -19,8 +21,8 @@ log = structlog.get_logger("keyrack.http")
 
 UNSENT = 131_072  # bytes that wait in the kernel and are not on their way yet
 WAITING = 16_384  # bytes that may wait for a client before whoever writes waits too
-TOO_LARGE = (431, "Request Header Fields Too Large", "The head of the request is too large.")
-TOO_SLOW = (408, "Request Timeout", "The head of the request took too long to arrive.")
+TOO_LARGE = Reason("head-too-large", "The head of the request is too large.")
+TOO_SLOW = Reason("head-too-slow", "The head of the request took too long to arrive.")
 
 
 class GuardedProtocol(HttpToolsProtocol):
@@ -49,7 +51,7 @@ class GuardedProtocol(HttpToolsProtocol):
         host, port = self.client or ("", 0)
         self._reader = Reader(self.unread, transport, f"{host}:{port}")
         if (why := self.crowd.enter(self, host)) is not None:
-            self._refuse((503, "Service Unavailable", why))
+            self._refuse(Unavailable(why))
             return
         self._expect_head()
 
@@ -90,7 +92,7 @@ class GuardedProtocol(HttpToolsProtocol):
                 self._expect_head()
             self._head_bytes += len(data)
             if self._head_bytes > self.max_header and not self._head_fits(data):
-                self._refuse(TOO_LARGE)
+                self._refuse(HeadTooLarge(TOO_LARGE))
                 return
             self._tail = data[-3:]
         super().data_received(data)
@@ -135,22 +137,27 @@ class GuardedProtocol(HttpToolsProtocol):
             self.crowd.idle(self)
 
     def _expect_head(self) -> None:
-        self._deadline = self.loop.call_later(self.head_timeout, self._refuse, TOO_SLOW)
+        self._deadline = self.loop.call_later(self.head_timeout, self._too_slow)
 
     def _stop_clock(self) -> None:
         if self._deadline is not None:
             self._deadline.cancel()
             self._deadline = None
 
-    def _refuse(self, why: tuple[int, str, str]) -> None:
-        status, phrase, text = why
+    def _too_slow(self) -> None:
+        self._refuse(RequestTimeout(TOO_SLOW))
+
+    def _refuse(self, refusal: Refusal) -> None:
         if self.transport.is_closing():
             return
-        head = (
-            f"HTTP/1.1 {status} {phrase}\r\ncontent-type: text/plain; charset=utf-8\r\n"
-            f"content-length: {len(text)}\r\nconnection: close\r\n\r\n"
-        )
-        self.transport.write((head + text).encode("ascii"))
+        body = refusal.body()
+        headers = {
+            "content-type": refusal.media_type, "content-length": str(len(body)), **refusal.headers,
+            "connection": "close",
+        }  # fmt: skip
+        lines = [f"HTTP/1.1 {refusal.status} {HTTPStatus(refusal.status).phrase}"]
+        lines += [f"{name}: {value}" for name, value in headers.items()]
+        self.transport.write("\r\n".join([*lines, "", ""]).encode("ascii") + body)
         self.transport.close()
 
 

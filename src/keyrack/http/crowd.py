@@ -8,11 +8,15 @@ from collections import defaultdict
 from typing import Protocol
 
 from keyrack.access.limits import network
+from keyrack.errors import Reason
 from keyrack.logs import MINUTE, Seldom
 from keyrack.settings import Settings
 
-FULL = "Too many connections are open at the moment. Please try again."
-FULL_OF_ONE = "Too many connections are open from this address. Close some, or use them for several requests."
+FULL = Reason("too-many-connections", "Too many connections are open at the moment. Please try again.")
+FULL_OF_ONE = Reason(
+    "too-many-connections-of-address",
+    "Too many connections are open from this address. Close some, or use them for several requests.",
+)
 MOST = 8_192  # connections of a process, unless a setting says otherwise: each costs some memory, whatever the limit
 FEWEST = 16
 OWN_FILES = 64  # of a process: standard streams, listeners, modules, logs
@@ -43,8 +47,8 @@ class Crowd:
         self._idle_of: defaultdict[str, dict[Guest, None]] = defaultdict(dict)
         self._told = Seldom("keyrack.http", MINUTE)
 
-    def enter(self, guest: Guest, host: str) -> str | None:
-        """Take it in as idle; where nobody idle can make room, the text of its refusal."""
+    def enter(self, guest: Guest, host: str) -> Reason | None:
+        """Take it in as idle; where nobody idle can make room, why it is refused."""
         who = self._who(host)
         if who and self._of[who] >= self.of_one and not self._make_room(self._idle_of[who], who, self.of_one):
             return FULL_OF_ONE

@@ -8,8 +8,11 @@ from contextlib import AsyncExitStack
 from typing import Any
 from urllib.parse import unquote
 
-from keyrack.errors import BadRequest, BrokenOff, Refusal, UriTooLong
+from keyrack.errors import BadRequest, BrokenOff, Reason, Refusal, UriTooLong
 from keyrack.settings import Settings
+
+QUERY_TOO_LONG = Reason("query-too-long", "The query string is longer than {most} bytes.")
+QUERY_NOT_ASCII = Reason("query-not-ascii", "The query string has bytes that are not ASCII. Percent-encode them.")
 
 READS = ("GET", "HEAD")  # no endpoint of these writes anything, so they may be ended at any moment
 GONE = "keyrack.gone"  # of a scope: the client has gone, and the request was cancelled therefore
@@ -41,9 +44,9 @@ class Edge:
             scope["method"] = UNKNOWN
         query: bytes = scope["query_string"]
         if len(query) > self._max_query:
-            await _refuse(send, UriTooLong(f"The query string is longer than {self._max_query} bytes."))
+            await _refuse(send, UriTooLong(QUERY_TOO_LONG.format(most=self._max_query)))
         elif not query.isascii():
-            await _refuse(send, BadRequest("The query string has bytes that are not ASCII. Percent-encode them."))
+            await _refuse(send, BadRequest(QUERY_NOT_ASCII))
         else:
             await self._serve(scope, _at_once(receive), send)
 

@@ -14,6 +14,7 @@ from keyrack.errors import (
     BadRequest,
     ContentTooLarge,
     NotFound,
+    Reason,
     Refusal,
     RequestTimeout,
     UnsupportedMediaType,
@@ -23,9 +24,12 @@ from keyrack.settings import Settings
 
 LINES = ("application/json", "application/x-ndjson", "application/jsonl")  # what units may send
 UNPACKED_AT_ONCE = 65_536  # bytes
-NO_GZIP = "The body is not valid gzip."
-NO_CUSTOMER_ID = "The header Customer-ID is missing."
-INVALID_CUSTOMER_ID = "The header Customer-ID must be an integer."
+TOO_LARGE = Reason("body-too-large", "The body must be smaller than {most} bytes.")
+TOO_PACKED = Reason("body-too-packed", "The body is more than {ratio} times its size when it is unpacked.")
+TOO_SLOW = Reason("body-too-slow", "The body of the request took too long to arrive.")
+NO_GZIP = Reason("invalid-gzip", "The body is not valid gzip.")
+NO_CUSTOMER_ID = Reason("missing-customer-id", "The header Customer-ID is missing.")
+INVALID_CUSTOMER_ID = Reason("invalid-customer-id", "The header Customer-ID must be an integer.")
 
 
 class Incoming(Protocol):
@@ -63,7 +67,7 @@ async def body(http: Incoming, endpoint: Endpoint, settings: Settings, room: Roo
                     room.take(len(chunk))
                 chunks.append(chunk)
     except TimeoutError:
-        raise RequestTimeout("The body of the request took too long to arrive.", {"Connection": "close"}) from None
+        raise RequestTimeout(TOO_SLOW, {"Connection": "close"}) from None
     whole = b"".join(chunks)
     if room is None or http.get_header("Content-Encoding") != "gzip":
         return whole
@@ -87,14 +91,14 @@ def _unpacked(packed: bytes, settings: Settings, room: Room) -> bytes:
         if len(unpacked) >= settings.max_ingest:
             raise _too_large(settings.max_ingest)
         if len(unpacked) > max(settings.max_body, settings.ingest_ratio * len(packed)):
-            raise ContentTooLarge(f"The body is more than {settings.ingest_ratio} times its size when it is unpacked.")
+            raise ContentTooLarge(TOO_PACKED.format(ratio=settings.ingest_ratio))
     if unpacker.unused_data:
         raise BadRequest(NO_GZIP)
     return bytes(unpacked)
 
 
 def _too_large(limit: int) -> Refusal:
-    return ContentTooLarge(f"The body must be smaller than {limit} bytes.")
+    return ContentTooLarge(TOO_LARGE.format(most=limit))
 
 
 def _right_type(http: Incoming, endpoint: Endpoint) -> bool:

@@ -9,8 +9,18 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from keyrack.errors import Unavailable
+from keyrack.errors import Reason, Unavailable
 from keyrack.settings import Settings
+
+TOO_MUCH = Reason(
+    "too-much-under-way",
+    "Deliveries with more than {most} bytes are under way here. Please send this one again.",
+)
+TOO_MUCH_OF_KEY = Reason(
+    "too-much-under-way-of-key",
+    "Deliveries of this device key with more than {most} bytes are under way."
+    " Wait for their answers, then send this one again.",
+)
 
 
 @dataclass(slots=True)
@@ -56,11 +66,6 @@ class Underway:
         """Raises `Unavailable` when others have taken too much for this one to fit in beside them."""
         of_key = self._of_key[room.key]
         if of_key > max(self._most_of_key, room.taken):
-            raise Unavailable(
-                f"Deliveries of this device key with more than {self._most_of_key} bytes are under way."
-                " Wait for their answers, then send this one again."
-            )
+            raise Unavailable(TOO_MUCH_OF_KEY.format(most=self._most_of_key))
         if self._total > max(self._most, room.taken):
-            raise Unavailable(
-                f"Deliveries with more than {self._most} bytes are under way here. Please send this one again."
-            )
+            raise Unavailable(TOO_MUCH.format(most=self._most))

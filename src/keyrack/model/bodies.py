@@ -20,7 +20,7 @@ from pydantic import (
 from pydantic.alias_generators import to_camel
 from pydantic_core import PydanticCustomError
 
-from keyrack.errors import BadRequest
+from keyrack.errors import BadRequest, Reason
 from keyrack.model import members
 from keyrack.model.texts import LONGEST_ADDRESS, NOT_BLANK, email_address
 
@@ -32,6 +32,13 @@ WALL_CLOCK = re.compile(_TIME + _OFFSET + "?", re.ASCII | re.IGNORECASE).fullmat
 INVALID_MOMENT = "The form is that of RFC 3339, as 2026-01-31T08:00:00Z or 2026-01-31T09:00:00+01:00"
 INVALID_WALL_CLOCK = INVALID_MOMENT + "; a dateTime may lack the offset"
 LONGEST_TIME = 250  # characters of a time that is shown as it was sent
+
+INVALID_MEMBERS = Reason("invalid-members", "Couldn't {what}. No valid {members} provided.")
+INVALID_JSON = Reason("invalid-json", "Couldn't {what}. The body is not valid JSON: {fault}.")
+WRONG_FORM = Reason("wrong-form-of-body", "Couldn't {what}. The body must be {form}.")
+TOO_MANY_ERRORS = Reason("too-many-errors", "Couldn't {what}. The body has more than {most} errors.")
+NO_STEPS = Reason("no-steps", "Couldn't {what}. The patch has no steps.")
+TOO_MANY_STEPS = Reason("too-many-steps", "Couldn't {what}. A patch has at most {most} steps.")
 
 
 class Body(BaseModel):
@@ -170,10 +177,10 @@ def patched(steps: Sequence[PatchStep], what: str) -> dict[str, Any]:
     null it would make an assignment unlimited.
     """
     if not steps:
-        raise BadRequest(f"Couldn't {what}. The patch has no steps.")
+        raise BadRequest(NO_STEPS.format(what=what))
     for step in steps:
         if step.op == "replace" and "value" not in step.model_fields_set:
-            raise BadRequest(f"{no_valid(what, step.path[1:])} A replace needs a value.")
+            raise BadRequest(no_valid(what, step.path[1:], hint="A replace needs a value."))
     return {step.path[1:]: step.value if step.op == "replace" else None for step in steps}
 
 
@@ -186,7 +193,7 @@ def checked(adapter: TypeAdapter[Any], body: bytes, what: str, *, strict: bool =
         value = adapter.validate_json(body)
     except ValidationError as error:
         if error.error_count() > ERRORS:  # to look at each would take longer than to find them
-            raise BadRequest(f"Couldn't {what}. The body has more than {ERRORS} errors.") from None
+            raise BadRequest(TOO_MANY_ERRORS.format(what=what, most=ERRORS)) from None
         if any(problem["type"] == "extra_forbidden" for problem in error.errors(include_url=False)):
             raise BadRequest(members.refusal(what, members.unknown(adapter, body))) from None
         raise BadRequest(_explained(error, what)) from None
@@ -195,25 +202,26 @@ def checked(adapter: TypeAdapter[Any], body: bytes, what: str, *, strict: bool =
     return value
 
 
-def no_valid(what: str, *members: str) -> str:
-    """The text of the refusal of a body's members (design: patterns of messages)."""
+def no_valid(what: str, *members: str, hint: str = "") -> Reason:
+    """Why a body with these members is refused (design: patterns of messages); the hint is a whole sentence."""
     listed = members[0] if len(members) == 1 else ", ".join(members[:-1]) + " and " + members[-1]
-    return f"Couldn't {what}. No valid {listed} provided."
+    reason = INVALID_MEMBERS.format(what=what, members=listed)
+    return reason.saying(f"{reason} {hint}") if hint else reason
 
 
-def _explained(error: ValidationError, what: str) -> str:
+def _explained(error: ValidationError, what: str) -> Reason:
     problems = error.errors(include_url=False, include_context=False, include_input=False)
     first = problems[0]
     if first["type"] == "json_invalid":
-        return f"Couldn't {what}. The body is not valid JSON: {first['msg'].removeprefix('Invalid JSON: ')}."
+        return INVALID_JSON.format(what=what, fault=first["msg"].removeprefix("Invalid JSON: "))
     if first["type"] == "too_long" and not first["loc"]:
-        return f"Couldn't {what}. A patch has at most {STEPS} steps."
+        return TOO_MANY_STEPS.format(what=what, most=STEPS)
     named = list(dict.fromkeys(name for problem in problems if (name := _member(problem["loc"]))))
     if not named:
-        return f"Couldn't {what}. The body must be {_form(first['type'])}."
+        return WRONG_FORM.format(what=what, form=_form(first["type"]))
     # Whose form a time has must be told in any case: nobody would guess it
     hints = [p["msg"] for p in problems if p["type"] in HINTED and (len(named) == 1 or p["type"] == "moment")]
-    return no_valid(what, *named[:5]) + (f" {hints[0]}." if hints else "")
+    return no_valid(what, *named[:5], hint=f"{hints[0]}." if hints else "")
 
 
 # Kinds of error whose own words help; the others ("missing", a wrong type) say what the text says already

@@ -10,6 +10,10 @@ from typing import Any, cast
 
 from pydantic import TypeAdapter
 
+from keyrack.errors import Reason
+
+UNKNOWN_MEMBERS = Reason("unknown-members", "Couldn't {what}. {members}")
+
 NAMED = 5  # members that a refusal names, at most
 LONGEST = 60  # characters of a name that a refusal shows
 LOOKED_AT = 1_000  # unknown members among which those are: the same one comes again in each step of a patch
@@ -39,11 +43,11 @@ def _unknown(value: object, schema: Mapping[str, Any], defs: Mapping[str, Any]) 
                 yield name, list(known)
 
 
-def refusal(what: str, members: Iterable[tuple[str, list[str]]]) -> str:
-    """The text of their refusal: `Couldn't <what>. There is no member ende. Did you mean end?`"""
+def refusal(what: str, members: Iterable[tuple[str, list[str]]]) -> Reason:
+    """Why they are refused: `Couldn't <what>. There is no member ende. Did you mean end?`"""
     told: list[str] = []
     for name, known in list(dict(members).items())[:NAMED]:
         lower = {one.lower(): one for one in known}
         meant = get_close_matches(name[:LONGEST].lower(), lower, 1)
         told.append(f"There is no member {name[:LONGEST]}." + (f" Did you mean {lower[meant[0]]}?" if meant else ""))
-    return f"Couldn't {what}. " + " ".join(told)
+    return UNKNOWN_MEMBERS.format(what=what, members=" ".join(told))

@@ -2,8 +2,21 @@
 
 from keyrack.odata.binding import Limits
 from keyrack.odata.query_string import OPTIONS, Query, Shape, query
-from keyrack.odata.sql import TOO_MANY
+from keyrack.odata.sql import TOO_MANY, TOO_MANY_EXPANDED
 from keyrack.odata.syntax import parse
 from keyrack.odata.walking import Key, Segment, behind, place
 
-__all__ = ["OPTIONS", "TOO_MANY", "Key", "Limits", "Query", "Segment", "Shape", "behind", "parse", "place", "query"]
+__all__ = [
+    "OPTIONS",
+    "TOO_MANY",
+    "TOO_MANY_EXPANDED",
+    "Key",
+    "Limits",
+    "Query",
+    "Segment",
+    "Shape",
+    "behind",
+    "parse",
+    "place",
+    "query",
+]

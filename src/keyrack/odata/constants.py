@@ -32,7 +32,8 @@ _EXPONENT = re.compile(r"[eE].*").sub
 
 def refuse(message: str) -> NoReturn:
     """Raise `BadRequest` with the message, which may quote a path of any length."""
-    raise BadRequest(INVALID + (message if len(message) <= LONGEST_MESSAGE else message[:LONGEST_MESSAGE] + "..."))
+    told = message if len(message) <= LONGEST_MESSAGE else message[:LONGEST_MESSAGE] + "..."
+    raise BadRequest(INVALID.format(fault=told))
 
 
 def parameter(literal: Literal, digits: int) -> Parameter | Null:

@@ -5,10 +5,12 @@ from __future__ import annotations
 from typing import NoReturn
 
 from keyrack import errors
+from keyrack.errors import Reason
 from keyrack.odata import tokens
 from keyrack.odata.tree import Unsupported
 
-INVALID = "The query specified in the URI is not valid. "
+INVALID = Reason("invalid-query", "The query specified in the URI is not valid. {fault}")
+NOT_SUPPORTED = Reason("query-not-supported", "{what} is not supported.")
 LONGEST_MESSAGE = 500  # characters; it may quote a path of any length
 NESTING = 50  # levels, unless a caller says otherwise
 
@@ -34,7 +36,7 @@ class Cursor:
         """Raise `BadRequest` with the position, in characters from 0."""
         position = self.at if at is None else at
         told = message[:LONGEST_MESSAGE]
-        raise errors.BadRequest(f"{INVALID}Syntax error at position {position} of ${self.option}: {told}.")
+        raise errors.BadRequest(INVALID.format(fault=f"Syntax error at position {position} of ${self.option}: {told}."))
 
     def refuse_later(self, what: str) -> Unsupported:
         """Note that `what` is not supported (a whole sentence less its end)."""
@@ -46,7 +48,7 @@ class Cursor:
         if self.at != len(self.text):
             self.fail("an operator or the end was expected")
         if self.unsupported is not None:
-            raise errors.NotImplemented(f"{self.unsupported[:LONGEST_MESSAGE]} is not supported.")
+            raise errors.NotImplemented(NOT_SUPPORTED.format(what=self.unsupported[:LONGEST_MESSAGE]))
 
     def enter(self) -> None:
         """One level deeper. Raises `BadRequest` below the limit."""

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import Any, LiteralString
 
+from keyrack.errors import Reason
 from keyrack.model.fields import Resource, quoted
 from keyrack.odata.constants import refuse
 from keyrack.odata.plan import (
@@ -55,6 +56,10 @@ CASTS: dict[Edm, LiteralString] = {
     Edm.GUID: "::uuid",
 }
 TOO_MANY = "KR001"  # the state of the error that `refuse_expansion` raises
+TOO_MANY_EXPANDED = Reason(  # the text is the database's
+    "expansion-too-large",
+    "A relation that is expanded has more than {most} rows. Give it a $top of its own, or ask for less.",
+)
 _SIGNS: dict[str, LiteralString] = {"eq": " = ", "ne": " <> ", "gt": " > ", "ge": " >= ", "lt": " < ", "le": " <= "}
 # A bare constant is no item of ORDER BY, but a cast one is
 _TRUE: LiteralString = "true::bool"

@@ -16,7 +16,7 @@ from typing import Any, Final
 from pydantic import ValidationError
 from pydantic_core import from_json
 
-from keyrack.errors import ContentTooLarge
+from keyrack.errors import ContentTooLarge, Reason
 from keyrack.settings import Settings
 
 USUAL = 1_024  # bytes in which the end of an array's element is looked for first
@@ -69,9 +69,13 @@ class NotALine(ValueError):
     """Why the whole body is unusable."""
 
 
+INVALID_LINES = Reason("invalid-lines", "The body is not valid JSON: {fault}.")
+TOO_MANY_LINES = Reason("too-many-lines", "The body must have at most {most} lines, or elements of its array.")
+
+
 def too_many(settings: Settings) -> ContentTooLarge:
     """The refusal of a body with more lines than are taken."""
-    return ContentTooLarge(f"The body must have at most {settings.ingest_lines} lines, or elements of its array.")
+    return ContentTooLarge(TOO_MANY_LINES.format(most=settings.ingest_lines))
 
 
 def is_array(body: bytes) -> bool:

@@ -154,7 +154,7 @@ class Subscriber:
             return
         try:
             if len(message.payload) >= self._settings.max_ingest:
-                raise ContentTooLarge(f"The message must be smaller than {self._settings.max_ingest} bytes.")
+                raise NotALine(f"The message must be smaller than {self._settings.max_ingest} bytes.")
             for _, found in readings(message.payload, self._settings, topic[2]):
                 if isinstance(found, Invalid):
                     self._refusals.tell(message.topic.value, str(found))

@@ -16,7 +16,7 @@ from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from keyrack.database.connection import Connection, Row, Statements
-from keyrack.errors import Unavailable
+from keyrack.errors import Reason, Unavailable
 from keyrack.settings import Settings
 from keyrack.vault import master
 from keyrack.vault.master import MasterKey, MasterKeyError
@@ -32,7 +32,7 @@ SEALING: LiteralString = "select pg_advisory_xact_lock_shared($1)"
 NEWEST: LiteralString = "select max(number) from data_key"
 DATA_KEYS: LiteralString = "select number, master, wrapped from data_key order by number, master"
 
-CLOSED = "The server cannot open its secrets at the moment. Its log says why."
+CLOSED = Reason("secrets-closed", "The server cannot open its secrets at the moment. Its log says why.")
 
 
 class CannotOpen(Unavailable):
