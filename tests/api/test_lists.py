@@ -75,7 +75,9 @@ QUERY = st.fixed_dictionaries(
         "$filter": st.sampled_from(["vin ne null", "contains(name,'a') or brand eq 'A'", "id lt 0"]),
         "$search": st.sampled_from(["same", "A"]),
         "$select": st.sampled_from(["vin", "name,id", "products"]),
-        "$expand": st.sampled_from(["products", "assignments,groups($select=name)"]),
+        "$expand": st.sampled_from(
+            ["products", "assignments,groups($select=name)", "products($count=true),groups/$count"]
+        ),
         "$count": st.just("true"),
     },
 )
@@ -128,6 +130,8 @@ def test_what_can_be_walked_has_no_length_and_the_rest_has(fleet: Person, dsn: s
             ({"$orderby": "id desc,brand"}, False),
             ({"$orderby": "name desc"}, False),
             ({"$orderby": "vin,id", "$expand": "products", "$search": "a"}, False),
+            ({"$orderby": "vin,id", "$expand": "products($count=true),groups/$count"}, False),
+            ({"$orderby": "brand", "$expand": "products($count=true)"}, True),
             ({"$orderby": "brand"}, True),
             ({"$orderby": "name,id desc"}, False),
             ({"$orderby": "name,vin"}, True),
@@ -227,10 +231,15 @@ def test_an_expansion_has_a_bound(fleet: Person, dsn: str, settings: Settings) -
     car = fleet.get("/cars?$filter=name eq 'Boxed'").json()[0]["id"]
     for number in range(2):
         fleet.put(f"/groups/{fleet.group(f'Many {number}')}/cars", {"carId": car})
+    boxed = {"$filter": "name eq 'Boxed'"}
     text = "A relation that is expanded has more than 2 rows. Give it a $top of its own, or ask for less."
     with RunningServer(settings.model_copy(update={"odata_expanded": 2}), dsn, worker=False) as running:
         for path in ("/cars", f"/cars/{car}"):
             refused(from_pieces(running, fleet, path, {"$expand": "groups"}), 400, text)
+            refused(from_pieces(running, fleet, path, {"$expand": "groups($count=true)"}), 400, text)
+            for counted in ("groups/$count", "groups($count=true;$top=1)", "groups($count=true;$skip=1)"):
+                answer = same(running, fleet, path, {"$expand": counted, **({} if "/" in path[1:] else boxed)}).json()
+                assert (answer if isinstance(answer, dict) else answer[0])["groups@odata.count"] == 3, counted
             same(running, fleet, path, {"$expand": "groups($top=3;$orderby=name)"})
             same(running, fleet, path, {"$expand": "groups($filter=startswith(name,'Many')),products"})
 

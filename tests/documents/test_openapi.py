@@ -167,7 +167,10 @@ def test_what_a_read_answers_is_told(document: Json, endpoint: Endpoint) -> None
         schema = schema["items"]
     resource = endpoint.read.select.resource
     if resource.scalar is None:
-        assert list(resolved(document, schema)["properties"]) == list(resource.fields)
+        members = [*resource.fields]
+        for relation, found in resource.relations.items():
+            members += [f"{relation}@odata.count", relation] if found.many else [relation]
+        assert list(resolved(document, schema)["properties"]) == members
     else:
         assert schema == {"type": "string"}
 
@@ -179,14 +182,23 @@ def test_the_types_of_products_are_told(document: Json) -> None:
         assert schema["properties"]["type"]["enum"] == ["vendor Box", "vendor IQ"]
 
 
-def strict(document: Json, schema: Json) -> Json:
-    """The schema without references, where every member is needed and no other is allowed."""
+def strict(document: Json, schema: Json, expanded: int = 0) -> Json:
+    """The schema without references, where every member is needed and no other is allowed.
+
+    Relations and their counts are members on `expanded` levels, and below them there are none.
+    """
     whole = dict(resolved(document, schema))
     if "properties" in whole:
-        whole["properties"] = {key: strict(document, value) for key, value in whole["properties"].items()}
-        whole |= {"required": list(whole["properties"]), "additionalProperties": False}
+        added = {key for key, value in whole["properties"].items() if "$expand" in value.get("description", "")}
+        members = {key: value for key, value in whole["properties"].items() if expanded or key not in added}
+        whole["properties"] = {
+            key: strict(document, value, expanded - (key in added)) for key, value in members.items()
+        }
+        whole |= {"required": list(members), "additionalProperties": False}
     if "items" in whole:
-        whole["items"] = strict(document, whole["items"])
+        whole["items"] = strict(document, whole["items"], expanded)
+    if "anyOf" in whole:
+        whole["anyOf"] = [strict(document, option, expanded) for option in whole["anyOf"]]
     return whole
 
 
@@ -195,6 +207,18 @@ def test_real_answers_are_of_the_form_that_is_told(document: Json, endpoint: End
     answer = ask(alice, endpoint, world(endpoint, alice) if slots(endpoint) else {})
     assert answer.status_code == 200
     jsonschema.validate(answer.json(), strict(document, success(document, endpoint)))
+
+
+@over([endpoint for endpoint in ALL if endpoint.read is not None and endpoint.read.select.resource.relations])
+def test_what_is_expanded_is_of_the_form_that_is_told(document: Json, endpoint: Endpoint, alice: Person) -> None:
+    assert endpoint.read is not None
+    there = world(endpoint, alice) if slots(endpoint) else {}
+    relations = endpoint.read.select.resource.relations
+    for options in ("$count=true", "$count=true;$top=1"):
+        items = [f"{relation}({options})" if found.many else relation for relation, found in relations.items()]
+        answer = alice.get(endpoint.path.format(**there), params={"$expand": ",".join(items)})
+        assert answer.status_code == 200
+        jsonschema.validate(answer.json(), strict(document, success(document, endpoint), 1))
 
 
 def test_the_documents_of_another_brand(dsn: str, settings: Any) -> None:

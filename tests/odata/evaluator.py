@@ -169,5 +169,39 @@ def call(name: str, *arguments: Evaluate) -> Evaluate:
     return run
 
 
+def ordered(rows: list[dict[str, Any]], keys: list[tuple[str, bool]]) -> list[dict[str, Any]]:
+    """By each key (a name, and whether it is descending): nulls first, descending last; at the end by the id."""
+    rows = sorted(rows, key=lambda row: row["id"])
+    for name, descending in reversed(keys):
+        rows = sorted(rows, key=lambda row: (row[name] is not None, row[name] or 0), reverse=descending)
+    return rows
+
+
+def expanded(
+    name: str,
+    rows: list[dict[str, Any]],
+    keys: list[tuple[str, bool]],
+    show: Callable[[dict[str, Any]], dict[str, Any]],
+    *,
+    top: int | None,
+    skip: int | None,
+    count: bool | None,
+    alone: bool,
+) -> dict[str, Any]:
+    """The members that an expanded collection is: its count before it, or the count alone.
+
+    `rows` are those that the filter and the search leave: the count is theirs, whatever page is shown (OData 4.01 Part
+    1, section 11.2.6.5; JSON Format, sections 4.5.6 and 8.3).
+    """
+    members: dict[str, Any] = {}
+    if alone or count:
+        members[f"{name}@odata.count"] = len(rows)
+    if not alone:
+        start = skip or 0
+        page = ordered(rows, keys)[start : None if top is None else start + top]
+        members[name] = [show(row) for row in page]
+    return members
+
+
 def constant(value: Any) -> Evaluate:
     return lambda env: value

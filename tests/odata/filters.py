@@ -30,13 +30,21 @@ PART = Resource(
     "Part",
     "odata_part {t}",
     _OF_CUSTOMER,
-    {"id": int32("{t}.part_id"), "i": int32("{t}.i", nullable=True), "u": string("{t}.u", nullable=True)},
+    {
+        "id": int32("{t}.part_id"),
+        "i": int32("{t}.i", nullable=True),
+        "u": string("{t}.u", nullable=True, search=True),
+    },
+    relations={
+        "sample": Relation("Sample", "{t}.customer_id = {p}.customer_id and {t}.id = {p}.sample_id", many=False)
+    },
 )
 WHOLE = Resource(
     "Whole",
     "odata_whole {t}",
     _OF_CUSTOMER,
     {"id": int32("{t}.id"), "name": string("{t}.name", nullable=True), "n": int32("{t}.n", nullable=True)},
+    relations={"samples": Relation("Sample", "{t}.customer_id = {p}.customer_id and {t}.n = {p}.id")},
 )
 SAMPLE = Resource(
     "Sample",
@@ -110,12 +118,14 @@ def sample_rows(count: int = 80) -> list[dict[str, Any]]:
     wholes = {number: {"id": number, "name": perhaps(TEXTS), "n": perhaps(WHOLES)} for number in (1, 2, 4)}
     for row in rows:
         row["whole"] = wholes.get(row["n"])
+    for number, whole in wholes.items():
+        whole["samples"] = [row for row in rows if row["n"] == number]
     return rows
 
 
 def fill(sql: Any, customers: tuple[int, ...], rows: list[dict[str, Any]]) -> None:
     """The rows, for each customer the same; the resources become known as targets of relations."""
-    RESOURCES.update(Part=PART, Whole=WHOLE)
+    RESOURCES.update(Part=PART, Whole=WHOLE, Sample=SAMPLE)
     for statement in SCHEMA:
         sql.execute(statement)
     for table in ("odata_sample", "odata_part", "odata_whole"):

@@ -29,7 +29,7 @@ class Fleet:
 
     def statement(self, resource: Resource, plan: Query, shape: Shape = Shape.COLLECTION) -> str:
         where = " and ".join(part for part in (resource.scope.format(t="t"), plan.where) if part) or "true"
-        item = "r.value" if shape is Shape.SCALARS else "r"
+        item = "r.value" if shape is Shape.SCALARS or plan.value else "r"
         order = f" order by {plan.order}" if plan.order else ""
         rows = f"select {plan.columns} from {resource.table.format(t='t')} where {where}{order}{plan.limit}"
         return f"select coalesce(json_agg({item}), '[]'::json) from ({rows}) r"

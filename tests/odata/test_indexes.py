@@ -117,6 +117,24 @@ def test_a_page_is_not_sorted(sql: Any, customer: int, text: str) -> None:
     assert not any(node["Node Type"] == "Sort" for node in explain(sql, customer, CAR, text))
 
 
+@pytest.mark.parametrize(
+    ("expand", "looks"),
+    [
+        ("assignments($count=true)", 1),
+        ("assignments($count=true;$filter=userId gt 0;$orderby=start desc)", 1),
+        ("assignments/$count", 1),
+        ("assignments/$count($filter=start ge 2026-01-02T00:00:00Z)", 1),
+        ("assignments($count=true;$top=2)", 2),  # a page stops early, a count does not
+    ],
+)
+def test_a_count_is_one_look_into_the_index_for_each_row(sql: Any, customer: int, expand: str, looks: int) -> None:
+    plan = explain(sql, customer, CAR, f"$top=10&$expand={expand}")
+    scans = [node for node in plan if node.get("Relation Name") == "assignment"]
+    assert len(scans) == looks, scans
+    assert all("Index" in node["Node Type"] for node in scans), scans
+    assert all("car_id" in node["Index Cond"] for node in scans), scans
+
+
 def test_expanded_rows_are_found_by_index(sql: Any, customer: int) -> None:
     plan = explain(sql, customer, CAR, "$top=10&$expand=products,assignments")
     assert not any(node["Node Type"] == "Seq Scan" and node["Relation Name"] == "assignment" for node in plan)

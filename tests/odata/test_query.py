@@ -170,6 +170,57 @@ def test_expand_of_every_relation_of_the_rules(fleet: Fleet) -> None:
             assert isinstance(row[name], list) is resource.relations[name].many, name
 
 
+def test_a_count_stands_before_what_is_expanded(fleet: Fleet) -> None:
+    box, iq, other, _ = fleet.products
+    cars = fleet.ask(CAR, "$select=name&$expand=groups/$count,products($select=id;$count=true),assignments")
+    assert list(cars[0]) == ["name", "products@odata.count", "products", "assignments", "groups@odata.count"]
+    assert [car["products@odata.count"] for car in cars] == [2, 1, 0]
+    assert [car["products"] for car in cars] == [[{"id": box}, {"id": iq}], [{"id": other}], []]
+    assert [car["groups@odata.count"] for car in cars] == [1, 0, 0]
+    assert list(fleet.ask(CAR, "$expand=products($count=true)")[0]) == [
+        *CAR.fields, "products@odata.count", "products",
+    ]  # fmt: skip
+    assert "products@odata.count" not in fleet.ask(CAR, "$expand=products($count=false)")[0]
+
+
+def test_a_count_is_of_what_the_filter_leaves_whatever_page_is_shown(fleet: Fleet) -> None:
+    of_type = "$filter=type eq 'vendor Box'"
+    for expand in (
+        f"products/$count({of_type})",
+        f"products($count=true;{of_type})",
+        f"products({of_type};$top=0;$count=true)",
+        f"products({of_type};$skip=1;COUNT=TRUE)",
+        "products/$count($search=U1 OR U3)",
+        "products/$count(search=s1 OR S3;filter=true)",
+    ):
+        rows = fleet.ask(CAR, f"$select=name,id&$expand={expand}&$orderby=id")
+        assert [row["products@odata.count"] for row in rows] == [1, 1, 0], expand
+        assert ("products" in rows[0]) is ("/$count" not in expand), expand
+    assert fleet.ask(CAR, "$select=products&$expand=products/$count&$top=1") == [{"products@odata.count": 2}]
+    assert fleet.ask(CAR, "$filter=id eq 0&$expand=products($count=true)") == []
+
+
+def test_counts_stand_on_both_levels(fleet: Fleet) -> None:
+    group = {"name": "Pool", "cars@odata.count": 1, "users@odata.count": 1}
+    row = fleet.ask(CAR, "$select=id&$expand=groups($select=name;$count=true;$top=1;$expand=users/$count,cars/$count)")
+    assert row[0] == {"id": fleet.cars[0], "groups@odata.count": 1, "groups": [group]}
+    inner = "$select=id;$expand=products($count=true;$select=id)"
+    products = [{"id": product} for product in fleet.products[:2]]
+    car = {"id": fleet.cars[0], "products@odata.count": 2, "products": products}
+    whole = fleet.ask(GROUP, f"$select=name&$expand=cars($count=true;{inner})")
+    assert whole == [{"name": "Pool", "cars@odata.count": 1, "cars": [car]}]
+    single = fleet.ask(PRODUCT, f"$select=id&$expand=car({inner})&$orderby=id")
+    assert single[0] == {"id": fleet.products[0], "car": car}
+    assert single[3] == {"id": fleet.products[3], "car": None}
+
+
+def test_a_count_stays_inside_the_tenant(fleet: Fleet, sql: Any) -> None:
+    counted = fleet.ask(CAR, "$expand=products/$count,assignments($count=true)")
+    everything = sql.value("select count(*) from product where car_id is not null")
+    assert sum(car["products@odata.count"] for car in counted) == 3 < everything
+    assert [car["assignments@odata.count"] for car in counted] == [2, 0, 1]
+
+
 def test_expand_stays_inside_the_tenant(fleet: Fleet, sql: Any) -> None:
     theirs = {row[0] for row in sql.rows("select product_id from product where customer_id = $1", fleet.neighbour)}
     shown = [p["id"] for car in fleet.ask(CAR, "$expand=products") for p in car["products"]]
@@ -262,6 +313,21 @@ def test_one_object_can_be_selected_from(fleet: Fleet) -> None:
         ("$expand=products($filter=foo eq 1)", "Could not find a property named 'foo' on type 'Product'."),
         ("$expand=products($expand=car($expand=groups))", "limit of 2 levels"),
         ("$expand=products($expand=car($filter=true))", "only $select and $expand"),
+        ("$expand=products($expand=car($count=true))", "only $select and $expand"),
+        ("$expand=products($expand=car($count=false))", "only $select and $expand"),
+        ("$expand=products($expand=car/$count)", "'car' is no relation with many rows, so it has no /$count."),
+        ("$expand=name/$count", "'name' cannot be expanded on type 'Car'."),
+        ("$expand=foo/$count", "Could not find a property named 'foo' on type 'Car'."),
+        ("$expand=products,products/$count", "'products' is expanded more than once."),
+        ("$expand=products/$count($top=1)", "one of the options $filter, $search was expected"),
+        ("$expand=products/$count($count=true)", "one of the options $filter, $search was expected"),
+        ("$expand=products/$count()", "one of the options $filter, $search was expected"),
+        ("$expand=products/$count/$count", "an operator or the end was expected"),
+        ("$expand=products/$ref/$count", "an operator or the end was expected"),
+        ("$expand=products/$count($filter=id)", "must be Edm.Boolean"),
+        ("$expand=products($count=1)", "'true' or 'false' was expected"),
+        ("$expand=products($count=true;count=true)", "$count is given more than once"),
+        ("$select=products($count=true)", "has no parts to select"),
         ("$select=userData/x", "Could not find"),
         ("$filter=%FF eq 1", "UTF-8"),
         ("$filter=name eq '%C0%80'", "UTF-8"),
@@ -287,6 +353,24 @@ def test_options_that_are_not_supported(option: str) -> None:
     name = option.removeprefix("$").split("=")[0]
     assert refusal(option) == f"Query option '${name}' is not supported."
     assert "Syntax error" in refusal(f"{option}&$filter=(")
+
+
+@pytest.mark.parametrize(
+    ("expand", "what"),
+    [
+        ("products($levels=2)", "$levels in parentheses"),
+        ("products($levels=max;$count=true)", "$levels in parentheses"),
+        ("products($compute=id add 1 as next)", "$compute in parentheses"),
+        ("products($expand=car($compute=id add 1 as next))", "$compute in parentheses"),
+        ("products/$ref", "/$ref in $expand"),
+        ("products/$ref($count=true)", "/$ref in $expand"),
+        ("*", "'*' in $expand"),
+    ],
+)
+def test_what_expand_does_not_have_is_refused_by_name(expand: str, what: str) -> None:
+    with pytest.raises(errors.NotImplemented) as found:
+        query(CAR, f"$expand={expand}".encode(), Shape.COLLECTION, alias="t", first=2, limits=Limits())
+    assert (found.value.status, found.value.text) == (501, f"{what} is not supported.")
 
 
 @pytest.mark.parametrize(
@@ -346,6 +430,26 @@ HOSTILE = [
     "id eq " + "9" * 5_000,
     "name in (" + ",".join(["'x'"] * 1_500) + ")",
 ]
+
+
+HOSTILE_EXPANDS = [
+    "products($count=true;$expand=car(" * 60 + "$count=true" + "))" * 60,
+    ",".join(["products/$count"] * 400),
+    "products/$count($filter=" + "(" * 3_000,
+    "products/$count" * 500,
+    "products(" + "$count=true;" * 600 + ")",
+    "products/$count($filter=products/any(p:" * 100,
+    "a/" * 3_000 + "$count",
+]
+
+
+@pytest.mark.parametrize("text", HOSTILE_EXPANDS, ids=lambda text: text[:24])
+def test_hostile_expands_are_refused_in_time(text: str) -> None:
+    raw = b"$expand=" + quote(text).encode()
+    start = time.thread_time()
+    with pytest.raises(errors.BadRequest):
+        query(CAR, raw, Shape.COLLECTION, alias="t", first=2, limits=Limits())
+    assert time.thread_time() - start < 0.05  # of this thread's own time: a busy machine adds nothing to it
 
 
 @pytest.mark.parametrize("text", HOSTILE, ids=lambda text: text[:16])

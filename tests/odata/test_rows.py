@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Callable
 from itertools import chain
@@ -15,7 +16,8 @@ from hypothesis import strategies as st
 
 from keyrack.odata import Limits, Query, Shape, query
 from tests.odata import filters as odata_filters
-from tests.odata.filters import SAMPLE, Piece, fill, filters, sample_rows
+from tests.odata.expands import Expand, expands
+from tests.odata.filters import SAMPLE, Piece, condition, fill, filters, sample_rows
 
 LONG = bool(os.environ.get("KEYRACK_LONG"))
 OURS, THEIRS = 7001, 7002
@@ -46,6 +48,22 @@ def ask(sql: Any) -> Any:
         sql.execute(f"drop table {table}")
 
 
+@pytest.fixture(scope="module")
+def shown(ask: Ask, sql: Any) -> Callable[..., list[dict[str, Any]]]:
+    """Options -> the rows as the answer shows them."""
+
+    def run(**options: str) -> list[dict[str, Any]]:
+        plan = compiled(**options)
+        row = "r.value" if plan.value else "row_to_json(r)"
+        statement = (
+            f"select {row}::text from (select {plan.columns} from odata_sample t where t.customer_id = $1"
+            f" order by {plan.order}{plan.limit}) r"
+        )
+        return [json.loads(row[0]) for row in sql.rows(statement, OURS, *plan.args)]
+
+    return run
+
+
 def expected(piece: Piece) -> list[int]:
     return [row["id"] for row in ROWS if piece.run({"": row}) is True]
 
@@ -67,6 +85,37 @@ def test_a_filter_finds_the_rows_that_the_text_promises(ask: Any, piece: Piece) 
         assert error.sqlstate.startswith("22")
         return
     assert found == expected(piece), piece.text
+
+
+@few
+@given(item=expands())
+def test_what_is_expanded_and_its_count_are_what_the_text_promises(shown: Any, item: Expand) -> None:
+    try:
+        rows = shown(select="id", expand=item.text)
+    except asyncpg.DataError:
+        return
+    assert rows == [{"id": row["id"], **item.run(row)} for row in ROWS], item.text
+    assert [list(row) for row in rows] == [["id", *item.run(row)] for row in ROWS], item.text
+
+
+@few
+@given(piece=condition(2, "$this"))
+def test_a_count_is_the_same_whatever_is_shown_beside_it(shown: Any, piece: Piece) -> None:
+    """Alone, beside the whole array, beside a page; and it is the length of the array."""
+    where = f"$filter={piece.text}"
+    try:
+        whole = shown(select="id", expand=f"parts({where})")
+        others = [
+            shown(select="id", expand=expand)
+            for expand in (
+                f"parts/$count({where})", f"parts($count=true;{where})", f"parts({where};$count=true;$top=1;$skip=1)",
+                f"parts($top=0;{where};$count=true)", f"parts($skip=2;{where};$count=true)",
+            )
+        ]  # fmt: skip
+    except asyncpg.DataError:
+        return
+    for rows in others:
+        assert [row["parts@odata.count"] for row in rows] == [len(row["parts"]) for row in whole], piece.text
 
 
 @few

@@ -59,6 +59,7 @@ SEEDS = [
     ("orderby", "tolower(name) desc,id asc,products/$count"),
     ("select", "id,userData/firstName,keyForm($select=imageUrl,name)"),
     ("expand", "products($select=id;$filter=id gt 5;$orderby=id desc;$top=2;$skip=1;$expand=service),groups"),
+    ("expand", "products/$count($filter=id gt 5;$search=a b),groups($count=true;$top=2;$expand=cars/$count)"),
     ("search", '"red car" OR (blue AND NOT green) big'),
     ("count", "true"),
     ("skip", "12"),
@@ -101,6 +102,9 @@ def test_the_grammar_decides_mutants_alike() -> None:
         ("orderby", "name ,id", 4),
         ("select", "id,,name", 3),
         ("expand", "products($select=id;bogus=1)", 20),
+        ("expand", "products/$count($top=1)", 16),
+        ("expand", "products/$count,,groups", 16),
+        ("expand", "products($count=yes)", 16),
         ("top", "5x", 1),
         ("top", "-1", 0),
         ("search", 'a "b', 2),
@@ -134,6 +138,9 @@ def test_malformed_text_is_refused_with_its_position(option: str, text: str, pos
         ("deltatoken", "abc"),
         ("schemaversion", "*"),
         ("expand", "*"),
+        ("expand", "products($levels=2)"),
+        ("expand", "products($count=true;$compute=id add 1 as next)"),
+        ("expand", "products/$ref($count=true)"),
     ],
 )
 def test_well_formed_text_that_is_not_supported_is_501(option: str, text: str) -> None:

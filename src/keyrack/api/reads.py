@@ -59,7 +59,8 @@ class Select:
         if len(query.columns) + len(query.where) > LONGEST_KEPT:
             return self.build(query, free)
         return _built(
-            self, query.columns, query.where, query.order, query.limit, query.count, query.top is None, free
+            self, query.columns, query.value, query.where, query.order, query.limit, query.count, query.top is None,
+            free,
         )  # fmt: skip
 
     def pages(self, query: Query) -> bool:
@@ -112,7 +113,7 @@ class Select:
             + ", ".join([name + "::text" for name in names])
             + "]) filter (where upto >= " + size + " or number = " + rows + ") as place from (select s.*,"
             " sum(octet_length(item)) over w as upto, row_number() over w as number from (select "
-            + self._value("r.x") + "::text as item, r.* from (" + ordered + ") r offset 0) s"
+            + self._value(query, "r.x") + "::text as item, r.* from (" + ordered + ") r offset 0) s"
             " window w as (rows unbounded preceding)) s where upto - octet_length(item) < " + size
         )  # fmt: skip
         return self._below(written)
@@ -120,25 +121,29 @@ class Select:
     def items(self, query: Query) -> LiteralString:
         """All rows of a list in its order, each as one JSON value."""
         page: LiteralString = (" limit " + PAGE) if self.pages(query) else ""
-        return self._below("select " + self._value("r") + " as item from (" + self._ordered(query) + page + ") r")
+        ordered: LiteralString = self._ordered(query) + page
+        return self._below("select " + self._value(query, "r") + " as item from (" + ordered + ") r")
 
     def _body(self, query: Query, free: int) -> LiteralString:
         if self.one:
-            return "(select row_to_json(r) from (select " + query.columns + self._source(query.where) + ") r)"
+            found: LiteralString = "select " + query.columns + self._source(query.where)
+            return "(select " + self._value(query, "r") + " from (" + found + ") r)"
         rows: LiteralString = place(free) + "::int8"
         size: LiteralString = place(free + 1) + "::int8"
         most: LiteralString = " limit " + ("least(" + rows + " + 1, " + PAGE + ")" if self.paged else rows + " + 1")
         ordered: LiteralString = self._ordered(query) + (most if query.top is None else "")
         # Without its `offset` or `limit` the value would be made anew wherever it is named
-        items: LiteralString = "select " + self._value("r") + "::text as item from (" + ordered + ") r offset 0"
+        items: LiteralString = "select " + self._value(query, "r") + "::text as item from (" + ordered + ") r offset 0"
         small: LiteralString = self._array(" filter (where octet_length(item) <= " + size + ")")
         return (
             "(select case when count(*) > " + rows + " or bool_or(octet_length(item) > " + size + ") then null else "
             + small + " end from (" + items + (most if query.top is not None else "") + ") s)"
         )  # fmt: skip
 
-    def _value(self, row: LiteralString) -> LiteralString:
+    def _value(self, query: Query, row: LiteralString) -> LiteralString:
         """SQL of a row as JSON; after its page was cut, so that no row is written in vain."""
+        if query.value:
+            return "(" + row + ").value"
         return "row_to_json(" + row + ")" if self.resource.scalar is None else "to_json((" + row + ").value)"
 
     def _ordered(self, query: Query) -> LiteralString:
@@ -179,6 +184,7 @@ class Select:
 def _built(
     select: Select,
     columns: LiteralString,
+    value: bool,
     where: LiteralString,
     order: LiteralString,
     limit: LiteralString,
@@ -186,5 +192,5 @@ def _built(
     untopped: bool,
     free: int,
 ) -> LiteralString:
-    query = Query(columns, where, order, limit, count, (), 0, 0, (), None if untopped else 0, None)
+    query = Query(columns, value, where, order, limit, count, (), 0, 0, (), None if untopped else 0, None)
     return select.build(query, free)

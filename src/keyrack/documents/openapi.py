@@ -196,7 +196,7 @@ _OPTIONS: dict[str, tuple[Json, str]] = {
     "skip": ({"type": "integer", "minimum": 0}, "Without this many rows of the beginning."),
     "count": ({"type": "boolean"}, "With `true` the header X-Total-Count says how many rows there are."),
     "select": ({"type": "string"}, "Only these members."),
-    "expand": ({"type": "string"}, "With these relations, as `products($select=type)`."),
+    "expand": ({"type": "string"}, "With these relations, as `products($select=type)`; the number: `products/$count`."),
     "search": ({"type": "string"}, "Only the rows whose texts hold these words."),
     "format": ({"type": "string"}, "`json`, the only format there is."),
 }

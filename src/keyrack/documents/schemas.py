@@ -7,8 +7,9 @@ from typing import Any
 from pydantic import TypeAdapter
 
 from keyrack.api.endpoint import Read
-from keyrack.model.fields import Complex, Field, Resource, Type
+from keyrack.model.fields import Complex, Field, Relation, Resource, Type
 from keyrack.model.resources import PRODUCT_LISTED, RESOURCES
+from keyrack.odata import COUNT
 
 Json = dict[str, Any]
 
@@ -64,19 +65,34 @@ _FORMS: dict[Resource, str] = {form: name for name, form in RESOURCES.items()} |
 
 
 def rows(read: Read, schemas: dict[str, Json]) -> Json:
-    """The schema of what a read answers; the row's own is put among `schemas`."""
+    """The schema of what a read answers; the row's own, and those of its relations, are put among `schemas`."""
     resource = read.select.resource
     if resource.scalar is not None:
         return {"type": "array", "items": {"type": "string"}}
-    name = _FORMS.get(resource, resource.name)
-    schemas[name] = resource_schema(resource)
-    reference = {"$ref": f"#/components/schemas/{name}"}
+    reference = _row(resource, schemas)
     return reference if read.select.one else {"type": "array", "items": reference}
 
 
-def resource_schema(resource: Resource) -> Json:
-    """The JSON Schema of one row."""
-    return {"type": "object", "properties": {name: _field(f) for name, f in resource.fields.items()}}
+def _row(resource: Resource, schemas: dict[str, Json]) -> Json:
+    """A reference to the schema of one row."""
+    name = _FORMS.get(resource, resource.name)
+    if name not in schemas:
+        properties: dict[str, Json] = {}
+        schemas[name] = {"type": "object", "properties": properties}  # before its relations, which lead back to it
+        properties |= {name: _field(f) for name, f in resource.fields.items()}
+        for relation, found in resource.relations.items():
+            properties |= _expandable(relation, found, schemas)
+    return {"$ref": f"#/components/schemas/{name}"}
+
+
+def _expandable(name: str, relation: Relation, schemas: dict[str, Json]) -> dict[str, Json]:
+    """The members that `$expand` adds."""
+    target = _row(RESOURCES[relation.target], schemas)
+    if not relation.many:
+        return {name: {"anyOf": [target, {"type": "null"}], "description": f"With `$expand={name}`."}}
+    count = {**_TYPES[Type.INT64], "description": f"With `$expand={name}($count=true)` or `$expand={name}/$count`."}
+    listed = {"type": "array", "items": target, "description": f"With `$expand={name}`."}
+    return {name + COUNT: count, name: listed}
 
 
 def _field(field: Field | Complex) -> Json:

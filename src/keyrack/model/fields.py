@@ -113,9 +113,9 @@ def utc(sql: LiteralString) -> LiteralString:
 
 
 # The names of fields are constants of `resources`; `name` is looked up there, so no text of a client comes here.
-def quoted(name: str) -> LiteralString:
-    """A field's name as an SQL identifier."""
-    return '"' + _constant(name) + '"'
+def quoted(name: str, suffix: LiteralString = "") -> LiteralString:
+    """A field's name as an SQL identifier, perhaps with something behind it."""
+    return '"' + _constant(name) + suffix + '"'
 
 
 def _literal(name: str) -> LiteralString:

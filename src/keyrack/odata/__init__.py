@@ -1,12 +1,14 @@
 """OData: text becomes a tree (`parse`), the tree a typed plan, the plan SQL with parameters (`query`)."""
 
 from keyrack.odata.binding import Limits
+from keyrack.odata.plan import COUNT
 from keyrack.odata.query_string import OPTIONS, Query, Shape, query
 from keyrack.odata.sql import TOO_MANY, TOO_MANY_EXPANDED
 from keyrack.odata.syntax import parse
 from keyrack.odata.walking import Key, Segment, behind, place
 
 __all__ = [
+    "COUNT",
     "OPTIONS",
     "TOO_MANY",
     "TOO_MANY_EXPANDED",

@@ -11,6 +11,10 @@ from typing import LiteralString, NamedTuple
 
 from keyrack.model.fields import Complex, Field, Relation, Resource
 
+# What the name of a relation is followed by in the name of its count (OData JSON Format 4.01, section 4.5.6). Without
+# `odata.`, which 4.01 allows, only clients that are told the version by a header would know it.
+COUNT: LiteralString = "@odata.count"
+
 
 class Edm(Enum):
     """The type of a value; the value is its OData name (OData CSDL 4.01, section 3.3)."""
@@ -174,12 +178,14 @@ class Shown(NamedTuple):
 
 
 class Expansion(NamedTuple):
-    """A relation of the answer: an array, or an object or null."""
+    """A relation of the answer: an array, or an object or null; and how many rows there are."""
 
     name: str
     step: Step
     rows: Rows
     most: int  # rows of an array, unless `rows.top` says how many
+    listed: bool  # whether the rows are shown
+    counted: bool  # whether their number is, without `rows.top` and `rows.skip`
 
 
 class Rows(NamedTuple):

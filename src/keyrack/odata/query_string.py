@@ -19,6 +19,7 @@ from keyrack.odata.binding import Limits
 from keyrack.odata.constants import refuse
 from keyrack.odata.plan import Rows
 from keyrack.odata.rows import Asked, rows
+from keyrack.odata.shown import columns, is_value
 from keyrack.odata.sql import Writer
 from keyrack.odata.syntax import NOT_SUPPORTED, parse
 from keyrack.odata.walking import Key, keys
@@ -62,6 +63,7 @@ class Query:
     """What a query string asks of a resource, as the parts of a statement. Parameters are numbered from `first` on."""
 
     columns: LiteralString  # the select list in place of `Resource.shown`
+    value: bool  # whether that is one column, `value`, which is the row as JSON
     where: LiteralString  # "" or a predicate; the tenant's stands beside it
     order: LiteralString  # of ORDER BY, the key appended; "" where there is no key
     limit: LiteralString  # "" or " limit $n offset $m"
@@ -96,13 +98,14 @@ def _written(plan: Rows, count: bool, alias: LiteralString, first: int) -> Query
     writer = Writer(alias, first)
     where: LiteralString = "" if plan.where is None else writer.condition(plan.where)
     counted = len(writer.args)
-    columns = writer.columns(plan)
+    shown = columns(writer, plan)
     order = writer.order(plan)
     unpaged = len(writer.args)
     limit = writer.page(plan.top, plan.skip)
     args = tuple(writer.args)
     walk = keys(plan, alias, first + len(args))
-    return Query(columns, where, order, limit, count, args, counted, unpaged, walk, plan.top, plan.skip)
+    value = is_value(plan)
+    return Query(shown, value, where, order, limit, count, args, counted, unpaged, walk, plan.top, plan.skip)
 
 
 def _tree(options: dict[str, tree.Tree]) -> tree.Options:

@@ -52,12 +52,14 @@ def rows(asked: Asked, resource: Resource, options: tree.Options, level: int = 0
     expanded: list[Expansion] = []
     for item in options.expand:
         name, member = _expandable(resource, item)
+        if item.alone and not (isinstance(member, Relation) and member.many):
+            refuse(f"'{name}' is no relation with many rows, so it has no /$count.")
         if isinstance(member, Complex):
             wanted = _with_complex(asked.limits, resource, wanted, name, member, item.options)
         elif any(other.name == name for other in expanded):
             refuse(f"'{name}' is expanded more than once.")
         else:
-            expanded.append(_expanded(asked, row, name, member, item.options))
+            expanded.append(_expanded(asked, row, name, member, item))
     expanded.sort(key=lambda expansion: list(resource.relations).index(expansion.name))
     return Rows(
         resource,
@@ -184,16 +186,17 @@ def _expandable(resource: Resource, item: tree.ExpandItem) -> tuple[str, Complex
     return name, member
 
 
-def _expanded(asked: Asked, row: Row, name: str, relation: Relation, options: tree.Options | None) -> Expansion:
+def _expanded(asked: Asked, row: Row, name: str, relation: Relation, item: tree.ExpandItem) -> Expansion:
     _, level = row
     if level == EXPANSIONS:
         refuse(f"$expand is nested deeper than the limit of {EXPANSIONS} levels.")
-    options = options or tree.Options()
+    options = item.options or tree.Options()
     if not relation.many and options != tree.Options(select=options.select, expand=options.expand):
         refuse(f"'{name}' is one object: only $select and $expand can stand in its parentheses.")
     target = names.target(relation)
     step = Step(relation, target, level, level + 1)
-    return Expansion(name, step, rows(asked, target, options, level + 1), asked.limits.expanded)
+    found = rows(asked, target, options, level + 1)
+    return Expansion(name, step, found, asked.limits.expanded, not item.alone, item.alone or bool(options.count))
 
 
 def _search(asked: Asked, row: Row, search: tree.Search) -> Value:

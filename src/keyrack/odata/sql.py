@@ -11,7 +11,7 @@ from functools import lru_cache
 from typing import Any, LiteralString
 
 from keyrack.errors import Reason
-from keyrack.model.fields import Resource, quoted
+from keyrack.model.fields import Resource
 from keyrack.odata.constants import refuse
 from keyrack.odata.plan import (
     Column,
@@ -19,7 +19,6 @@ from keyrack.odata.plan import (
     CountOf,
     Edm,
     Exists,
-    Expansion,
     Function,
     Junction,
     Membership,
@@ -169,13 +168,13 @@ class Writer:
         return "(not " + self.value(negated.operand) + ")"
 
     def related(self, related: Related, _loose: bool) -> LiteralString:
-        return "(select " + self.value(related.value) + self._steps(related.steps) + ")"
+        return "(select " + self.value(related.value) + self.steps(related.steps) + ")"
 
     def count(self, count: CountOf, _loose: bool) -> LiteralString:
-        return "(select count(*)" + self._steps(count.steps) + ")"
+        return "(select count(*)" + self.steps(count.steps) + ")"
 
     def exists(self, exists: Exists, _loose: bool) -> LiteralString:
-        rows = self._steps(exists.steps)
+        rows = self.steps(exists.steps)
         if exists.predicate is None:
             return "(exists (select" + rows + "))"
         predicate = self.condition(exists.predicate)
@@ -183,7 +182,7 @@ class Writer:
             return "(not exists (select" + rows + " and (" + predicate + ") is not true))"
         return "(exists (select" + rows + " and " + predicate + "))"
 
-    def _steps(self, steps: tuple[Step, ...]) -> LiteralString:
+    def steps(self, steps: tuple[Step, ...]) -> LiteralString:
         """FROM and WHERE of the rows that the steps lead to, each inside the tenant."""
         tables: LiteralString = ", ".join([step.target.table.format(t=self.row(step.level)) for step in steps])
         return " from " + tables + " where " + " and ".join([self._link(step) for step in steps])
@@ -192,37 +191,6 @@ class Writer:
         alias = self.row(step.level)
         link: LiteralString = step.relation.link.format(t=alias, p=self.row(step.parent))
         return link + " and " + step.target.scope.format(t=alias) if step.target.scope else link
-
-    def columns(self, rows: Rows) -> LiteralString:
-        """The select list: what is shown of a row, then what is expanded."""
-        alias = self.row(rows.level)
-        if rows.shown is None:
-            columns = _everything(rows.resource, alias)
-        else:
-            columns = ", ".join([member.shown(alias) + " as " + quoted(name) for name, member in rows.shown])
-        if not rows.expanded:
-            return columns
-        expanded: LiteralString = ", ".join([self._expansion(expansion) for expansion in rows.expanded])
-        return columns + ", " + expanded if columns else expanded
-
-    def _expansion(self, expansion: Expansion) -> LiteralString:
-        """An array in the key's order or the order asked for, or an object or null."""
-        name, step, rows, most = expansion
-        inner: LiteralString = "select " + self.columns(rows) + self._steps((step,))
-        if rows.where is not None:
-            inner += " and " + self.condition(rows.where)
-        if step.relation.many:
-            order = self.order(rows)
-            inner += (" order by " + order if order else "") + self.page(rows.top, rows.skip)
-            listed: LiteralString = "coalesce(json_agg(r), '[]')"
-            if rows.top is None:
-                bound = self.parameter(most, "::int8")
-                inner += " limit " + bound + " + 1"
-                listed = (
-                    "case when count(*) > " + bound + " then refuse_expansion(" + bound + ") else " + listed + " end"
-                )
-            return "(select " + listed + " from (" + inner + ") r) as " + quoted(name)
-        return "(select row_to_json(r) from (" + inner + ") r) as " + quoted(name)
 
     def order(self, rows: Rows) -> LiteralString:
         """The list of ORDER BY, which ends with the key, so that it is total."""
@@ -250,11 +218,6 @@ def direction(descending: bool, nullable: bool) -> LiteralString:
     if descending:
         return " desc nulls last" if nullable else " desc"
     return " nulls first" if nullable else ""
-
-
-@lru_cache(1024)
-def _everything(resource: Resource, alias: LiteralString) -> LiteralString:
-    return resource.shown(alias)
 
 
 @lru_cache(1024)

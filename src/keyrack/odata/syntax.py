@@ -133,8 +133,7 @@ class OptionParser(Parser):
             self.at += len("$value")
             self.refuse_later("$value in $expand")
             return ExpandItem((), None, at)
-        found = _EXPANDED(self.text, at)
-        if found is None:
+        if (found := _EXPANDED(self.text, at)) is None:
             self.fail("the name of a relation was expected")
         text = found[0]
         self.at = found.end()
@@ -145,16 +144,17 @@ class OptionParser(Parser):
             self.refuse_later("A qualified name or an annotation in $expand")
         if text.endswith("/*"):
             return self._star(at)
-        options = None
         allowed = _IN_EXPAND
-        for suffix, inside in (("/$ref", _IN_REFERENCE), ("/$count", _IN_COUNT)):
-            if self.sees(suffix):
-                self.at += len(suffix)
-                self.refuse_later(f"{suffix} in $expand")
-                allowed = inside
-        if self.sees("("):
-            options = self.options(allowed)
-        return ExpandItem(tuple(text.split("/")), options, at)
+        alone = self.sees("/$count")
+        if alone:
+            self.at += len("/$count")
+            allowed = _IN_COUNT
+        elif self.sees("/$ref"):
+            self.at += len("/$ref")
+            self.refuse_later("/$ref in $expand")
+            allowed = _IN_REFERENCE
+        options = self.options(allowed) if self.sees("(") else None
+        return ExpandItem(tuple(text.split("/")), options, at, alone)
 
     def _star(self, at: int) -> ExpandItem:
         """`*`, `*/$ref` or `*($levels=2)`: everything, which no limit would hold."""
@@ -217,7 +217,7 @@ class OptionParser(Parser):
             case "compute":
                 self.compute()
             case _:
-                self.count()
+                return self.count()
         return self.refuse_later(f"${name} in parentheses")
 
 

@@ -180,9 +180,12 @@ class SelectItem(NamedTuple):
 
 
 class ExpandItem(NamedTuple):
+    """A path of names; `alone` says that `/$count` stands behind it, which asks for the count alone."""
+
     path: tuple[str, ...]
     options: Options | None
     at: int
+    alone: bool = False
 
 
 class Options(NamedTuple):
@@ -195,6 +198,7 @@ class Options(NamedTuple):
     search: Search | None = None
     top: int | None = None
     skip: int | None = None
+    count: bool | None = None  # pyright: ignore[reportIncompatibleMethodOverride] - options go by their names
 
 
 Tree = Node | Search | tuple[OrderItem, ...] | tuple[SelectItem, ...] | tuple[ExpandItem, ...] | int | bool | str
