@@ -340,6 +340,62 @@ def test_what_cannot_be_had_is_refused(text: str, part: str) -> None:
     assert part in refusal(text)
 
 
+BARE = "needs a collection before it: products, assignments, groups."
+
+
+@pytest.mark.parametrize(
+    ("resource", "text", "expected"),
+    [
+        (CAR, "any()", f"'any' {BARE}"),
+        (CAR, "ALL()", f"'all' {BARE}"),
+        (CAR, "not any() and name eq 'a'", f"'any' {BARE}"),
+        (CAR, "products/any(p:any())", "'any' needs a collection before it: products, assignments, groups."),
+        (PRODUCT, "any()", "'any' needs a collection before it, and type 'Product' has none."),
+        (CAR, "any(p:p/id eq 1)", "Syntax error at position 0 of $filter: 'any' needs a collection before it."),
+        (CAR, "true and all(p:true)", "Syntax error at position 9 of $filter: 'all' needs a collection before it."),
+        (CAR, "$it/any(p:true)", "Syntax error at position 4 of $filter: 'any' needs a collection before it."),
+        (CAR, "$it/any()", "'$it' is no relation with many rows."),
+        (CAR, "name/any()", "'name' is no relation with many rows."),
+        (CAR, "name/all(n:n eq 'a')", "'name' is no relation with many rows."),
+        (PRODUCT, "car/any(c:c/name eq 'a')", "'car' is no relation with many rows."),
+        (PRODUCT, "car/name/any()", "'car/name' is no relation with many rows."),
+        (CAR, "products/type/any(t:true)", "'products/type' is no relation with many rows."),
+        (CAR, "products/any(p:p/any())", "'p' is no relation with many rows."),
+        (CAR, "foo/any()", "Could not find a property named 'foo' on type 'Car'."),
+        (USER, "userData/any()", "'userData' is no relation with many rows."),
+        (USER, "userData/firstName/any()", "'userData/firstName' is no relation with many rows."),
+        (USER, "userData/foo/any()", "Could not find a property named 'foo' on type 'UserData'."),
+        (
+            CAR,
+            "products/service/any()",
+            "'products/service' goes on behind many rows; ask about each of them: products/any(x:x/service/...).",
+        ),
+        (
+            GROUP,
+            "cars/products/$count gt 1",
+            "'cars/products' goes on behind many rows; ask about each of them: cars/any(x:x/products/...).",
+        ),
+        (
+            CAR,
+            "products/all()",
+            "Syntax error at position 0 of $filter: 'all' takes a variable and a condition, as in (x:x/name eq 'a').",
+        ),
+        (
+            CAR,
+            "products/any(type eq 'a')",
+            "Syntax error at position 0 of $filter: 'any' takes a variable and a condition, as in (x:x/name eq 'a').",
+        ),
+    ],
+)
+def test_any_and_all_say_what_they_miss(resource: Resource, text: str, expected: str) -> None:
+    assert refusal(f"$filter={text}", resource) == expected
+
+
+def test_any_without_a_path_is_refused_wherever_it_stands() -> None:
+    for text in ("$orderby=any()", "$expand=products($filter=any())", "$filter=@a&@a=any()"):
+        assert "'any' needs a collection before it" in refusal(text)
+
+
 def test_enumerations_know_their_members() -> None:
     assert "Its members are CarOpened, CarClosed" in refusal("$filter=type eq 'Opened'", EVENT)
     assert "Its members are" in refusal("$filter=type in ('CarOpened','x')", EVENT)

@@ -60,6 +60,7 @@ SEEDS = [
     ("select", "id,userData/firstName,keyForm($select=imageUrl,name)"),
     ("expand", "products($select=id;$filter=id gt 5;$orderby=id desc;$top=2;$skip=1;$expand=service),groups"),
     ("expand", "products/$count($filter=id gt 5;$search=a b),groups($count=true;$top=2;$expand=cars/$count)"),
+    ("filter", "any() or products/all(p:p/id gt 5) and all()"),
     ("search", '"red car" OR (blue AND NOT green) big'),
     ("count", "true"),
     ("skip", "12"),
@@ -141,6 +142,7 @@ def test_malformed_text_is_refused_with_its_position(option: str, text: str, pos
         ("expand", "products($levels=2)"),
         ("expand", "products($count=true;$compute=id add 1 as next)"),
         ("expand", "products/$ref($count=true)"),
+        ("filter", "any()/name eq 'a'"),
     ],
 )
 def test_well_formed_text_that_is_not_supported_is_501(option: str, text: str) -> None:

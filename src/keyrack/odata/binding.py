@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NoReturn
 
 from keyrack.model.fields import Complex, Field, Relation, Resource
 from keyrack.odata import conditions, functions, names, tree
 from keyrack.odata.constants import parameter, refuse
+from keyrack.odata.paths import NEEDS
 from keyrack.odata.plan import (
     Column,
     CountOf,
@@ -144,15 +145,15 @@ class Binder:
         row, rest = self._start(path.names)
         steps, row, rest = self._walk(row, rest)
         if rest or not steps or not steps[-1].relation.many:
-            for name in rest:
-                names.member(row[0], name)
-            refuse(f"'{'/'.join(path.names)}' is no relation with many rows.")
+            _refuse_rows("/".join(path.names), steps, row[0], rest)
         return steps, row
 
     def count(self, node: tree.Count) -> Value:
         return CountOf(self._rows(node.path)[0])
 
     def quantified(self, node: tree.Lambda) -> Value:
+        if not node.path.names:
+            _refuse_bare("all" if node.every else "any", self.base[0])
         steps, row = self._rows(node.path)
         if node.body is None or node.variable is None:
             return Exists(steps, None, False)
@@ -229,6 +230,25 @@ class Binder:
         if value.type is not Edm.BOOLEAN and value.type is not Edm.NULL:
             refuse(f"The operator '{operator}' takes Edm.Boolean, not {value.type.value}.")
         return value
+
+
+def _refuse_rows(path: str, steps: tuple[Step, ...], resource: Resource, rest: tuple[str, ...]) -> NoReturn:
+    """Say why a path leads to no rows; `rest` is what is left of it at the row of the resource."""
+    if rest:
+        name, member = names.member(resource, rest[0])
+        if isinstance(member, Complex) and len(rest) > 1:
+            names.part(member, name, rest[1])
+        if isinstance(member, Relation):  # and what leads to it has many rows, or the way would go on
+            before = path.removesuffix("/".join(rest))
+            refuse(f"'{path}' goes on behind many rows; ask about each of them: {before}any(x:x/{'/'.join(rest)}/...).")
+    refuse(f"'{path}' is no relation with many rows.")
+
+
+def _refuse_bare(name: str, resource: Resource) -> NoReturn:
+    """Refuse `any` and `all` without a path before them."""
+    many = [relation for relation, found in resource.relations.items() if found.many]
+    known = f": {', '.join(many)}" if many else f", and type '{names.type_name(resource)}' has none"
+    refuse(NEEDS.format(name) + known + ".")
 
 
 def _column(field: Field, level: int) -> Column:

@@ -23,6 +23,8 @@ _NOT_SUPPORTED = {
     "geo.length": (1,), "geo.intersects": (2,),
 }  # fmt: skip
 _LAMBDAS = ("any", "all")
+NEEDS = "'{}' needs a collection before it"
+TAKES = "'{}' takes a variable and a condition, as in (x:x/name eq 'a')"
 
 
 class Paths(Literals):
@@ -58,7 +60,7 @@ class Paths(Literals):
         node: Node = Path(names, at)
         no_rows = len(names) == 2 and ("." in names[0] or bool(before))
         if no_rows and names[1].lower() in _LAMBDAS and tokens.LAMBDA(self.text, self.at):
-            self.fail(f"'{names[1]}' needs a collection", at)
+            self.fail(NEEDS.format(names[1]), at)
         while True:
             if self.sees("("):
                 node = self._called(names, at)
@@ -119,17 +121,21 @@ class Paths(Literals):
         """What `names` are before a parenthesis; a Path if the path may go on after it."""
         name = names[-1]
         lower = name.lower()
-        if len(names) > 1 and lower in _LAMBDAS:
+        if lower in _LAMBDAS:
             if found := tokens.LAMBDA(self.text, self.at):
+                if len(names) == 1:
+                    self.fail(NEEDS.format(name), at)
                 self.enter()
                 self.at = found.end()
                 body = self.expression()
                 self.close()
                 return Lambda(Path(names[:-1], at), lower == "all", found[1], body, at)
-            if self._empty():
-                if lower == "all":
-                    self.fail("'all' takes a variable and a condition", at)
-                return Lambda(Path(names[:-1], at), False, None, None, at)
+            start = self.at
+            if self._empty() and (len(names) > 1 or not self.sees("/")):
+                if lower == "all" and len(names) > 1:
+                    self.fail(TAKES.format(name), at)
+                return Lambda(Path(names[:-1], at), lower == "all", None, None, at)
+            self.at = start
         if len(names) == 1:
             if lower in ("isof", "cast"):
                 return self._type_function(lower)
@@ -144,7 +150,8 @@ class Paths(Literals):
             self._balanced()
             return self.refuse_later("'aggregate'")
         if not (self._empty() or self._named() or ((len(names) > 1 or "." not in name) and self._key())):
-            self.fail(f"there is no function '{name}' with such arguments", at)
+            what = TAKES.format(name) if lower in _LAMBDAS else f"there is no function '{name}' with such arguments"
+            self.fail(what, at)
         self.refuse_later(f"'{name}' with parentheses")
         return Path(names, at)
 

@@ -60,7 +60,10 @@ class Count(NamedTuple):
 
 
 class Lambda(NamedTuple):
-    """`path/any(variable:body)` or `all`; `any()` has neither variable nor body."""
+    """`path/any(variable:body)` or `all`; `any()` has neither variable nor body.
+
+    The path is empty where nothing stands before `any()`: to the ABNF that is a function of the service.
+    """
 
     path: Path
     every: bool
