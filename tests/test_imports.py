@@ -38,7 +38,7 @@ FLOOR = {room: number for number, floor in enumerate(reversed(FLOORS)) for room 
 # The doors of a room: the modules through which the others enter it. "" stands for the names of the package itself.
 DOORS = {
     "access": {"auth", "devices", "limits", "passwords", "privacy", "signing"},
-    "api": {"endpoint", "exchange", "idempotency", "reads", "spool"},
+    "api": {"endpoint", "exchange", "idempotency", "reads", "representation", "spool"},
     "assignments": {"asking", "holds", "rounds", "rules"},
     "database": {"batching", "connection", "listener", "notices", "partitions", "pieces", "schema", "shares"},
     "demo": {"", "drawings"},

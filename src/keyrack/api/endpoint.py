@@ -51,10 +51,9 @@ class Read:
     tenant: Callable[[Request], int] = lambda request: request.customer
 
     async def __call__(self, request: Request, _body: None, limits: Limits, spool: Spool, settings: Settings) -> Answer:
-        select = self.select
-        args = (self.tenant(request), *request.ids) if select.resource.scope or select.of else request.ids
+        select, args = self.select, self._args(request)
         first = len(args) + 1
-        query = odata.query(select.resource, request.query, select.shape, alias="t", first=first, limits=limits)
+        query = self.query(request, limits)
         if select.one:
             row = await request.db.fetchrow(select.statement(query, first), *args, *query.args)
             return Answer(200, self._body(row, query, None if row is None else row["body"]))
@@ -74,6 +73,15 @@ class Read:
         if piece["place"] is None:
             return Answer(200, self._body(row, query, piece["body"]), headers)
         return Answer(200, None, headers, parts=listing.pieces(piece))
+
+    def query(self, request: Request, limits: Limits) -> Query:
+        """What the query options ask for. Raises `BadRequest`, `NotImplemented`."""
+        select, first = self.select, len(self._args(request)) + 1
+        return odata.query(select.resource, request.query, select.shape, alias="t", first=first, limits=limits)
+
+    def _args(self, request: Request) -> tuple[Any, ...]:
+        select = self.select
+        return (self.tenant(request), *request.ids) if select.resource.scope or select.of else request.ids
 
     def _body(self, row: Row | None, query: Query, body: bytes | None) -> bytes:
         """The JSON of a statement's row, none where the parent is missing. Raises `NotFound`."""
@@ -134,12 +142,23 @@ class Endpoint:
     media_type: str = JSON  # of a successful answer
     ours: bool = False  # beside the spec
     once: bool = True  # a write that honours Idempotency-Key
+    shows: Endpoint | None = (
+        None  # the read of one row whose answer comes back where `return=representation` is preferred
+    )
+    secret: bool = False  # a successful answer shows a secret, so it is never compressed (docs/decisions.md, "BREACH")
     headers: Mapping[str, str] = field(default_factory=dict[str, str])  # of a successful answer: name -> meaning
 
     @cached_property
     def parameters(self) -> list[str]:
         """The names of the path's parameters, in their order."""
         return [part.split("}")[0] for part in self.path.split("{")[1:]]
+
+    @property
+    def shown_status(self) -> int:
+        """The status where `shows` is answered: what was made, what was changed, or the work that was asked for."""
+        if self.shows is None or self.status != 204:
+            return self.status
+        return 200 if self.shows.path == self.path else 202
 
     @property
     def repeatable(self) -> bool:
@@ -180,7 +199,7 @@ class Endpoints:
         customer: bool = True,
         convert: Mapping[str, Callable[[str], Any]] | None = None,
         **row: Any,
-    ) -> None:
+    ) -> Endpoint:
         """A read: one statement over a resource; `one` row by its key, or all; `of` the parent of the path's id."""
         if one and of is None and not by:
             by = resource.order("{t}") + " = $2"
@@ -192,7 +211,7 @@ class Endpoints:
             "GET", path, self.tag, summary, read, read=read, parts=_parts(Read.__call__, 3), customer=customer,
             refuses=refuses, **row,
         )  # fmt: skip
-        self._add(endpoint, convert)
+        return self._add(endpoint, convert)
 
     def put(self, path: str, summary: str, **row: Any) -> Callable[[Any], Any]:
         """A write by PUT; see `Endpoint` for what a row may say."""
@@ -233,9 +252,10 @@ class Endpoints:
 
         return add
 
-    def _add(self, endpoint: Endpoint, convert: Mapping[str, Callable[[str], Any]] | None) -> None:
+    def _add(self, endpoint: Endpoint, convert: Mapping[str, Callable[[str], Any]] | None) -> Endpoint:
         converters = tuple((convert or {}).get(name, path_id) for name in endpoint.parameters)
         self.rows.append(replace(endpoint, converters=converters))
+        return self.rows[-1]
 
 
 def _parts(function: Callable[..., object], before: int) -> tuple[type, ...]:

@@ -6,6 +6,7 @@ import json
 from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, LiteralString
+from uuid import UUID
 
 from keyrack.access.auth import Manager
 from keyrack.access.devices import Device
@@ -33,6 +34,7 @@ class Request:
     body: bytes
     chunks: bool  # the client understands an answer whose length is not known beforehand
     device: Device | None = None  # who delivers, where a device key says so
+    returns: str = ""  # what the client prefers to get of a write: "minimal" or "representation"
 
     @property
     def asker(self) -> Asker:
@@ -54,16 +56,26 @@ class Answer:
     headers: Mapping[str, str] = field(default_factory=dict[str, str])
     media_type: str = JSON
     parts: AsyncIterator[bytes] | None = None
+    fixed: bool = False  # the same bytes each time, so that what is made of them can be kept
+    made: int | UUID | None = None  # the id of what was made, or of the work that was asked for
 
 
 NO_CONTENT = Answer(204)
 
 
-def answer(value: object, status: int = 200, headers: Mapping[str, str] | None = None) -> Answer:
+def answer(
+    value: object, status: int = 200, headers: Mapping[str, str] | None = None, made: int | None = None
+) -> Answer:
     """An answer with `value` as JSON."""
-    return Answer(status, json.dumps(value).encode(), headers or {})
+    return Answer(status, json.dumps(value).encode(), headers or {}, made=made)
+
+
+def varied(headers: Mapping[str, str], name: str) -> dict[str, str]:
+    """The headers of an answer that depends on this header of the request as well (RFC 9110, section 12.5.5)."""
+    told = headers.get("Vary")
+    return {**headers, "Vary": name if told is None else f"{told}, {name}"}
 
 
 def created(id: int) -> Answer:
     """201 with the id of what was made (spec: `{id}`)."""
-    return Answer(201, b'{"id": %d}' % id)
+    return Answer(201, b'{"id": %d}' % id, made=id)

@@ -63,7 +63,8 @@ async def once(request: Request, key: str, hours: int, run: Callable[[Request], 
         raise BadRequest(INVALID)
     manager = request.manager.id if request.manager and not request.customer else 0
     scope = (request.customer, manager, _digest(b"key", key.encode()))
-    told = _digest(b"request", request.method.encode(), request.path.encode(), request.query, request.body)
+    asked = [request.method.encode(), request.path.encode(), request.query, request.body]
+    told = _digest(b"request", *asked, *([request.returns.encode()] if request.returns else ()))
     announced: list[LiteralString] = []
     async with request.db.transaction() as connection:
         if not await connection.fetchval(LOCK, _lock_number(scope)):

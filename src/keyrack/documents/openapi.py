@@ -167,12 +167,20 @@ def _header_parameters(endpoint: Endpoint) -> list[Json]:
                 "schema": {"type": "integer", "format": "int32"},
             }
         )
+    preferences: list[str] = []
     if endpoint.body is not None and endpoint.form is None:
+        preferences.append("`handling=strict` refuses members of the body that are not known.")
+    if endpoint.shows is not None:
+        preferences.append(
+            f"`return=representation` asks for what `GET {endpoint.shows.path}` shows right afterwards, with status"
+            f" {endpoint.shown_status}; `$select` and `$expand` shape it."
+        )
+    if preferences:
         parameters.append(
             {
                 "name": "Prefer",
                 "in": "header",
-                "description": "`handling=strict` refuses members of the body that are not known (RFC 7240).",
+                "description": " ".join(preferences) + " (RFC 7240)",
                 "schema": {"type": "string"},
             }
         )
@@ -203,15 +211,16 @@ _OPTIONS: dict[str, tuple[Json, str]] = {
 
 
 def _query_parameters(endpoint: Endpoint) -> list[Json]:
-    if endpoint.read is None:
+    read = endpoint.read if endpoint.shows is None else endpoint.shows.read
+    if read is None:
         return []
-    shape = endpoint.read.select.shape
+    shape = read.select.shape
     return [
         {
             "name": f"${name}",
             "in": "query",
             "required": False,
-            "description": _OPTIONS[name][1] + _relations(endpoint.read, name),
+            "description": _OPTIONS[name][1] + _relations(read, name),
             "schema": _OPTIONS[name][0],
         }
         for name, shapes in OPTIONS.items()

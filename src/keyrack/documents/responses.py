@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from pydantic import TypeAdapter
 
-from keyrack.api.endpoint import Endpoint
+from keyrack.api.endpoint import Endpoint, Read
 from keyrack.api.idempotency import IN_FLIGHT, OTHER_REQUEST
 from keyrack.documents.schemas import Json, model, rows
 from keyrack.errors import (
@@ -25,6 +25,7 @@ from keyrack.errors import (
 REASONS = {
     200: "The answer",
     201: "Made",
+    202: "Accepted: the work that was asked for, which goes on",
     204: "Done; nothing to say",
     400: "The request is not valid",
     401: "The API key or the access token is missing or invalid",
@@ -52,6 +53,8 @@ LIST = (
 def responses(endpoint: Endpoint, schemas: dict[str, Json]) -> dict[str, Json]:
     """The answers of an endpoint, by status."""
     found: dict[str, Json] = {str(endpoint.status): _success(endpoint, schemas)}
+    if endpoint.shows is not None and endpoint.shows.read is not None:
+        _add_shown(endpoint, endpoint.shows.read, found, schemas)
     for status, reasons in sorted(statuses(endpoint).items()):
         found[str(status)] = _error(endpoint, status, reasons)
     return found
@@ -103,6 +106,33 @@ def _success(endpoint: Endpoint, schemas: dict[str, Json]) -> Json:
     if schema is not None:
         response["content"] = {endpoint.media_type.split(";")[0]: {"schema": schema}}
     return response
+
+
+def _add_shown(endpoint: Endpoint, read: Read, found: dict[str, Json], schemas: dict[str, Json]) -> None:
+    """What `Prefer: return=representation` gives: an answer of its own, or another form of the one that is there."""
+    status = str(endpoint.shown_status)
+    shown = rows(read, schemas)
+    if status not in found:
+        found[status] = {"description": REASONS[endpoint.shown_status], "content": {JSON: {"schema": shown}}}
+        if endpoint.headers:
+            found[status]["headers"] = dict(found[str(endpoint.status)]["headers"])
+    else:
+        content = found[status]["content"][JSON]
+        more = {name for name in _members(content["schema"], schemas) if name != "id"}
+        if more:  # what only the write tells
+            own = {"type": "object", "properties": {name: {"type": ["string", "null"]} for name in sorted(more)}}
+            shown = {"allOf": [shown, own]}
+        content["schema"] = {"anyOf": [content["schema"], shown]}
+    told = {"Preference-Applied": "The preference that was followed."}
+    if endpoint.status == 201:
+        told["Location"] = "With `return=representation`: where it can be read."
+    for each in {status, str(endpoint.status)}:
+        headers = found[each].setdefault("headers", {})
+        headers |= {name: {"description": meaning, "schema": {"type": "string"}} for name, meaning in told.items()}
+
+
+def _members(schema: Json, schemas: dict[str, Json]) -> Iterable[str]:
+    return schemas.get(schema["$ref"].rpartition("/")[2], {}).get("properties", {})
 
 
 def _error(endpoint: Endpoint, status: int, reasons: Iterable[Reason]) -> Json:

@@ -20,6 +20,7 @@ from keyrack.assignments.rules import LIFETIME, LIFETIME_BOUND, lifetimes
 from keyrack.database.connection import Database
 from keyrack.database.notices import WORK
 from keyrack.endpoints.cars import NO_CAR
+from keyrack.endpoints.operations import ONE_OPERATION
 from keyrack.endpoints.users import NO_USER
 from keyrack.errors import BadRequest, NotFound, Reason, Refusal
 from keyrack.model.bodies import INVALID_MOMENT, Grant, Int32, Patch, WholeSecond, moment, no_valid, patched, stamp
@@ -108,6 +109,7 @@ async def accept(
     "Ask for an assignment",
     body=NewAssignment,
     what=CREATE,
+    shows=ONE_OPERATION,
     refuses={400: (END_BEFORE_START, LIFETIME_RANGE, RENEWABLE_RANGE), 404: (NO_CAR, NO_USER), 429: ()},
     headers=OPERATION_HEADERS,
 )
@@ -132,6 +134,7 @@ async def create(request: Request, body: NewAssignment, settings: Settings) -> A
     "Ask for a change of an assignment",
     body=Patch[AssignmentPatch],
     what=UPDATE,
+    shows=ONE_OPERATION,
     refuses={
         400: (END_BEFORE_START, LIFETIME_RANGE, RENEWABLE_RANGE),
         404: (NO_ASSIGNMENT, NO_CAR, NO_USER),
@@ -162,6 +165,7 @@ async def update(request: Request, patch: list[AssignmentPatch]) -> Answer:
 @endpoints.delete(
     "/assignments/{assignmentId}",
     "Ask for the end of an assignment",
+    shows=ONE_OPERATION,
     refuses={404: (NO_ASSIGNMENT,)},
     headers=OPERATION_HEADERS,
 )
@@ -178,7 +182,7 @@ def _accepted(request: Request, operation: UUID, headers: Mapping[str, str] | No
     """204 for what was written down."""
     request.announce(WORK)
     told = {"Operation-Id": str(operation), "Operation-Location": f"/v3/operations/{operation}"}
-    return Answer(204, headers={**told, **(headers or {})})
+    return Answer(204, headers={**told, **(headers or {})}, made=operation)
 
 
 def _check(

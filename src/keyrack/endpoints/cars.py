@@ -38,7 +38,7 @@ _IN_CAR: LiteralString = "{t}.customer_id = {p}.customer_id and {t}.car_id = {p}
 A_CAR = Parent(CAR, _IN_CAR)
 
 endpoints.get("/cars", CAR, "All cars")
-endpoints.get("/cars/{carId}", CAR, "One car", one=True, missing=NO_CAR)
+ONE_CAR = endpoints.get("/cars/{carId}", CAR, "One car", one=True, missing=NO_CAR)
 endpoints.get("/cars/{carId}/products", PRODUCT, "The products of a car", of=A_CAR, missing=NO_CAR, empty=NO_PRODUCTS)
 endpoints.get(
     "/cars/{carId}/telemetry",
@@ -107,7 +107,13 @@ UPDATE_CAR = "update car"
 
 
 @endpoints.put(
-    "/cars", "Create a car", body=NewCar, what=CREATE_CAR, status=201, refuses={400: (no_valid(CREATE_CAR, "name"),)}
+    "/cars",
+    "Create a car",
+    body=NewCar,
+    what=CREATE_CAR,
+    status=201,
+    shows=ONE_CAR,
+    refuses={400: (no_valid(CREATE_CAR, "name"),)},
 )
 async def create(request: Request, car: NewCar) -> Answer:
     id = await request.db.fetchval(
@@ -121,6 +127,7 @@ async def create(request: Request, car: NewCar) -> Answer:
     "Change a car",
     body=Patch[CarPatch],
     what=UPDATE_CAR,
+    shows=ONE_CAR,
     refuses={400: (no_valid(UPDATE_CAR, "name"),), 404: (NO_CAR,)},
 )
 async def update(request: Request, patch: list[CarPatch]) -> Answer:

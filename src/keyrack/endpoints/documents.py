@@ -91,10 +91,11 @@ async def health(request: Request, readiness: Readiness) -> Answer:
 
 @endpoints.write("GET", "/openapi.json", "This interface as OpenAPI 3.1", **PUBLIC)
 async def openapi(_request: Request, documents: Documents) -> Answer:
-    return Answer(200, documents.openapi(), {"Access-Control-Allow-Origin": "*"})
+    return Answer(200, documents.openapi(), {"Access-Control-Allow-Origin": "*"}, fixed=True)
 
 
 @endpoints.write("GET", "/docs", "This interface as a page to read", media_type="text/html; charset=utf-8", **PUBLIC)
 async def docs(_request: Request, documents: Documents) -> Answer:
     policy = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
-    return Answer(200, documents.page(), {"Content-Security-Policy": policy}, "text/html; charset=utf-8")
+    headers = {"Content-Security-Policy": policy}
+    return Answer(200, documents.page(), headers, "text/html; charset=utf-8", fixed=True)

@@ -44,7 +44,7 @@ TOO_LATE = "utcDateTime lies in the future."
 TOO_EARLY = "utcDateTime lies more than {days} days back."
 PER_BATCH = 100  # lines of a delivery that are read, and recorded, at once
 
-endpoints.get("/events/{eventId}", EVENT, "One event", one=True, missing=NO_EVENT)
+ONE_EVENT = endpoints.get("/events/{eventId}", EVENT, "One event", one=True, missing=NO_EVENT)
 
 # The counter's row stays locked until the commit: numbers have no gaps, and a higher one is never seen first
 RECORD: LiteralString = """
@@ -167,6 +167,7 @@ async def record(db: Database, customer: int, parts: Sequence[Sequence[Told]]) -
     body=NewEvent,
     what=CREATE_EVENT,
     status=201,
+    shows=ONE_EVENT,
     refuses={
         400: tuple(no_valid(CREATE_EVENT, member) for member in ("type", "dateTime", "utcDateTime", "userAgent")),
         404: (NO_CAR, NO_USER),

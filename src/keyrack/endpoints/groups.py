@@ -26,6 +26,7 @@ STILL_IN_USE = Reason("group-not-empty", "The group still has relations. Delete 
 NAME_TOO_LONG = Reason("group-name-too-long", "Couldn't update group. The name must not be longer than 250 characters.")
 
 endpoints.get("/groups", GROUP, "All groups")
+ONE_GROUP = endpoints.get("/groups/{groupId}", GROUP, "One group", one=True, missing=NO_GROUP, ours=True)
 endpoints.get(
     "/groups/{groupId}/cars",
     CAR,
@@ -81,6 +82,7 @@ UPDATE_GROUP = "update group"
     body=NewGroup,
     what=CREATE_GROUP,
     status=201,
+    shows=ONE_GROUP,
     refuses={400: (no_valid(CREATE_GROUP, "name"),), 409: (SAME_NAME,)},
 )
 async def create(request: Request, group: NewGroup) -> Answer:
@@ -93,6 +95,7 @@ async def create(request: Request, group: NewGroup) -> Answer:
     "Rename a group",
     body=Patch[GroupPatch],
     what=UPDATE_GROUP,
+    shows=ONE_GROUP,
     refuses={400: (no_valid(UPDATE_GROUP, "name"), NAME_TOO_LONG), 404: (NO_GROUP,), 409: (SAME_NAME,)},
 )
 async def update(request: Request, patch: list[GroupPatch]) -> Answer:

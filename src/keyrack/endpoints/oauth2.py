@@ -73,6 +73,7 @@ def grant(body: bytes) -> PasswordGrant:
     token=False,
     customer=False,
     answers=AccessToken,
+    secret=True,
     refuses={400: (), 401: (), 429: ()},
 )
 async def token(request: Request, wanted: PasswordGrant, settings: Settings, access: Access) -> Answer:

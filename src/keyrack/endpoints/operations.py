@@ -26,7 +26,7 @@ def path_uuid(text: str) -> UUID:
 
 
 endpoints.get("/operations", OPERATION, "What became of asynchronous requests", paged=True, ours=True)
-endpoints.get(
+ONE_OPERATION = endpoints.get(
     "/operations/{operationId}",
     OPERATION,
     "What became of one asynchronous request",

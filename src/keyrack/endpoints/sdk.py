@@ -48,6 +48,7 @@ class SdkToken(BaseModel):
     customer=False,
     once=False,
     answers=SdkToken,
+    secret=True,
     refuses={400: (INVALID_COMBINATION,)},
 )
 async def token(request: Request, wanted: SdkTokenRequest, access: Access) -> Answer:

@@ -33,7 +33,7 @@ NOT_ASSIGNED = Reason(
 A_USER = Parent(USER, USER.relations["assignments"].link)
 
 endpoints.get("/users", USER, "All users of the customer")
-endpoints.get("/users/{userId}", USER, "One user", one=True, missing=NO_USER)
+ONE_USER = endpoints.get("/users/{userId}", USER, "One user", one=True, missing=NO_USER)
 endpoints.get(
     "/users/{userId}/assignments", ASSIGNMENT_OF_USER, "The assignments of a user", of=A_USER, missing=NO_USER
 )
@@ -117,6 +117,8 @@ async def hashed(request: Request, user: NewUser, access: Access) -> WithHash:
     before=hashed,
     status=201,
     answers=UserCreated,
+    shows=ONE_USER,
+    secret=True,
     refuses={400: tuple(no_valid(CREATE_USER, *members) for members in _MEMBERS), 409: (SAME_ADDRESS,)},
 )
 async def create(request: Request, new: WithHash) -> Answer:
@@ -131,7 +133,7 @@ async def create(request: Request, new: WithHash) -> Answer:
             user.type or "Anonymous",
             new.hash,
         )
-    return answer({"id": id, "password": new.generated}, 201)
+    return answer({"id": id, "password": new.generated}, 201, made=id)
 
 
 async def _somebody(statements: Statements, request: Request, user: SomeUser) -> int:

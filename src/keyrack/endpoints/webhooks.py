@@ -43,7 +43,7 @@ def path_number(text: str) -> int:
 
 
 endpoints.get("/webhooks", WEBHOOK, "All webhooks", ours=True)
-endpoints.get("/webhooks/{webhookId}", WEBHOOK, "One webhook", one=True, missing=NO_WEBHOOK, ours=True)
+ONE_WEBHOOK = endpoints.get("/webhooks/{webhookId}", WEBHOOK, "One webhook", one=True, missing=NO_WEBHOOK, ours=True)
 endpoints.get(
     "/webhooks/{webhookId}/deliveries",
     DELIVERY,
@@ -126,6 +126,8 @@ CHANGED = TypeAdapter(Changed)
     what=CREATE,
     status=201,
     answers=WebhookCreated,
+    shows=ONE_WEBHOOK,
+    secret=True,
     refuses={
         400: (no_valid(CREATE, "url"), no_valid(CREATE, "secret"), no_valid(CREATE, "kinds")),
         409: (TOO_MANY,),
@@ -141,7 +143,7 @@ async def create(request: Request, webhook: NewWebhook, settings: Settings, vaul
     if added is None:
         raise Conflict(TOO_MANY)
     id, signing_secret = added
-    return answer({"id": id, "signingSecret": signing_secret}, 201, {"Cache-Control": "no-store"})
+    return answer({"id": id, "signingSecret": signing_secret}, 201, {"Cache-Control": "no-store"}, made=id)
 
 
 @endpoints.patch(
@@ -149,6 +151,7 @@ async def create(request: Request, webhook: NewWebhook, settings: Settings, vaul
     "Change a webhook",
     body=Patch[WebhookPatch],
     what=UPDATE,
+    shows=ONE_WEBHOOK,
     refuses={400: tuple(no_valid(UPDATE, name) for name in ("url", "secret", "kinds", "enabled")), 404: (NO_WEBHOOK,)},
     ours=True,
 )
@@ -178,6 +181,7 @@ async def delete(request: Request) -> Answer:
     "Make a new signing secret; the old one signs too for a while",
     status=200,
     answers=SecretRotated,
+    secret=True,
     refuses={404: (NO_WEBHOOK,)},
     ours=True,
 )

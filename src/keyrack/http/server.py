@@ -11,7 +11,7 @@ import secrets
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import asyncpg
@@ -22,6 +22,7 @@ from keyrack.access.auth import CHANGES, Access, Manager
 from keyrack.api import idempotency
 from keyrack.api.endpoint import Check, Endpoint
 from keyrack.api.exchange import Answer, Request
+from keyrack.api.representation import minimal, representation
 from keyrack.api.spool import Spool
 from keyrack.assignments.holds import Turns, drain
 from keyrack.database import notices
@@ -34,6 +35,7 @@ from keyrack.endpoints import ALL
 from keyrack.endpoints.documents import Documents, Readiness
 from keyrack.errors import Unavailable
 from keyrack.http import intake
+from keyrack.http.preferences import NONE, preferences
 from keyrack.http.underway import Room, Underway
 from keyrack.loops import lasting
 from keyrack.model.bodies import checked
@@ -55,6 +57,7 @@ class Handler:
     endpoint: Endpoint
     parts: list[object] = field(default_factory=list[object])
     before_parts: list[object] = field(default_factory=list[object])
+    shown_parts: list[Any] = field(default_factory=list[Any])  # of the read that it shows
 
     async def before(self, request: Request, value: Any) -> Any:
         """What `run` gets for the checked body."""
@@ -63,6 +66,13 @@ class Handler:
         return await self.endpoint.before(request, value, *self.before_parts)
 
     async def run(self, request: Request, value: Any) -> Answer:
+        if request.returns == "representation":
+            return await representation(request, partial(self._run, value), self.endpoint, *self.shown_parts)
+        if request.returns:
+            return await minimal(request, partial(self._run, value))
+        return await self._run(value, request)
+
+    async def _run(self, value: Any, request: Request) -> Answer:
         return await self.endpoint.run(request, value, *self.parts)
 
 
@@ -118,6 +128,8 @@ class Server:
         for handler in self.handlers:
             handler.parts = [parts[part] for part in handler.endpoint.parts]
             handler.before_parts = [parts[part] for part in handler.endpoint.before_parts]
+            if handler.endpoint.shows is not None:
+                handler.shown_parts = [parts[part] for part in handler.endpoint.shows.parts]
         self._process = Process(db, own, access, announce, batches)
         try:
             yield
@@ -151,18 +163,20 @@ class Server:
         customer = intake.customer(http, manager) if endpoint.customer and manager else 0
         device = await process.access.device(http.get_header(DEVICE_KEY), endpoint.device) if endpoint.device else None
         customer = device.customer if device else customer
-        body, value = b"", None
+        body, value, preferred = b"", None, NONE
+        if endpoint.body is not None or endpoint.shows is not None:
+            preferred = preferences(http.get_header("Prefer"))
         if endpoint.body is not None or endpoint.raw:
             body = await intake.body(http, endpoint, self.settings, room)
         if endpoint.form is not None:
             value = endpoint.form(body)
         elif endpoint.body is not None:
-            strict = "handling=strict" in (http.get_header("Prefer") or "").lower().replace(" ", "")
-            value = checked(endpoint.body, body, endpoint.what, strict=strict)
+            value = checked(endpoint.body, body, endpoint.what, strict=preferred.strict)
         request = Request(
             self._database(endpoint, manager, customer), process.batches, process.announce, secrets.token_hex(16),
             http.method, http.path, http.remote_addr, manager, customer, intake.ids(endpoint, params),
             http.scope["query_string"], body, http.scope["http_version"] != "1.0", device,
+            preferred.returns if endpoint.shows is not None else "",
         )  # fmt: skip
         value = await handler.before(request, value)
         key = http.get_header("Idempotency-Key") if endpoint.repeatable else None

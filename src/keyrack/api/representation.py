@@ -1,0 +1,65 @@
+"""In charge of `Prefer: return=...` (RFC 7240, section 4.2): a write that answers with what it has made or changed.
+
+What is shown is the resource's own single read, in the transaction of the write: nobody's later change is among it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import replace
+from typing import LiteralString
+
+from keyrack.api.endpoint import Endpoint, Read
+from keyrack.api.exchange import Answer, Request, varied
+from keyrack.api.spool import Spool
+from keyrack.database.batching import Batches
+from keyrack.database.connection import InTransaction
+from keyrack.odata import Limits
+from keyrack.settings import Settings
+
+Run = Callable[[Request], Awaitable[Answer]]
+
+
+async def minimal(request: Request, run: Run) -> Answer:
+    """The answer of `run`, as it is without a preference."""
+    answer = await run(request)
+    return replace(answer, headers=_applied(answer.headers, "minimal"))
+
+
+async def representation(
+    request: Request, run: Run, endpoint: Endpoint, limits: Limits, spool: Spool, settings: Settings
+) -> Answer:
+    """The answer of `run` with what the endpoint `shows`, shaped by the query options of the request.
+
+    Raises what `run` raises, and before that what the read says about the query options: then nothing is done.
+    """
+    shows = endpoint.shows
+    assert shows is not None and isinstance(shows.run, Read)  # noqa: S101 - who calls has looked
+    shows.run.query(request, limits)
+    announced: list[LiteralString] = []
+    async with request.db.transaction() as connection:
+        bound = InTransaction(connection)
+        inner = replace(request, db=bound, batches=Batches(bound), announce=announced.append)
+        done = await run(inner)
+        ids = request.ids if done.made is None else (done.made,)
+        shown = await shows.run(replace(inner, method="GET", ids=ids), None, limits, spool, settings)
+    for notice in announced:
+        request.announce(notice)
+    headers = _applied({**shown.headers, **done.headers}, "representation")
+    if done.status == 201:
+        headers["Location"] = settings.public_url + "/v3" + shows.path.partition("{")[0] + str(done.made)
+    body = _with_secrets(shown.body or b"{}", done.body)
+    return replace(shown, status=endpoint.shown_status, body=body, headers=headers)
+
+
+def _applied(headers: Mapping[str, str], what: str) -> dict[str, str]:
+    return varied({**headers, "Preference-Applied": f"return={what}"}, "Prefer")
+
+
+def _with_secrets(shown: bytes, told: bytes | None) -> bytes:
+    """What is shown, and behind it what only the write itself tells, such as a generated password."""
+    more = {name: value for name, value in json.loads(told or b"{}").items() if name != "id"}
+    if not more:
+        return shown
+    return shown[:-1] + (b"," if shown != b"{}" else b"") + json.dumps(more)[1:-1].encode() + b"}"

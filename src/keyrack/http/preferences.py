@@ -1,0 +1,59 @@
+"""In charge of what a client would like: the header `Prefer` (RFC 7240). What is unknown or broken is passed over."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Literal
+
+Returns = Literal["", "minimal", "representation"]
+
+LONGEST_KEPT = 200  # characters of a header whose meaning is remembered
+
+_WORD = r"[!#$%&'*+\-.^_`|~0-9A-Za-z]++"
+# Parts between commas; a quotation that nobody ends takes the rest. Nothing here ever goes back: it is one pass
+_PARTS = re.compile(r'(?:[^,"]++|"(?:[^"\\]|\\.)*+(?:"|\\?+\Z))++', re.DOTALL)
+_PREFERENCE = re.compile(
+    rf'[ \t]*+(?P<name>{_WORD})[ \t]*+(?:=[ \t]*+(?:"(?P<quoted>(?:[^"\\]|\\.)*+)"|(?P<token>{_WORD})?+)[ \t]*+)?+'
+    r"(?:;.*+)?+",
+    re.DOTALL,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Preferences:
+    """What of a client's preferences is known here."""
+
+    strict: bool = False  # refuse what is not known in a body
+    returns: Returns = ""  # what a write answers; "" where it does not matter
+
+
+NONE = Preferences()
+
+
+def preferences(header: str | None) -> Preferences:
+    """The preferences of a header, or of several that were joined by commas."""
+    if header is None:
+        return NONE
+    return _kept(header) if len(header) <= LONGEST_KEPT else _read(header)
+
+
+@lru_cache(maxsize=256)
+def _kept(header: str) -> Preferences:
+    return _read(header)
+
+
+def _read(header: str) -> Preferences:
+    given: dict[str, str] = {}
+    for part in _PARTS.findall(header):
+        if (found := _PREFERENCE.fullmatch(part)) is None:
+            continue
+        quoted: str | None = found["quoted"]
+        value: str = (found["token"] or "") if quoted is None else re.sub(r"\\(.)", r"\1", quoted)
+        given.setdefault(found["name"].lower(), value.lower())  # of those that are told twice the first one counts
+    returns = given.get("return")
+    return Preferences(
+        strict=given.get("handling") == "strict",
+        returns=returns if returns == "representation" or returns == "minimal" else "",
+    )
