@@ -27,6 +27,7 @@ from keyrack.errors import (
     Refusal,
     Unavailable,
 )
+from keyrack.http.compression import Compression
 from keyrack.http.edge import METHODS, Edge
 from keyrack.http.server import Handler, Server
 from keyrack.logs import Seldom
@@ -51,8 +52,9 @@ class Route:
     """All endpoints of one path. Every method comes here, so that what the path does not know is a 405 after the
     checks of key and token."""
 
-    def __init__(self, server: Server, endpoints: Iterable[Endpoint]) -> None:
+    def __init__(self, server: Server, compression: Compression, endpoints: Iterable[Endpoint]) -> None:
         self._server = server
+        self._compression = compression
         self._by_method = {endpoint.method: Handler(endpoint) for endpoint in endpoints}
         server.handlers += self._by_method.values()
         # For a method that the path does not know, its least guarded endpoint says who may be told so
@@ -65,7 +67,8 @@ class Route:
             if handler is None:
                 await self._server.caller(http, key=self._needs_key, token=self._needs_token)
                 raise MethodNotAllowed(sorted(self._by_method))
-            _put_answer(reply, await self._server.serve(http, handler, params))
+            answer = await self._server.serve(http, handler, params)
+            _put_answer(reply, answer if handler.endpoint.secret else await self._compression.packed(http, answer))
         except Refusal as refusal:
             _put(reply, refusal)
         except Exception as error:
@@ -138,11 +141,12 @@ def create_app(settings: Settings, dsn: str) -> Edge:
     app: Any = falcon.asgi.App()
     app.req_options.strip_url_path_trailing_slash = True
     app.add_error_handler(falcon.HTTPError, _http_error)
+    compression = Compression(settings)
     by_path: dict[str, list[Endpoint]] = {}
     for endpoint in ALL:
         by_path.setdefault(endpoint.path, []).append(endpoint)
     for path, endpoints in by_path.items():
-        app.add_route(path, Route(server, endpoints))
+        app.add_route(path, Route(server, compression, endpoints))
     app.add_sink(Unknown(server).serve, "/")
     return Edge(app, settings, lambda: server.lifespan(dsn))
 

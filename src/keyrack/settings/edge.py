@@ -51,6 +51,14 @@ class Edge(BaseSettings):
     slow_client_seconds: float = Field(
         default=30.0, gt=0, description="Seconds over which this is measured; who takes less is cut off."
     )
+    gzip_bytes: int = Field(
+        default=1_000, ge=0, description="Bytes from which on an answer is compressed with gzip; 0 for never."
+    )
+    gzip_level: int = Field(default=1, ge=1, le=9, description="How hard gzip tries, from 1 to 9.")
+    gzip_thread_bytes: int = Field(
+        default=65_536, ge=1, description="Bytes from which on it does so in a thread, so that nobody waits for it."
+    )
+    gzip_threads: int = Field(default=2, ge=1, le=64, description="Such threads of each process, at most.")
     unread_bytes: int = Field(
         default=32_000_000,
         ge=1_000_000,

@@ -1,0 +1,163 @@
+"""In charge of gzip: which answers are compressed for whom, small ones at once, large ones in threads, long ones piece
+by piece."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import zlib
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from enum import IntEnum
+from functools import lru_cache, partial
+from typing import Any
+
+import falcon.asgi
+
+from keyrack.api.exchange import Answer, varied
+from keyrack.settings import Settings
+
+KINDS = ("text/", "application/json", "application/problem+json", "image/svg+xml")  # media types that get smaller
+LONGEST = 500  # characters of Accept-Encoding that are read: no client of good will sends a tenth of it
+AT_ONCE = 262_144  # bytes that are compressed in one go: what comes of them is on its way before the next
+FLUSHED = 65_536  # bytes that may wait in the compressor for more of their kind
+GZIP = 31  # of zlib: its largest window, and gzip's head and trailer
+SUFFIX = '-gzip"'  # of a tag: the same, compressed
+BEST = 9  # level for what is compressed once and kept
+
+
+_CODING = re.compile(
+    r"[ \t]*+(?P<coding>[!#$%&'*+\-.^_`|~0-9A-Za-z]++)[ \t]*+"
+    r"(?:;[ \t]*+[qQ]=(?P<weight>0(?:\.[0-9]{0,3})?+|1(?:\.0{0,3})?+)[ \t]*+)?+"
+)
+
+
+class Accepted(IntEnum):
+    """What a client takes."""
+
+    IDENTITY = 0
+    GZIP = 1
+    ONLY_GZIP = 2  # it refuses what is not compressed, however small
+
+
+class Compression:
+    """gzip for the answers of one process."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._least = settings.gzip_bytes
+        self._level = settings.gzip_level
+        self._large = settings.gzip_thread_bytes
+        self._threads = ThreadPoolExecutor(settings.gzip_threads, "gzip")
+        self._kept: dict[bytes, bytes] = {}  # documents that never change, compressed
+
+    async def packed(self, http: falcon.asgi.Request, answer: Answer) -> Answer:
+        """The answer as this client gets it: compressed, if it takes gzip and the answer is worth it."""
+        if not self._least or "Content-Encoding" in answer.headers:
+            return answer
+        if answer.status == 304:
+            return _still_valid(http, answer)
+        size = self._least if answer.body is None else len(answer.body)
+        if (answer.body is None and answer.parts is None) or not size or not answer.media_type.startswith(KINDS):
+            return answer
+        accepted = accepts(http.get_header("Accept-Encoding"))
+        if size < self._least and accepted is not Accepted.ONLY_GZIP:
+            return answer
+        headers = varied(answer.headers, "Accept-Encoding")
+        if accepted is Accepted.IDENTITY:
+            return replace(answer, headers=headers)
+        if answer.body is not None:
+            return replace(answer, body=await self._whole(answer.body, answer.fixed), headers=_encoded(headers))
+        if http.scope["http_version"] == "1.0":  # how long it will be is not known, and it knows no chunks
+            return replace(answer, headers=headers)
+        assert answer.parts is not None  # noqa: S101 - or there was nothing to send
+        if http.method == "HEAD":
+            return replace(answer, headers=_encoded(headers))
+        return replace(answer, parts=self._stream(answer.parts), headers=_encoded(headers))
+
+    async def _whole(self, body: bytes, fixed: bool) -> bytes:
+        if (kept := self._kept.get(body) if fixed else None) is not None:
+            return kept
+        whole = partial(zlib.compress, body, BEST if fixed else self._level, GZIP)
+        packed = await self._done(whole, len(body))
+        if fixed:
+            self._kept[body] = packed
+        return packed
+
+    async def _stream(self, parts: AsyncIterator[bytes]) -> AsyncGenerator[bytes]:
+        """The parts as one gzip stream. Where they break off, so does it, without its trailer.
+
+        The first part goes out at once, others when enough of them has come together; what the compressor itself holds
+        back is bounded by its window.
+        """
+        compressor = zlib.compressobj(self._level, zlib.DEFLATED, GZIP)
+        try:
+            since = FLUSHED  # bytes that the compressor has got since it gave all that it had
+            async for part in parts:
+                since += len(part)
+                for start in range(0, len(part), AT_ONCE):
+                    piece = memoryview(part)[start : start + AT_ONCE]
+                    flush = since >= FLUSHED and start + AT_ONCE >= len(part)
+                    if packed := await self._done(partial(_compressed, compressor, piece, flush), len(piece)):
+                        yield packed
+                since = 0 if since >= FLUSHED else since
+            yield compressor.flush()
+        finally:
+            await _close(parts)
+
+    async def _done(self, work: Callable[[], bytes], size: int) -> bytes:
+        """What comes of compressing so many bytes; in a thread where the others would wait for it."""
+        if size < self._large:
+            return work()
+        return await asyncio.get_running_loop().run_in_executor(self._threads, work)
+
+
+def _compressed(compressor: Any, piece: memoryview, flush: bool) -> bytes:
+    packed: bytes = compressor.compress(piece)
+    return packed + compressor.flush(zlib.Z_SYNC_FLUSH) if flush else packed
+
+
+async def _close(parts: Any) -> None:
+    """As the server does it with what it sends itself."""
+    if isinstance(parts, AsyncGenerator):
+        await parts.aclose()
+    elif hasattr(parts, "close"):
+        await parts.close()
+
+
+def _encoded(headers: dict[str, str]) -> dict[str, str]:
+    """The headers of the same in gzip, which is another representation: its length is not known, its tag is another."""
+    headers.pop("Content-Length", None)
+    if (tag := headers.get("ETag", "")).startswith('"'):
+        headers["ETag"] = tag[:-1] + SUFFIX
+    headers["Content-Encoding"] = "gzip"
+    return headers
+
+
+def _still_valid(http: falcon.asgi.Request, answer: Answer) -> Answer:
+    """304 has the headers that 200 would have: the tag by which the client knows what it has kept."""
+    headers = varied(answer.headers, "Accept-Encoding")
+    packed = headers.get("ETag", "")[:-1] + SUFFIX
+    if packed in (http.get_header("If-None-Match") or ""):
+        headers["ETag"] = packed
+    return replace(answer, headers=headers)
+
+
+def accepts(header: str | None) -> Accepted:
+    """What Accept-Encoding asks for (RFC 9110, section 12.5.3). Without it, or where it is too long or not understood,
+    nothing is compressed."""
+    return Accepted.IDENTITY if header is None or len(header) > LONGEST else _accepts(header)
+
+
+@lru_cache(maxsize=256)
+def _accepts(header: str) -> Accepted:
+    given: dict[str, float] = {}
+    for part in header.split(","):
+        if found := _CODING.fullmatch(part):
+            coding = found["coding"].lower().removeprefix("x-")
+            given[coding] = max(given.get(coding, 0.0), float(found["weight"] or 1))
+    others = given.get("*")
+    gzip = given.get("gzip", others or 0.0)
+    if not gzip or gzip < given.get("identity", 0.0):
+        return Accepted.IDENTITY
+    return Accepted.ONLY_GZIP if given.get("identity", 1.0 if others is None else others) == 0 else Accepted.GZIP

@@ -1,0 +1,306 @@
+"""gzip: who takes it gets the same bytes in it; what breaks off never looks whole; secrets stay out of it."""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+import http.client
+import zlib
+from collections.abc import Iterator
+from contextlib import closing
+from typing import Any
+
+import asyncpg
+import httpx
+import pytest
+
+from keyrack.api.endpoint import Endpoint
+from keyrack.endpoints import ALL
+from keyrack.settings import Settings
+from tests.conftest import Person, RunningServer, Sql, Town, eventually, web
+from tests.http.test_contract import name, over
+from tests.http.test_hostile import Line, head
+from tests.http.test_preferences import user
+from tests.http.test_readers import FAST, everything, reader
+from tests.http.test_tenancy import slots, world
+
+GZIP = {"Accept-Encoding": "gzip"}
+PLAIN = {"Accept-Encoding": "identity"}
+SMALL = {"list_rows": 7, "gzip_bytes": 1, "gzip_thread_bytes": 500}
+
+
+@pytest.fixture(scope="module")
+def fleet(alice: Person, sql: Sql) -> Person:
+    """A fleet whose list is longer than what is compressed, and shorter than one piece."""
+    sql.execute(
+        "insert into car (customer_id, name, description) select $1, 'Car ' || n, 'of the fleet'"
+        " from generate_series(1, 40) n",
+        alice.customer,
+    )
+    return alice
+
+
+@pytest.fixture(scope="module")
+def eager(dsn: str, settings: Settings) -> Iterator[RunningServer]:
+    """A server that compresses whatever can be, in threads and in pieces."""
+    with RunningServer(settings.model_copy(update=SMALL), dsn, worker=False) as running:
+        yield running
+
+
+def raw(url: str, path: str, headers: dict[str, str], method: str = "GET") -> tuple[httpx.Response, bytes]:
+    """The answer, and its body as it came."""
+    with web().stream(method, f"{url}{path}", headers=headers) as answer:
+        return answer, b"".join(answer.iter_raw())
+
+
+# Who gets it
+
+
+@pytest.mark.parametrize(
+    ("header", "packed"),
+    [
+        ("gzip", True),
+        ("GZip", True),
+        ("x-gzip", True),
+        ("gzip, deflate, br, zstd", True),
+        ("br;q=1.0, gzip;q=0.8, *;q=0.1", True),
+        ("gzip;q=0.001", True),
+        ("gzip ; q=1.000", True),
+        ("*", True),
+        ("*;q=0.5", True),
+        ("identity;q=0.5, gzip;q=0.5", True),
+        ("identity;q=0, gzip", True),
+        ("deflate, gzip;q=1.0, *;q=0.5", True),
+        ("gzip;q=0, x-gzip", True),
+        ("", False),
+        ("identity", False),
+        ("br", False),
+        ("gzip;q=0", False),
+        ("gzip;q=0.000", False),
+        ("gzip;q=0, *", False),
+        ("*;q=0", False),
+        ("identity;q=1, gzip;q=0.5", False),
+        ("gzip;q=1e9", False),
+        ("gzip;q=-1", False),
+        ("gzip;q=2", False),
+        ("gzip;q=nan", False),
+        ("gzip;q=0.0001", False),
+        ("gzip;q=", False),
+        ("gzip;x=1", False),
+        ("gzip/q=1", False),
+        ('"gzip"', False),
+        ("gzipped", False),
+        ("\xff\xfe", False),
+        (",;=,", False),
+        ("gzip," * 6_000, False),
+        ("gzip," + "x;q=0.5," * 3_000, False),
+        ("identity;q=0", False),
+    ],
+    ids=range(36),
+)
+def test_what_the_client_takes(fleet: Person, server: RunningServer, header: str, packed: bool) -> None:
+    headers: Any = fleet.headers | {"Accept-Encoding": header.encode("latin-1")}
+    answer, body = raw(server.url, "/v3/cars", headers)
+    assert answer.status_code == 200
+    assert answer.headers.get("content-encoding") == ("gzip" if packed else None)
+    assert answer.headers["vary"] == "Accept-Encoding"
+    plain = raw(server.url, "/v3/cars", fleet.headers | PLAIN)[1]
+    assert (gzip.decompress(body) if packed else body) == plain
+    assert int(answer.headers["content-length"]) == len(body)
+    assert (len(body) < len(plain)) == packed
+
+
+def test_without_the_header_nothing_is_compressed(fleet: Person, server: RunningServer) -> None:
+    with Line(server) as line:
+        line.send(head(fleet, "GET", "/v3/cars"))
+        answer = line.reply()
+    assert "content-encoding" not in answer.headers
+    assert (answer.headers["vary"], answer.text[:7]) == ("Accept-Encoding", '[{"id":')
+
+
+def test_several_headers_are_one(fleet: Person, server: RunningServer) -> None:
+    for lines, packed in ((("br", "gzip"), True), (("gzip;q=0", "*"), False)):
+        with closing(http.client.HTTPConnection("127.0.0.1", server.port)) as connection:
+            connection.putrequest("GET", "/v3/cars", skip_accept_encoding=True)
+            for field, value in (*fleet.headers.items(), *(("Accept-Encoding", value) for value in lines)):
+                connection.putheader(field, value)
+            connection.endheaders()
+            assert connection.getresponse().getheader("content-encoding") == ("gzip" if packed else None)
+
+
+def test_what_is_small_stays_as_it_is_unless_nothing_else_is_taken(fleet: Person, server: RunningServer) -> None:
+    path = f"/v3/cars/{fleet.car('Small')}"
+    answer, plain = raw(server.url, path, fleet.headers | GZIP)
+    assert not {"content-encoding", "vary"} & set(answer.headers)
+    answer, body = raw(server.url, path, fleet.headers | {"Accept-Encoding": "gzip, identity;q=0"})
+    assert answer.headers["content-encoding"] == "gzip"
+    assert gzip.decompress(body) == plain
+    refusal, text = raw(server.url, "/v3/cars/0", fleet.headers | {"Accept-Encoding": "gzip, identity;q=0"})
+    assert (refusal.status_code, text[:14]) == (404, b"Unable to find")
+
+
+def test_it_can_be_switched_off(fleet: Person, dsn: str, settings: Settings) -> None:
+    with RunningServer(settings.model_copy(update={"gzip_bytes": 0}), dsn, worker=False) as running:
+        answer, _ = raw(running.url, "/v3/cars", fleet.headers | GZIP)
+    assert not {"content-encoding", "vary"} & set(answer.headers)
+
+
+# The same bytes
+
+READS = [endpoint for endpoint in ALL if endpoint.method == "GET"]
+
+
+@over(READS)
+def test_unpacked_it_has_the_bytes_of_the_plain_one(endpoint: Endpoint, alice: Person, eager: RunningServer) -> None:
+    ids = world(endpoint, alice) if slots(endpoint) else {}
+    fixed = {"searchDate": "2026-01-01T00:00:00Z", "brand": "Nobody", "keyFormId": "1"}
+    path = "/v3" + endpoint.path.format(**fixed | ids)
+    plain, bytes_ = raw(eager.url, path, alice.headers | PLAIN)
+    packed, body = raw(eager.url, path, alice.headers | GZIP)
+    assert packed.status_code == plain.status_code
+    if plain.status_code == 200:
+        assert (packed.headers["content-encoding"], packed.headers["vary"]) == ("gzip", "Accept-Encoding")
+        assert plain.headers["vary"] == "Accept-Encoding"
+    assert (gzip.decompress(body) if "content-encoding" in packed.headers else body) == bytes_
+    assert packed.headers["content-type"] == plain.headers["content-type"]
+    with_head, nothing = raw(eager.url, path, alice.headers | GZIP, "HEAD")
+    assert nothing == b""
+    for header in ("content-type", "content-encoding", "vary", "content-length", "etag"):
+        assert with_head.headers.get(header) == packed.headers.get(header), header
+
+
+@pytest.mark.parametrize("order", ["", "?$orderby=brand"], ids=["pieces", "file"])
+def test_a_long_list_is_one_stream(fleet: Person, eager: RunningServer, order: str) -> None:
+    plain = raw(eager.url, f"/v3/cars{order}", fleet.headers | PLAIN)[1]
+    answer, body = raw(eager.url, f"/v3/cars{order}", fleet.headers | GZIP)
+    assert "content-length" not in answer.headers
+    unpacker = zlib.decompressobj(wbits=31)
+    assert unpacker.decompress(body) == plain
+    assert unpacker.eof and not unpacker.unused_data
+
+
+def test_the_first_piece_does_not_wait_for_the_others(fleet: Person, eager: RunningServer, dsn: str) -> None:
+    """What is compressed goes out as it comes, not when all is there."""
+
+    async def first(parts: Iterator[bytes]) -> bytes:
+        connection = await asyncpg.connect(dsn)
+        try:
+            async with connection.transaction():
+                await connection.execute("lock table car in access exclusive mode")
+                return await asyncio.to_thread(next, parts)
+        finally:
+            await connection.close()
+
+    with web().stream("GET", f"{eager.url}/v3/cars", headers=fleet.headers | GZIP) as answer:
+        came = asyncio.run(first(parts := answer.iter_raw()))
+        assert zlib.decompressobj(wbits=31).decompress(came).startswith(b'[{"id":')
+        assert gzip.decompress(came + b"".join(parts)).endswith(b"]")
+
+
+@pytest.mark.parametrize("order", ["", "?$orderby=brand"], ids=["pieces", "file"])
+def test_who_knows_no_chunks_gets_plain_bytes_with_a_length(fleet: Person, eager: RunningServer, order: str) -> None:
+    with closing(http.client.HTTPConnection("127.0.0.1", eager.port)) as connection:
+        connection._http_vsn, connection._http_vsn_str = 10, "HTTP/1.0"  # type: ignore[attr-defined]
+        connection.request("GET", f"/v3/cars{order}", headers=fleet.headers | GZIP)
+        answer = connection.getresponse()
+        body = answer.read()
+    assert (answer.getheader("content-encoding"), answer.getheader("transfer-encoding")) == (None, None)
+    assert int(answer.getheader("content-length") or 0) == len(body)
+    assert body == raw(eager.url, f"/v3/cars{order}", fleet.headers | PLAIN)[1]
+
+
+# What must not look whole
+
+
+@pytest.fixture(scope="module")
+def heavy(town: Town, sql: Sql) -> Person:
+    """A fleet whose list does not fit into the buffers of a connection, though it is compressed."""
+    person = town.person("harriet")
+    sql.execute(
+        "insert into car (customer_id, name, description)"
+        " select $1, 'Heavy', (select string_agg(md5(random()::text || n || m), '') from generate_series(1, 125) m)"
+        " from generate_series(1, 3000) n",
+        person.customer,
+    )
+    return person
+
+
+def test_what_breaks_off_has_no_end(heavy: Person, dsn: str, settings: Settings) -> None:
+    async def locked(parts: Iterator[bytes], unpacker: Any) -> None:
+        connection = await asyncpg.connect(dsn)
+        try:
+            async with connection.transaction():
+                await connection.execute("lock table car in access exclusive mode")
+                with pytest.raises(httpx.RemoteProtocolError, match="incomplete chunked read"):
+                    await asyncio.to_thread(lambda: [unpacker.decompress(part) for part in parts])
+        finally:
+            await connection.close()
+
+    unpacker = zlib.decompressobj(wbits=31)
+    with RunningServer(settings.model_copy(update={"hold_seconds": 0.1}), dsn, worker=False) as running:
+        with web().stream("GET", f"{running.url}/v3/cars", headers=heavy.headers | GZIP) as answer:
+            assert answer.headers["content-encoding"] == "gzip"
+            parts = answer.iter_raw()
+            assert unpacker.decompress(next(parts)).startswith(b'[{"id":')
+            asyncio.run(locked(parts, unpacker))
+        assert not unpacker.eof
+        assert len(gzip.decompress(raw(running.url, "/v3/cars", heavy.headers | GZIP)[1])) > 12_000_000
+
+
+@pytest.mark.parametrize("order", ["", "?$orderby=brand"], ids=["pieces", "file"])
+def test_who_takes_nothing_is_cut_off(
+    heavy: Person, dsn: str, settings: Settings, order: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    said: list[str] = []
+    with RunningServer(settings.model_copy(update=FAST), dsn, worker=False) as running, reader(running.port) as line:
+        line.sendall(head(heavy, "GET", f"/v3/cars{order}", "Accept-Encoding: gzip"))
+        eventually(lambda: said.append("".join(capfd.readouterr())) or "too slowly" in "".join(said), "the log")
+        answer = everything(line)
+        assert web().get(f"{running.url}/v3/customers", headers=heavy.headers).status_code == 200
+    assert b"\r\ncontent-encoding: gzip\r\n" in answer
+    assert not answer.endswith(b"0\r\n\r\n")
+
+
+# What is not compressed
+
+
+def test_answers_that_show_a_secret(alice: Person, eager: RunningServer) -> None:
+    """BREACH: what a secret is compressed together with tells of it by the length; see docs/decisions.md."""
+    showing = {name(endpoint) for endpoint in ALL if endpoint.secret}
+    assert showing == {
+        "POST /oauth2/token",
+        "POST /sdk/token",
+        "PUT /users",
+        "PUT /webhooks",
+        "POST /webhooks/{webhookId}/rotate-secret",
+    }
+    headers = alice.headers | {"Accept-Encoding": "gzip, identity;q=0", "Prefer": "return=representation"}
+    form = {"username": alice.username, "password": alice.password, "grant_type": "password"}
+    url = {"url": "https://hooks.example.org/" + "a" * 1_900}
+    person = {**user(), "type": "Normal", "userData": {"firstName": "a" * 250, "lastName": "a" * 250}}
+    made = web().put(f"{eager.url}/v3/webhooks", json=url, headers=headers)
+    for answer in (
+        made,
+        web().put(f"{eager.url}/v3/users", json=person, headers=headers),
+        web().post(f"{eager.url}/v3/webhooks/{made.json()['id']}/rotate-secret", headers=headers),
+        web().post(f"{eager.url}/v3/oauth2/token", data=form, headers={"vendor-API-Key": alice.api_key} | GZIP),
+    ):
+        assert answer.status_code in (200, 201), answer.text
+        assert "content-encoding" not in answer.headers
+    read, _ = raw(eager.url, f"/v3/webhooks/{made.json()['id']}", alice.headers | GZIP)
+    assert read.headers["content-encoding"] == "gzip"  # which shows none
+
+
+def test_a_shown_representation_is_compressed(alice: Person, server: RunningServer) -> None:
+    headers = alice.headers | GZIP | {"Prefer": "return=representation"}
+    answer = web().put(f"{server.url}/v3/cars", json={"name": "Long", "description": "x" * 4_000}, headers=headers)
+    assert (answer.status_code, answer.json()["description"]) == (201, "x" * 4_000)
+    assert (answer.headers["content-encoding"], answer.headers["vary"]) == ("gzip", "Prefer, Accept-Encoding")
+
+
+def test_documents_are_compressed_once(server: RunningServer) -> None:
+    for path in ("/openapi.json", "/docs"):
+        plain = raw(server.url, path, PLAIN)[1]
+        bodies = {raw(server.url, path, GZIP)[1] for _ in range(3)}
+        assert {gzip.decompress(body) for body in bodies} == {plain}
+        assert len(bodies) == 1 and len(next(iter(bodies))) < len(plain) / 5
