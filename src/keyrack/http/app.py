@@ -28,6 +28,7 @@ from keyrack.errors import (
     Unavailable,
 )
 from keyrack.http.compression import Compression
+from keyrack.http.cors import Cors
 from keyrack.http.edge import METHODS, Edge
 from keyrack.http.server import Handler, Server
 from keyrack.logs import Seldom
@@ -52,9 +53,12 @@ class Route:
     """All endpoints of one path. Every method comes here, so that what the path does not know is a 405 after the
     checks of key and token."""
 
-    def __init__(self, server: Server, compression: Compression, endpoints: Iterable[Endpoint]) -> None:
+    def __init__(
+        self, server: Server, compression: Compression, cors: Cors | None, endpoints: Iterable[Endpoint]
+    ) -> None:
         self._server = server
         self._compression = compression
+        self._cors = cors
         self._by_method = {endpoint.method: Handler(endpoint) for endpoint in endpoints}
         server.handlers += self._by_method.values()
         # For a method that the path does not know, its least guarded endpoint says who may be told so
@@ -65,6 +69,9 @@ class Route:
         handler = self._by_method.get("GET" if http.method == "HEAD" else http.method)
         try:
             if handler is None:
+                if self._cors is not None and self._cors.asks(http):
+                    _put_answer(reply, self._cors.preflight(self._by_method))
+                    return
                 await self._server.caller(http, key=self._needs_key, token=self._needs_token)
                 raise MethodNotAllowed(sorted(self._by_method))
             answer = await self._server.serve(http, handler, params)
@@ -142,13 +149,14 @@ def create_app(settings: Settings, dsn: str) -> Edge:
     app.req_options.strip_url_path_trailing_slash = True
     app.add_error_handler(falcon.HTTPError, _http_error)
     compression = Compression(settings)
+    cors = Cors(settings) if settings.cors_origins else None
     by_path: dict[str, list[Endpoint]] = {}
     for endpoint in ALL:
         by_path.setdefault(endpoint.path, []).append(endpoint)
     for path, endpoints in by_path.items():
-        app.add_route(path, Route(server, compression, endpoints))
+        app.add_route(path, Route(server, compression, cors, endpoints))
     app.add_sink(Unknown(server).serve, "/")
-    return Edge(app, settings, lambda: server.lifespan(dsn))
+    return Edge(app, settings, cors, lambda: server.lifespan(dsn))
 
 
 async def _http_error(http: Any, reply: Any, error: falcon.HTTPError, params: Any) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 from urllib.parse import unquote
 
 from keyrack.errors import BadRequest, BrokenOff, Reason, Refusal, UriTooLong
+from keyrack.http.cors import Cors
 from keyrack.settings import Settings
 
 QUERY_TOO_LONG = Reason("query-too-long", "The query string is longer than {most} bytes.")
@@ -26,8 +27,9 @@ Asgi = Callable[[Scope, Any, Any], Awaitable[None]]
 class Edge:
     """What stands before the router: the base path, and requests that no router should see."""
 
-    def __init__(self, inner: Asgi, settings: Settings, lifespan: Callable[[], Any]) -> None:
+    def __init__(self, inner: Asgi, settings: Settings, cors: Cors | None, lifespan: Callable[[], Any]) -> None:
         self._inner = inner
+        self._cors = cors
         self._max_query = settings.max_query
         self._lifespan = lifespan
         self.failure: Exception | None = None  # why the process could not begin to serve
@@ -36,6 +38,8 @@ class Edge:
         if scope["type"] == "lifespan":
             await self._live(receive, send)
             return
+        if self._cors is not None:
+            send = self._cors.telling(scope, send)
         path = _path(scope)
         if path.startswith("/v3/") or path == "/v3":
             path = path[3:] or "/"

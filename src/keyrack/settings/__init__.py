@@ -10,6 +10,7 @@ from pydantic_settings import SettingsConfigDict
 from keyrack.settings.callers import Callers
 from keyrack.settings.edge import Edge
 from keyrack.settings.lists import Lists
+from keyrack.settings.origins import origins
 from keyrack.settings.storage import Storage, default_state
 from keyrack.settings.units import Units
 from keyrack.settings.work import Work
@@ -38,6 +39,17 @@ class Settings(Units, Work, Callers, Lists, Edge, Storage):
                 why = "has bits of a host set" if "host bits" in str(error) else "is neither an address nor a network"
                 raise ValueError(f"{part!r} {why}") from None
         return value
+
+    @field_validator("cors_origins")
+    @classmethod
+    def _are_origins(cls, value: str) -> str:
+        origins(value)
+        return value
+
+    @property
+    def origins(self) -> frozenset[str]:
+        """The origins of `cors_origins`, as browsers may write them; `*` for all."""
+        return origins(self.cors_origins)
 
     @property
     def box(self) -> str:

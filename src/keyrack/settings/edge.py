@@ -59,6 +59,14 @@ class Edge(BaseSettings):
         default=65_536, ge=1, description="Bytes from which on it does so in a thread, so that nobody waits for it."
     )
     gzip_threads: int = Field(default=2, ge=1, le=64, description="Such threads of each process, at most.")
+    cors_origins: str = Field(
+        default="",
+        description="Origins, comma-separated, whose pages may use the interface from a browser, such as "
+        "`https://console.example.com`; `*` for all. Without any, browsers let no other origin's page read an answer.",
+    )
+    cors_max_age: int = Field(
+        default=600, ge=0, le=86_400, description="Seconds for which browsers remember what such a page may send."
+    )
     unread_bytes: int = Field(
         default=32_000_000,
         ge=1_000_000,

@@ -1,0 +1,88 @@
+"""In charge of pages of other origins (the CORS protocol of the Fetch standard): which ones may use the interface from
+a browser, what they may send, and which headers they may see."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from typing import Any
+
+import falcon.asgi
+
+from keyrack.api.exchange import Answer
+from keyrack.settings import Settings
+
+ALLOWED = "keyrack.origin"  # of a scope: the request comes from a page of an allowed origin
+ANY = b"*"
+METHOD = "Access-Control-Request-Method"
+
+# What a page may send beside what every page may
+SENT = (
+    "Authorization", "Content-Encoding", "Content-Type", "Customer-ID", "Device-Key", "Idempotency-Key", "If-Match",
+    "If-None-Match", "Prefer", "traceparent", "tracestate", "X-Request-Id",
+)  # fmt: skip
+# What a page may see of an answer beside what every page may
+SEEN = (
+    "ETag", "Idempotency-Replayed", "Link", "Location", "Operation-Id", "Operation-Location", "Preference-Applied",
+    "RateLimit", "RateLimit-Policy", "Retry-After", "X-Request-Id", "X-Total-Count",
+)  # fmt: skip
+
+
+class Cors:
+    """The origins of `cors_origins`.
+
+    Cookies and the like are never allowed: whoever calls shows keys and tokens in headers, which a page has to know and
+    no browser adds by itself. So `*` gives no page anything that its own server could not fetch with the same token.
+    """
+
+    def __init__(self, settings: Settings) -> None:
+        self._origins = frozenset(origin.encode() for origin in settings.origins)
+        self._exposed = ", ".join(SEEN).encode()
+        self._sent = ", ".join((*SENT, f"{settings.brand}-API-Key"))
+        self._max_age = str(settings.cors_max_age)
+
+    def telling(self, scope: dict[str, Any], send: Any) -> Any:
+        """What sends the answer of this request, whatever it will be, with what the browser has to know."""
+        given = [value for name, value in scope["headers"] if name == b"origin"]
+        allowed = self._allowed(given[0]) if len(given) == 1 else None
+        if allowed is not None:
+            scope[ALLOWED] = True
+
+        async def sends(message: dict[str, Any]) -> None:
+            if message["type"] == "http.response.start":
+                message["headers"] = self._told(message["headers"], allowed)
+            await send(message)
+
+        return sends
+
+    def asks(self, http: falcon.asgi.Request) -> bool:
+        """Whether a browser asks what a page of an allowed origin may send: it asks without key and token."""
+        return http.method == "OPTIONS" and ALLOWED in http.scope and http.get_header(METHOD) is not None
+
+    def preflight(self, methods: Collection[str]) -> Answer:
+        """What may be sent to a path that knows these methods."""
+        known = {*methods, *(("HEAD",) if "GET" in methods else ())}
+        return Answer(
+            204,
+            headers={
+                "Access-Control-Allow-Methods": ", ".join(sorted(known)),
+                "Access-Control-Allow-Headers": self._sent,
+                "Access-Control-Max-Age": self._max_age,
+            },
+        )
+
+    def _allowed(self, origin: bytes) -> bytes | None:
+        """How the answer names the origin, if it is an allowed one. `null` is what a page has that is nobody's."""
+        if ANY in self._origins:
+            return None if origin.lower() == b"null" else ANY
+        return origin if origin.lower() in self._origins else None
+
+    def _told(self, headers: Iterable[tuple[bytes, bytes]], allowed: bytes | None) -> list[tuple[bytes, bytes]]:
+        headers = list(headers)
+        others = [value for name, value in headers if name == b"vary"]
+        headers = [(name, value) for name, value in headers if name != b"vary"]
+        headers.append((b"vary", b", ".join([*others, b"Origin"])))
+        if allowed is not None:
+            headers = [(name, value) for name, value in headers if name != b"access-control-allow-origin"]
+            headers.append((b"access-control-allow-origin", allowed))
+            headers.append((b"access-control-expose-headers", self._exposed))
+        return headers
