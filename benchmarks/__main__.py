@@ -2,9 +2,15 @@
 
 import sys
 
-from benchmarks import foundation, outcomes, query, telemetry
+from benchmarks import compression, foundation, outcomes, query, telemetry
 
-PARTS = {"foundation": foundation.main, "query": query.main, "outcomes": outcomes.main, "telemetry": telemetry.main}
+PARTS = {
+    "foundation": foundation.main,
+    "query": query.main,
+    "outcomes": outcomes.main,
+    "telemetry": telemetry.main,
+    "compression": compression.main,
+}
 
 for name in sys.argv[1:] or PARTS:
     PARTS[name]()

@@ -168,6 +168,15 @@ def test_query_options_that_are_refused_let_nothing_happen(alice: Person, query:
     assert len(alice.get("/cars").json()) == count
 
 
+def test_what_is_changed_under_a_condition_is_shown_as_well(alice: Person) -> None:
+    """The condition is that of the change: what it made is not what the client had seen."""
+    path = f"/cars/{alice.car('Before')}"
+    seen = {"If-Match": tag} if (tag := alice.get(path).headers.get("etag")) else {}
+    answer = alice.patch(path, rename("", "Changed").body, headers=REPRESENTATION | seen)
+    assert (answer.status_code, answer.json()["name"]) == (200, "Changed")
+    assert answer.headers.get("etag") == alice.get(path).headers.get("etag")
+
+
 def test_a_refusal_is_as_it_is_without(alice: Person, bob: Person) -> None:
     refused(bob.patch(f"/cars/{alice.car()}", rename("").body, headers=REPRESENTATION), 404, NO_CAR)
     refused(bob.patch("/cars/2147483647", rename("").body, headers=REPRESENTATION), 404, NO_CAR)

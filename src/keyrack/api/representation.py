@@ -47,6 +47,8 @@ async def representation(
     for notice in announced:
         request.announce(notice)
     headers = _applied({**shown.headers, **done.headers}, "representation")
+    if "ETag" in shown.headers:
+        headers["ETag"] = shown.headers["ETag"]  # of what is shown, which the query options may have shaped
     if done.status == 201:
         headers["Location"] = settings.public_url + "/v3" + shows.path.partition("{")[0] + str(done.made)
     body = _with_secrets(shown.body or b"{}", done.body)

@@ -33,7 +33,8 @@ def document(endpoints: Iterable[Endpoint], settings: Settings) -> Json:
             "title": "Keyrack: vehicle access and key boxes",
             "version": __version__,
             "summary": "Who may open which vehicle, when.",
-            "description": "Version 3 of the interface. Errors are plain text unless said otherwise.",
+            "description": "Version 3 of the interface. Errors are plain text unless said otherwise."
+            + _coding(settings),
             "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
         },
         "servers": [{"url": f"{settings.public_url}/v3"}],
@@ -49,6 +50,15 @@ def document(endpoints: Iterable[Endpoint], settings: Settings) -> Json:
             "schemas": dict(sorted(schemas.items())),
         },
     }
+
+
+def _coding(settings: Settings) -> str:
+    if not settings.gzip_bytes:
+        return ""
+    return (
+        f" An answer of {settings.gzip_bytes} bytes or more comes in gzip where the header Accept-Encoding names it,"
+        " unless it shows a secret."
+    )
 
 
 SENT_HEADERS = {

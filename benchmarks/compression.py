@@ -1,0 +1,147 @@
+"""Lists plain and in gzip, in threads and not: CPU, bytes, and how long others wait for the event loop meanwhile."""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+import json
+import threading
+import time
+import urllib.request
+import zlib
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import asyncpg
+
+from benchmarks.foundation import LARGE, SMALL, UNLIMITED, database, free_port, load, running, token
+from benchmarks.load import Result, http, machine, measure
+
+HUGE = 3  # the customer whose 2,900 cars come in one piece of the largest size
+CUSTOMERS, CARS = 100, 2_000
+WAYS = {
+    "plain": {},
+    "gzip": {"KEYRACK_GZIP_THREAD_BYTES": "1000000000"},
+    "gzip in threads": {"KEYRACK_GZIP_THREAD_BYTES": "1"},
+}
+MORE = """
+insert into car (customer_id, name, vin, license_plate, brand, model, description)
+  select 3, 'Car ' || n, 'WVWZZZ1KZ' || lpad(n::text, 8, '0'), 'B-KR ' || n, 'Volkswagen', 'Golf', md5(n::text)
+  from generate_series(1, 2900) n
+"""
+
+
+@dataclass(frozen=True)
+class Server:
+    """A server process whose lists come in one of the ways, and the headers for them."""
+
+    pid: int
+    port: int
+    headers: dict[str, str]
+
+    def request(self, path: str, customer: int) -> bytes:
+        return http("GET", "/v3" + path, self.headers | {"Customer-ID": str(customer)})
+
+    def body(self, customer: int) -> bytes:
+        url = f"http://127.0.0.1:{self.port}/v3/cars"
+        asked = urllib.request.Request(url, headers=self.headers | {"Customer-ID": str(customer)})
+        with urllib.request.urlopen(asked, timeout=30) as answer:
+            return answer.read()
+
+
+@contextmanager
+def server(dsn: str, headers: dict[str, str], way: str) -> Iterator[Server]:
+    port = free_port()
+    env = {"KEYRACK_DATABASE_URL": dsn, "KEYRACK_LIST_ROWS": "5000", **UNLIMITED, **WAYS[way]}
+    with running(["keyrack", "serve", "--port", str(port), "--no-worker"], port, "/health", env) as process:
+        coding = {"Accept-Encoding": "identity" if way == "plain" else "gzip"}
+        signed = headers | {"Authorization": f"Bearer {token(port, headers)}"} | coding
+        yield Server(process.pid, port, signed)
+
+
+def beside(server: Server) -> Result:
+    """What a reader of one small row sees while four others read the largest list all the time."""
+    stop = threading.Event()
+
+    def flood() -> None:
+        while not stop.is_set():
+            measure(server.pid, server.port, [server.request("/cars", HUGE)], 20, connections=4)
+
+    thread = threading.Thread(target=flood)
+    thread.start()
+    time.sleep(0.5)
+    try:
+        return measure(server.pid, server.port, [server.request("/cars/1", SMALL)], 1_000, connections=1)
+    finally:
+        stop.set()
+        thread.join()
+
+
+async def more(dsn: str) -> None:
+    raw = await asyncpg.connect(dsn)
+    await raw.execute(MORE)
+    await raw.execute("vacuum analyze car")
+    await raw.close()
+
+
+def levels(body: bytes) -> None:
+    print(f"\n| level | bytes of {len(body):,} | ms |\n|---|---|---|")
+    for level in range(1, 7):
+        best = min(_timed(body, level) for _ in range(9))
+        print(f"| {level} | {len(zlib.compress(body, level, 31)):,} | {best * 1e3:.2f} |")
+
+
+def _timed(body: bytes, level: int) -> float:
+    start = time.perf_counter()
+    zlib.compress(body, level, 31)
+    return time.perf_counter() - start
+
+
+async def hops(body: bytes) -> None:
+    """How long the loop is held by compressing itself, and what it costs to let a thread do it."""
+    loop, threads = asyncio.get_running_loop(), ThreadPoolExecutor(2)
+    print("\n| bytes | the loop is held us | CPU us | CPU us with a thread |\n|---|---|---|---|")
+    for size in (4_096, 16_384, 65_536, 262_144):
+        part, count = body[:size], 20_000_000 // size
+        start, cpu = time.perf_counter(), time.process_time()
+        for _ in range(count):
+            zlib.compress(part, 1, 31)
+        held, own = time.perf_counter() - start, time.process_time() - cpu
+        cpu = time.process_time()
+        for _ in range(count):
+            await loop.run_in_executor(threads, zlib.compress, part, 1, 31)
+        handed = time.process_time() - cpu
+        print(f"| {size:,} | {held / count * 1e6:,.0f} | {own / count * 1e6:,.0f} | {handed / count * 1e6:,.0f} |")
+    threads.shutdown()
+
+
+def main() -> None:
+    print(f"## Compressed answers\n\nMachine: {machine()}\n")
+    with database("compression") as dsn:
+        headers = asyncio.run(load(dsn, CUSTOMERS, CARS))
+        asyncio.run(more(dsn))
+        print("| | rows | bytes | CPU us | p50 ms | times the plain CPU |\n|---|---|---|---|---|---|")
+        plain: dict[int, float] = {}
+        waits: dict[str, Result] = {}
+        body = b""
+        for way in WAYS:
+            with server(dsn, headers, way) as running_server:
+                for customer, count in ((SMALL, 1_500), (LARGE, 600), (HUGE, 200)):
+                    sent = running_server.body(customer)
+                    rows = len(json.loads(sent if way == "plain" else gzip.decompress(sent)))
+                    body = sent if way == "plain" and customer == HUGE else body
+                    ask = [running_server.request("/cars", customer)]
+                    measure(running_server.pid, running_server.port, ask, count // 5)
+                    result = measure(running_server.pid, running_server.port, ask, count)
+                    times = result.cpu / plain.setdefault(customer, result.cpu)
+                    print(
+                        f"| {way} | {rows:,} | {len(sent):,} | {result.cpu:,.0f} | {result.p50:.2f} | **{times:.2f}** |"
+                    )
+                waits[way] = beside(running_server)
+        print("\n| beside four readers of 2,900 cars | p50 ms | p99 ms |\n|---|---|---|")
+        for way, result in waits.items():
+            print(f"| {way} | {result.p50:.2f} | {result.p99:.2f} |")
+        levels(body)
+        asyncio.run(hops(body))
