@@ -35,7 +35,7 @@ from keyrack.access.passwords import Passwords
 from keyrack.database import schema
 from keyrack.database.session import session
 from keyrack.embedded.server import EmbeddedServer
-from keyrack.errors import Reason
+from keyrack.reasons import Reason
 from keyrack.settings import Settings
 from keyrack.worker import Worker, connect
 

@@ -31,7 +31,7 @@ FLOORS = [
     "vault",
     "database",
     "embedded",
-    "settings errors logs loops __version__",
+    "settings errors reasons logs loops __version__",
 ]
 FLOOR = {room: number for number, floor in enumerate(reversed(FLOORS)) for room in floor.split()}
 

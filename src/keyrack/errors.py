@@ -1,75 +1,29 @@
 """In charge of refusals: every answer that is not what the caller asked for, and the body its status has.
 
-A refusal is raised new each time; its reason is a constant that stands beside the code that raises it.
+A refusal is raised new each time; its reason is a constant.
 """
 
 from __future__ import annotations
 
 import json
-import secrets
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
-from typing import ClassVar
 
 from asyncpg import IntegrityConstraintViolationError
 
+from keyrack.reasons import (
+    DATABASE_AWAY,
+    INTERNAL_ERROR,
+    NOT_ALLOWED,
+    RATE_LIMITED,
+    UNSUPPORTED_TYPE,
+    WRONG_CREDENTIALS,
+    Fault,
+    Reason,
+)
+
 PLAIN_TEXT = "text/plain; charset=utf-8"
 JSON = "application/json"
-
-
-@dataclass(frozen=True, slots=True)
-class Reason:
-    """Why something is refused: `code` is for programs and never changes its meaning, `text` is the spec's message.
-
-    The text of a constant may have places, as `{scope}`, which `format` fills.
-    """
-
-    code: str  # kebab-case
-    text: str
-
-    def __str__(self) -> str:
-        return self.text
-
-    def format(self, **values: object) -> Reason:
-        """The same reason, the places of its text filled."""
-        return replace(self, text=self.text.format(**values))
-
-    def saying(self, text: str) -> Reason:
-        """The same reason in other words."""
-        return replace(self, text=text)
-
-
-@dataclass(frozen=True, slots=True)
-class Fault:
-    """One thing that is wrong with a request, where it is known which part of it.
-
-    `pointer` leads into the body (RFC 6901). `valid` are the values or the names that would have been right, where they
-    can be listed.
-    """
-
-    code: str  # kebab-case, as `missing` or `wrong-type`
-    detail: str
-    pointer: str | None = None
-    valid: tuple[object, ...] = ()
-
-
-INVALID_KEY = Reason(
-    "invalid-api-key",
-    "Access denied due to invalid subscription key. Make sure to provide a valid key for an active subscription.",
-)
-INVALID_TOKEN = Reason("invalid-token", "Unauthorized. Access token is missing or invalid.")
-INVALID_DEVICE_KEY = Reason("invalid-device-key", "Access denied due to invalid device key.")
-NO_SCOPE = Reason("missing-scope", "The device key does not have the scope {scope}.")
-NO_MANAGER = Reason("manager-not-found", "Unable to find a manager for the given OAuth ID claim data.")
-NO_CUSTOMER = Reason("customer-not-found", "Unable to find a customer for the given Customer-ID.")
-NOTHING_HERE = Reason("path-not-found", "There is nothing at this path.")
-WRONG_CREDENTIALS = Reason("wrong-credentials", "The user name or the password is wrong.")
-NOT_ALLOWED = Reason("method-not-allowed", "The method is not allowed here. Allowed: {methods}.")
-UNSUPPORTED_TYPE = Reason("unsupported-media-type", "Unsupported Media Type")
-RATE_LIMITED = Reason("rate-limited", "Rate limit exceeded. Retry in {seconds} seconds.")
-INTERNAL_ERROR = Reason("internal-error", "Internal server error.")
-DATABASE_AWAY = Reason("database-unreachable", "The database cannot be reached at the moment. Please try again.")
 
 
 class Refusal(Exception):
@@ -78,8 +32,8 @@ class Refusal(Exception):
     `errors` tell, fault by fault, what is wrong with the request, as far as that is known.
     """
 
-    status: ClassVar[int]
-    media_type: ClassVar[str] = PLAIN_TEXT
+    status: int
+    media_type: str = PLAIN_TEXT
 
     def __init__(self, reason: Reason, headers: Mapping[str, str] | None = None, errors: Sequence[Fault] = ()) -> None:
         super().__init__(reason.text)
@@ -91,9 +45,13 @@ class Refusal(Exception):
     def text(self) -> str:
         return self.reason.text
 
-    def body(self) -> bytes:
-        """The body of the answer, encoded as `media_type` says."""
+    def body(self, trace_id: str) -> bytes:
+        """The body that the spec gives the answer, encoded as `media_type` says; `trace_id` is the request's id."""
         return self.text.encode()
+
+    def extensions(self) -> dict[str, object]:
+        """The members of its own that it has as a problem (RFC 9457, section 3.2)."""
+        return {"retryAfter": int(self.headers["Retry-After"])} if "Retry-After" in self.headers else {}
 
 
 class BadRequest(Refusal):
@@ -112,7 +70,7 @@ class Unauthorized(Refusal):
     def __init__(self, reason: Reason) -> None:
         super().__init__(reason, CHALLENGE)
 
-    def body(self) -> bytes:
+    def body(self, trace_id: str) -> bytes:
         return json.dumps({"statusCode": 401, "message": self.text}).encode()
 
 
@@ -129,7 +87,10 @@ class GrantRefused(Refusal):
     def members(self) -> dict[str, object]:
         return {"error": self.error, "error_description": self.text}
 
-    def body(self) -> bytes:
+    def extensions(self) -> dict[str, object]:
+        return super().extensions() | {"error": self.error, "error_description": self.text}
+
+    def body(self, trace_id: str) -> bytes:
         return json.dumps(self.members()).encode()
 
 
@@ -181,22 +142,24 @@ class UriTooLong(Refusal):
 
 
 class UnsupportedMediaType(Refusal):
-    """415 with the spec's JSON body; `trace_id` is the id that the log of the request carries."""
+    """415 with the spec's JSON body; `valid` are the media types that would have been taken."""
 
     status = 415
     media_type = JSON
 
-    def __init__(self, trace_id: str | None = None) -> None:
-        super().__init__(UNSUPPORTED_TYPE)
-        self.trace_id = trace_id or f"00-{secrets.token_hex(16)}-{secrets.token_hex(8)}-00"
+    def __init__(self, valid: Sequence[str]) -> None:
+        detail = f"The body must be of the media type {' or '.join(valid)}."
+        super().__init__(
+            UNSUPPORTED_TYPE, errors=(Fault("not-one-of", detail, header="Content-Type", valid=tuple(valid)),)
+        )
 
-    def body(self) -> bytes:
+    def body(self, trace_id: str) -> bytes:
         return json.dumps(
             {
                 "type": "https://tools.ietf.org/html/rfc7231#section-6.5.13",
                 "title": self.text,
                 "status": "415",
-                "traceId": self.trace_id,
+                "traceId": trace_id,
             }
         ).encode()
 
@@ -215,7 +178,7 @@ class TooManyRequests(Refusal):
         super().__init__(RATE_LIMITED.format(seconds=retry_after), headers)
         self.headers["Retry-After"] = str(retry_after)
 
-    def body(self) -> bytes:
+    def body(self, trace_id: str) -> bytes:
         return json.dumps({"status": "429", "message": self.text}).encode()
 
 
@@ -243,6 +206,27 @@ class Unavailable(Refusal):
 
     def __init__(self, reason: Reason = DATABASE_AWAY) -> None:
         super().__init__(reason, {"Retry-After": "1"})
+
+
+class Repeated(Refusal):
+    """A refusal that was kept, with the body that it had, for whoever sends the same request again."""
+
+    def __init__(
+        self,
+        status: int,
+        media_type: str,
+        body: bytes,
+        reason: Reason,
+        headers: Mapping[str, str],
+        errors: Sequence[Fault],
+    ) -> None:
+        super().__init__(reason, headers, errors)
+        self.status = status
+        self.media_type = media_type
+        self._body = body
+
+    def body(self, trace_id: str) -> bytes:
+        return self._body
 
 
 class BrokenOff(Exception):

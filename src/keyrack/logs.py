@@ -11,7 +11,8 @@ import sys
 import time
 import traceback
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, MutableMapping, Sequence
+from contextvars import ContextVar
 from typing import Any
 
 import asyncpg
@@ -20,11 +21,14 @@ import structlog
 EVERY = 10.0  # seconds between two lines about the same lasting trouble
 MINUTE = 60.0  # seconds between those about what somebody else can bring about as often as they like
 
+# The id of the request that is worked on: every line that is written meanwhile carries it
+request_id: ContextVar[str] = ContextVar("request_id")
+
 
 def configure(level: str) -> None:
     """Log from `level` on. Tracebacks carry no local variables: a secret may be among them."""
     shared: list[Any] = [
-        structlog.contextvars.merge_contextvars,
+        _of_request,
         structlog.stdlib.add_log_level,
         structlog.stdlib.add_logger_name,
         structlog.processors.TimeStamper(fmt="iso", utc=True),
@@ -51,6 +55,13 @@ def configure(level: str) -> None:
     root.setLevel(level.upper())
     for name in ("uvicorn", "alembic"):  # they narrate every start and stop
         logging.getLogger(name).setLevel("WARNING")
+
+
+def _of_request(_logger: object, _method: str, line: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+    id = request_id.get(None)
+    if id is not None:
+        line.setdefault("request_id", id)
+    return line
 
 
 class Seldom:

@@ -17,7 +17,7 @@ from keyrack.database.connection import Database
 from keyrack.endpoints.cars import NO_CAR
 from keyrack.endpoints.events import TOO_EARLY
 from keyrack.endpoints.events import TOO_LATE as EVENT_TOO_LATE
-from keyrack.errors import NO_SCOPE
+from keyrack.reasons import NO_SCOPE
 from keyrack.settings import Settings
 from keyrack.telemetry.ingest import TOO_LATE, UNKNOWN_UNIT, Telemetry
 from tests.commands.test_cli import Operator

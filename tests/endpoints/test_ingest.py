@@ -14,7 +14,7 @@ import pytest
 
 from keyrack.access import auth
 from keyrack.endpoints.cars import NO_CAR, NO_TELEMETRY
-from keyrack.errors import INVALID_DEVICE_KEY
+from keyrack.reasons import INVALID_DEVICE_KEY
 from keyrack.telemetry.ingest import TOO_EARLY, TOO_LATE, UNKNOWN_UNIT
 from tests.conftest import NO_MOMENTS, Person, eventually, refused
 

@@ -15,7 +15,7 @@ import pytest
 from keyrack.database.batching import Batches
 from keyrack.database.session import session
 from keyrack.endpoints import events
-from keyrack.errors import NO_CUSTOMER
+from keyrack.reasons import NO_CUSTOMER
 from keyrack.settings import Settings
 from keyrack.telemetry import ingest
 from keyrack.telemetry.ingest import UNKNOWN_UNIT, Telemetry

@@ -347,12 +347,6 @@ def test_an_encoded_body_is_of_another_type(endpoint: Endpoint, alice: Person) -
     assert alice.call(endpoint.method, path_of(endpoint), content=b"{}", headers=headers).status_code == 415
 
 
-def test_the_trace_of_the_caller_is_told(alice: Person) -> None:
-    trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
-    answer = alice.put("/cars", content=b"{}", headers={"Content-Type": "text/plain", "traceparent": trace})
-    assert answer.json()["traceId"] == trace
-
-
 @over(WITH_JSON)
 @pytest.mark.parametrize("media_type", ["application/json; charset=utf-8", "Application/JSON;charset=UTF-8"])
 def test_json_with_a_charset_is_json(endpoint: Endpoint, media_type: str, alice: Person) -> None:

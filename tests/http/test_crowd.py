@@ -13,8 +13,8 @@ from urllib.parse import urlsplit
 import httpx
 import pytest
 
-from keyrack.errors import Reason
-from keyrack.http.crowd import FULL, FULL_OF_ONE, Crowd
+from keyrack.http.crowd import Crowd
+from keyrack.reasons import FULL, FULL_OF_ONE, Reason
 from keyrack.settings import Settings
 from tests.conftest import Person, Process, RunningServer
 from tests.http.test_hostile import Line, head

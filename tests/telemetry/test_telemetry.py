@@ -15,8 +15,9 @@ from keyrack.database import partitions, schema
 from keyrack.database.batching import Batches
 from keyrack.database.connection import Database
 from keyrack.endpoints.cars import endpoints as car_endpoints
-from keyrack.errors import NotFound, Reason
+from keyrack.errors import NotFound
 from keyrack.odata import Limits, query
+from keyrack.reasons import Reason
 from keyrack.settings import Settings
 from keyrack.telemetry.ingest import Telemetry
 from tests.conftest import Person, fresh_database

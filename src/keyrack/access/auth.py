@@ -24,16 +24,8 @@ from keyrack.access.signing import SigningKeys
 from keyrack.database.connection import Database
 from keyrack.database.listener import Listener
 from keyrack.database.pieces import repeat
-from keyrack.errors import (
-    INVALID_DEVICE_KEY,
-    INVALID_KEY,
-    INVALID_TOKEN,
-    NO_MANAGER,
-    NO_SCOPE,
-    Forbidden,
-    NotFound,
-    Unauthorized,
-)
+from keyrack.errors import Forbidden, NotFound, Unauthorized
+from keyrack.reasons import INVALID_DEVICE_KEY, INVALID_KEY, INVALID_TOKEN, NO_MANAGER, NO_SCOPE
 from keyrack.settings import Settings
 from keyrack.vault.sealing import Vault
 

@@ -23,10 +23,11 @@ from keyrack.api.lists import Listing
 from keyrack.api.reads import PAGE, Parent, Select
 from keyrack.api.spool import Spool
 from keyrack.database.connection import Row, Statements
-from keyrack.errors import JSON, NOTHING_HERE, NotFound, Reason
+from keyrack.errors import JSON, NotFound
 from keyrack.model.bodies import INT32_MAX
 from keyrack.model.fields import Resource
 from keyrack.odata import Limits, Query
+from keyrack.reasons import NOTHING_HERE, Reason
 from keyrack.settings import Settings
 
 NO_ROW = 0  # an id that no row has: what is no id finds nothing, like any id that does not exist

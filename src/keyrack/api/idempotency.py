@@ -14,7 +14,7 @@ import hashlib
 import json
 import secrets
 from collections.abc import Awaitable, Callable
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import LiteralString
 
 from cryptography.exceptions import InvalidTag
@@ -24,7 +24,8 @@ from keyrack.api.exchange import Answer, Request
 from keyrack.database.batching import Batches
 from keyrack.database.connection import Connection, Database, InTransaction
 from keyrack.database.pieces import repeat
-from keyrack.errors import BadRequest, Conflict, Reason, Refusal, TooManyRequests, Unprocessable
+from keyrack.errors import BadRequest, Conflict, Refusal, Repeated, TooManyRequests, Unprocessable
+from keyrack.reasons import Fault, Reason
 from keyrack.settings import Settings
 
 LONGEST = 255  # characters of a key
@@ -76,15 +77,19 @@ async def once(request: Request, key: str, hours: int, run: Callable[[Request], 
             return _opened(known["answer"], key)
         bound = InTransaction(connection)
         first = replace(request, db=bound, batches=Batches(bound), announce=announced.append)
-        answer = await _first(connection, first, run)
-        await connection.execute(KEEP, *scope, told, _sealed(answer, key))
+        result = await _first(connection, first, run)
+        await connection.execute(KEEP, *scope, told, _sealed(result, key, request.id))
     for notice in announced:
         request.announce(notice)
-    return answer
+    if isinstance(result, Refusal):
+        raise result
+    return result
 
 
-async def _first(connection: Connection, request: Request, run: Callable[[Request], Awaitable[Answer]]) -> Answer:
-    """The answer of a request that is new; a refusal is an answer too, unless it is one to try again after."""
+async def _first(
+    connection: Connection, request: Request, run: Callable[[Request], Awaitable[Answer]]
+) -> Answer | Refusal:
+    """What becomes of a request that is new; a refusal is kept too, unless it is one to try again after."""
     try:
         async with connection.transaction():
             return await run(request)
@@ -93,7 +98,7 @@ async def _first(connection: Connection, request: Request, run: Callable[[Reques
     except Refusal as refusal:
         if refusal.status >= 500:
             raise
-        return Answer(refusal.status, refusal.body(), refusal.headers, refusal.media_type)
+        return refusal
 
 
 async def forget(db: Database, settings: Settings) -> None:
@@ -115,22 +120,31 @@ def _cipher(key: str) -> AESGCM:
     return AESGCM(_digest(b"answer", key.encode()))
 
 
-def _sealed(answer: Answer, key: str) -> bytes:
-    head = {
-        "status": answer.status,
-        "headers": dict(answer.headers),
-        "mediaType": answer.media_type,
-        "hasBody": answer.body is not None,
+def _sealed(result: Answer | Refusal, key: str, request_id: str) -> bytes:
+    body = result.body(request_id) if isinstance(result, Refusal) else result.body
+    head: dict[str, object] = {
+        "status": result.status,
+        "headers": dict(result.headers),
+        "mediaType": result.media_type,
+        "hasBody": body is not None,
     }
+    if isinstance(result, Refusal):  # its reason, too: who repeats the request may ask for another form
+        reason, errors = result.reason, [asdict(fault) for fault in result.errors]
+        head["refusal"] = {"code": reason.code, "text": reason.text, "errors": errors}
     nonce = secrets.token_bytes(12)
-    return nonce + _cipher(key).encrypt(nonce, json.dumps(head).encode() + b"\n" + (answer.body or b""), None)
+    return nonce + _cipher(key).encrypt(nonce, json.dumps(head).encode() + b"\n" + (body or b""), None)
 
 
 def _opened(sealed: bytes, key: str) -> Answer:
+    """The answer that was kept. Raises the refusal that was kept."""
     try:
         head, _, body = _cipher(key).decrypt(sealed[:12], sealed[12:], None).partition(b"\n")
     except InvalidTag:
         raise Unprocessable(OTHER_REQUEST) from None
     told = json.loads(head)
     headers = told["headers"] | {"Idempotency-Replayed": "true"}
+    if (refused := told.get("refusal")) is not None:
+        reason = Reason(refused["code"], refused["text"])
+        errors = [Fault(**fault) for fault in refused["errors"]]
+        raise Repeated(told["status"], told["mediaType"], body, reason, headers, errors)
     return Answer(told["status"], body if told["hasBody"] else None, headers, told["mediaType"])

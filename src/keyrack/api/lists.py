@@ -18,8 +18,9 @@ import structlog
 from keyrack.api.reads import PAGE, Select
 from keyrack.api.spool import Kept, Spool
 from keyrack.database.connection import Database, Row
-from keyrack.errors import BadRequest, BrokenOff, Reason
+from keyrack.errors import BadRequest, BrokenOff
 from keyrack.odata import Query, Segment, behind
+from keyrack.reasons import Reason
 from keyrack.settings import Settings
 
 log = structlog.get_logger("keyrack.lists")

@@ -11,7 +11,8 @@ from typing import IO
 
 import structlog
 
-from keyrack.errors import BadRequest, BrokenOff, Reason, Unavailable
+from keyrack.errors import BadRequest, BrokenOff, Unavailable
+from keyrack.reasons import Reason
 
 log = structlog.get_logger("keyrack.spool")
 

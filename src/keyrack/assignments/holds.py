@@ -18,7 +18,8 @@ import structlog
 
 from keyrack.assignments import applying
 from keyrack.database.connection import Connection, Database, Row, is_interruption
-from keyrack.errors import NO_CUSTOMER, NotFound, Reason, Unavailable
+from keyrack.errors import NotFound, Unavailable
+from keyrack.reasons import NO_CUSTOMER, Reason
 from keyrack.settings import Settings
 
 log = structlog.get_logger("keyrack.holds")

@@ -11,7 +11,8 @@ import typer
 from keyrack.commands.options import Id, words
 from keyrack.commands.session import Failed, Listed, Said, Session, command
 from keyrack.demo.drawings import Key, draw
-from keyrack.errors import Conflict, Reason, on_constraint
+from keyrack.errors import Conflict, on_constraint
+from keyrack.reasons import Reason
 
 app = typer.Typer()
 

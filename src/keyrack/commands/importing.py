@@ -16,8 +16,9 @@ from keyrack.commands.product import kind_of
 from keyrack.commands.service import contract_of
 from keyrack.commands.session import Failed, Said, Session, command
 from keyrack.database.connection import Connection
-from keyrack.errors import Conflict, Reason, on_constraint
+from keyrack.errors import Conflict, on_constraint
 from keyrack.model.bodies import INT32_MAX
+from keyrack.reasons import Reason
 
 app = typer.Typer()
 

@@ -12,8 +12,9 @@ from keyrack.access import auth
 from keyrack.access.passwords import Passwords
 from keyrack.commands.options import Id, words
 from keyrack.commands.session import SHOWN_ONCE, Failed, Listed, Said, Session, command
-from keyrack.errors import NO_CUSTOMER, Conflict, NotFound, Reason, on_constraint
+from keyrack.errors import Conflict, NotFound, on_constraint
 from keyrack.model.bodies import INT32_MAX
+from keyrack.reasons import NO_CUSTOMER, Reason
 
 app = typer.Typer()
 

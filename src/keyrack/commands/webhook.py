@@ -15,8 +15,9 @@ import typer
 from keyrack.commands.customer import no_customer
 from keyrack.commands.options import Customer, Id, OfCustomer, moment
 from keyrack.commands.session import SHOWN_ONCE, Failed, Json, Listed, Said, Session, command, explained, show
-from keyrack.errors import NO_CUSTOMER, NotFound, on_constraint
+from keyrack.errors import NotFound, on_constraint
 from keyrack.model.bodies import INT32_MAX
+from keyrack.reasons import NO_CUSTOMER
 from keyrack.webhooks import publishing, registry
 from keyrack.webhooks.outcomes import KINDS
 from keyrack.webhooks.verification import examine

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
+from contextvars import Context
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -52,7 +53,7 @@ class Batches:
         line.waiting.append((items, future))
         if line.running < at_once:
             line.running += 1
-            task = asyncio.create_task(self._run(work, customer, line))
+            task = asyncio.create_task(self._run(work, customer, line), context=Context())  # of no one caller
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
         return await future

@@ -14,7 +14,8 @@ import asyncpg
 
 from keyrack.database.session import prepare, session
 from keyrack.database.shares import PROCESS, Shares, Who
-from keyrack.errors import DATABASE_AWAY, Unavailable
+from keyrack.errors import Unavailable
+from keyrack.reasons import DATABASE_AWAY
 from keyrack.settings import Settings
 
 Row = asyncpg.Record

@@ -11,7 +11,8 @@ from collections import deque
 from collections.abc import Hashable
 from typing import NamedTuple
 
-from keyrack.errors import Reason, Unavailable
+from keyrack.errors import Unavailable
+from keyrack.reasons import Reason
 
 TOO_MANY = Reason("too-many-waiting", "Too many requests wait for their turn already. Please try again.")
 TOO_LONG = Reason("waited-too-long", "The request has waited too long for its turn. Please try again.")

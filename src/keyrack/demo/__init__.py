@@ -19,7 +19,8 @@ from keyrack.demo.catalogue import write_catalogue
 from keyrack.demo.fleet import write_fleet
 from keyrack.demo.history import midnight, write_events, write_telemetry
 from keyrack.demo.people import FLEETS
-from keyrack.errors import Conflict, Reason
+from keyrack.errors import Conflict
+from keyrack.reasons import Reason
 from keyrack.settings import Settings
 
 REAL_DATA = Reason(

@@ -9,16 +9,15 @@ from pydantic import TypeAdapter
 from keyrack.api.endpoint import Endpoint, Read
 from keyrack.api.idempotency import IN_FLIGHT, OTHER_REQUEST
 from keyrack.documents.schemas import Json, model, rows
-from keyrack.errors import (
+from keyrack.errors import JSON, PLAIN_TEXT
+from keyrack.reasons import (
     INTERNAL_ERROR,
     INVALID_DEVICE_KEY,
     INVALID_KEY,
     INVALID_TOKEN,
-    JSON,
     NO_CUSTOMER,
     NO_MANAGER,
     NO_SCOPE,
-    PLAIN_TEXT,
     Reason,
 )
 

@@ -22,9 +22,10 @@ from keyrack.database.notices import WORK
 from keyrack.endpoints.cars import NO_CAR
 from keyrack.endpoints.operations import ONE_OPERATION
 from keyrack.endpoints.users import NO_USER
-from keyrack.errors import BadRequest, NotFound, Reason, Refusal
+from keyrack.errors import BadRequest, NotFound, Refusal
 from keyrack.model.bodies import INVALID_MOMENT, Grant, Int32, Patch, WholeSecond, moment, no_valid, patched, stamp
 from keyrack.model.resources import ASSIGNMENT
+from keyrack.reasons import Reason
 from keyrack.settings import Settings
 
 endpoints = Endpoints("Assignments")

@@ -6,8 +6,9 @@ from typing import LiteralString
 
 from keyrack.api.endpoint import PUBLIC, Endpoints
 from keyrack.api.exchange import Answer, Request
-from keyrack.errors import BadRequest, NotFound, Reason
+from keyrack.errors import BadRequest, NotFound
 from keyrack.model.resources import BRAND, KEY
+from keyrack.reasons import Reason
 
 endpoints = Endpoints("Keyfob")
 

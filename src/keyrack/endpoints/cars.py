@@ -11,11 +11,12 @@ from keyrack.api.reads import Parent
 from keyrack.assignments.asking import end_all_of_car
 from keyrack.assignments.holds import settle
 from keyrack.database.connection import Statements
-from keyrack.errors import BadRequest, NotFound, Reason
+from keyrack.errors import BadRequest, NotFound
 from keyrack.model.bodies import INVALID_MOMENT, AnyText, Body, LongText, Name, Patch, Text, moment, no_valid, patched
 from keyrack.model.resources import ASSIGNMENT_OF_CAR, CAR, EVENT, PRODUCT
 from keyrack.model.telematics import LOCATION, LOCATION_AT, TELEMETRY
 from keyrack.model.texts import is_blank
+from keyrack.reasons import Reason
 
 endpoints = Endpoints("Cars")
 

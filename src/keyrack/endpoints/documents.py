@@ -12,8 +12,9 @@ from keyrack import __version__
 from keyrack.api.endpoint import PUBLIC, Endpoints
 from keyrack.api.exchange import Answer, Request, answer
 from keyrack.database.connection import UNREACHABLE, Database, is_interruption
-from keyrack.errors import DATABASE_AWAY, Reason, Unavailable
+from keyrack.errors import Unavailable
 from keyrack.logs import Seldom
+from keyrack.reasons import DATABASE_AWAY, Reason
 from keyrack.settings import Settings
 
 endpoints = Endpoints("Documents")

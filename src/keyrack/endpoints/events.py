@@ -17,7 +17,7 @@ from keyrack.database.connection import Database
 from keyrack.endpoints.cars import NO_CAR
 from keyrack.endpoints.ingest import Delivered, shown
 from keyrack.endpoints.users import NO_USER
-from keyrack.errors import BadRequest, NotFound, Reason, Refusal
+from keyrack.errors import BadRequest, NotFound, Refusal
 from keyrack.model.bodies import (
     Grant,
     Int32,
@@ -31,6 +31,7 @@ from keyrack.model.bodies import (
 )
 from keyrack.model.resources import EVENT
 from keyrack.model.texts import NOT_BLANK_LINE, is_blank
+from keyrack.reasons import Reason
 from keyrack.settings import Settings
 from keyrack.telemetry.lines import INVALID_LINES, Invalid, NotALine, Report, explained, lines
 

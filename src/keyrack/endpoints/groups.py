@@ -11,10 +11,11 @@ from keyrack.endpoints.cars import NO_CAR
 from keyrack.endpoints.products import NO_PRODUCT
 from keyrack.endpoints.services import NO_SERVICE
 from keyrack.endpoints.users import NO_USER
-from keyrack.errors import BadRequest, Conflict, NotFound, Reason, Refusal, on_constraint
+from keyrack.errors import BadRequest, Conflict, NotFound, Refusal, on_constraint
 from keyrack.model.bodies import AnyText, Body, Int32, Name, Patch, no_valid, patched
 from keyrack.model.resources import CAR, GROUP, PRODUCT, SERVICE_OF_PRODUCT, USER
 from keyrack.model.texts import is_blank
+from keyrack.reasons import Reason
 
 endpoints = Endpoints("Groups")
 

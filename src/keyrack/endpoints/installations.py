@@ -10,9 +10,10 @@ from keyrack.assignments.asking import end_all_of_car
 from keyrack.assignments.holds import settle
 from keyrack.database.connection import Row, Statements
 from keyrack.endpoints.cars import NO_CAR, check_car
-from keyrack.errors import BadRequest, Conflict, NotFound, Reason, on_constraint
+from keyrack.errors import BadRequest, Conflict, NotFound, on_constraint
 from keyrack.model.bodies import Body, Id, Int32, Text, no_valid
 from keyrack.model.texts import trimmed
+from keyrack.reasons import Reason
 
 endpoints = Endpoints("Installations")
 

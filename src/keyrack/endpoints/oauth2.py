@@ -11,7 +11,8 @@ from keyrack.access.auth import TOKEN_SECONDS, Access, digest
 from keyrack.access.limits import Limit, Taken, give_back_each, network, take_each
 from keyrack.api.endpoint import PUBLIC, Endpoints
 from keyrack.api.exchange import Answer, Request, answer
-from keyrack.errors import GrantRefused, Reason, WrongCredentials
+from keyrack.errors import GrantRefused, WrongCredentials
+from keyrack.reasons import Reason
 from keyrack.settings import Settings
 
 endpoints = Endpoints("Authentication")

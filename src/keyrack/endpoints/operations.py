@@ -5,7 +5,7 @@ from __future__ import annotations
 from uuid import UUID
 
 from keyrack.api.endpoint import Endpoints
-from keyrack.errors import Reason
+from keyrack.reasons import Reason
 from keyrack.webhooks.outcomes import OPERATION
 
 endpoints = Endpoints("Operations")

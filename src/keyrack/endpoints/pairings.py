@@ -10,8 +10,9 @@ from keyrack.assignments.holds import settle
 from keyrack.database.connection import Row, Statements
 from keyrack.endpoints.installations import NO_PRODUCT, ProductRef, find_product, no_product, product_given
 from keyrack.endpoints.services import NO_SERVICE
-from keyrack.errors import Conflict, NotFound, Reason, on_constraint
+from keyrack.errors import Conflict, NotFound, on_constraint
 from keyrack.model.bodies import Id, no_valid
+from keyrack.reasons import Reason
 
 endpoints = Endpoints("Pairings")
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from keyrack.api.endpoint import Endpoints
 from keyrack.api.reads import Parent
-from keyrack.errors import Reason
 from keyrack.model.resources import CAR, PRODUCT, PRODUCT_LISTED, SERVICE_OF_PRODUCT
+from keyrack.reasons import Reason
 
 endpoints = Endpoints("Products")
 

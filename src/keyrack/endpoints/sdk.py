@@ -14,8 +14,9 @@ from pydantic import BaseModel
 from keyrack.access.auth import Access, digest
 from keyrack.api.endpoint import Endpoints
 from keyrack.api.exchange import Answer, Request, answer
-from keyrack.errors import BadRequest, Reason
+from keyrack.errors import BadRequest
 from keyrack.model.bodies import Body, Int32, Name
+from keyrack.reasons import Reason
 
 endpoints = Endpoints("App SDK")
 

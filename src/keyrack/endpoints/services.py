@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from keyrack.api.endpoint import Endpoints
 from keyrack.api.reads import Parent
-from keyrack.errors import Reason
 from keyrack.model.resources import CONTRACT, PRODUCT, SERVICE
+from keyrack.reasons import Reason
 
 endpoints = Endpoints("Services")
 

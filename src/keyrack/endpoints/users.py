@@ -12,10 +12,11 @@ from keyrack.api.reads import Parent
 from keyrack.assignments.asking import end_all_of_user
 from keyrack.assignments.holds import settle
 from keyrack.database.connection import Statements
-from keyrack.errors import BadRequest, Conflict, NotFound, Reason, on_constraint
+from keyrack.errors import BadRequest, Conflict, NotFound, on_constraint
 from keyrack.model.bodies import AnyText, Body, EmailAddress, Int32, Name, Text, no_valid
 from keyrack.model.resources import ASSIGNMENT_OF_USER, USER
 from keyrack.model.texts import email_address, is_blank, trimmed
+from keyrack.reasons import Reason
 
 endpoints = Endpoints("Users")
 

@@ -12,8 +12,9 @@ from keyrack.access.limits import Limit
 from keyrack.api.endpoint import Endpoints, Parent
 from keyrack.api.exchange import NO_CONTENT, Answer, Request, answer
 from keyrack.database.notices import DELIVER
-from keyrack.errors import BadRequest, Conflict, NotFound, Reason
+from keyrack.errors import BadRequest, Conflict, NotFound
 from keyrack.model.bodies import Body, Int32, Moment, Patch, checked, no_valid, patched, stamp
+from keyrack.reasons import Reason
 from keyrack.settings import Settings
 from keyrack.vault.sealing import Vault
 from keyrack.webhooks import publishing, registry

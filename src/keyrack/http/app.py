@@ -15,38 +15,37 @@ from keyrack.api.exchange import Answer
 from keyrack.assignments.holds import BUSY
 from keyrack.database.connection import UNREACHABLE, is_interruption
 from keyrack.endpoints import ALL
-from keyrack.errors import (
-    NO_CUSTOMER,
-    NOTHING_HERE,
-    PLAIN_TEXT,
-    BadRequest,
-    InternalError,
-    MethodNotAllowed,
-    NotFound,
-    Reason,
-    Refusal,
-    Unavailable,
-)
+from keyrack.errors import BadRequest, InternalError, MethodNotAllowed, NotFound, Refusal, Unavailable
 from keyrack.http.compression import Compression
 from keyrack.http.cors import Cors
 from keyrack.http.edge import METHODS, Edge
+from keyrack.http.problems import shown
 from keyrack.http.server import Handler, Server
+from keyrack.http.trace import ID
 from keyrack.logs import Seldom
 from keyrack.odata import TOO_MANY, TOO_MANY_EXPANDED
+from keyrack.reasons import (
+    DATABASE_TOO_SLOW,
+    INVALID_HEADER,
+    NO_CUSTOMER,
+    NOT_NOW,
+    NOTHING_HERE,
+    QUERY_OUT_OF_RANGE,
+    QUERY_TOO_SLOW,
+    Reason,
+)
 from keyrack.settings import Settings
 
 log = structlog.get_logger("keyrack.app")
 seldom = Seldom("keyrack.app")
 
+# What Falcon refuses itself: headers that it cannot read, and a target that is no path, as `*`
+OF_FRAMEWORK: dict[int, tuple[type[Refusal], Reason]] = {
+    400: (BadRequest, INVALID_HEADER),
+    404: (NotFound, NOTHING_HERE),
+}
 OF_CUSTOMER = "_customer_id_fkey"  # how the name of every foreign key to a customer ends
-NOT_NOW = Reason("database-interrupted", "The database cannot do this at the moment. Please try again.")
 FAULTS = ("25P02", "XX")  # interruptions that may be faults of ours all the same: nobody is told to try again
-TOO_SLOW = Reason("query-too-slow", "The statement took too long in the database. Ask for less at once.")
-TOO_SLOW_NOW = Reason("database-too-slow", TOO_SLOW.text)  # where the client has no say in how much is asked for
-OUT_OF_RANGE = Reason(
-    "query-value-out-of-range",
-    "The query specified in the URI is not valid. A value is outside of what its type or a function can hold.",
-)
 
 
 class Route:
@@ -77,9 +76,9 @@ class Route:
             answer = await self._server.serve(http, handler, params)
             _put_answer(reply, answer if handler.endpoint.secret else await self._compression.packed(http, answer))
         except Refusal as refusal:
-            _put(reply, refusal)
+            _put(http, reply, refusal, self._server.settings)
         except Exception as error:
-            _put(reply, _refusal_of(error, http))
+            _put(http, reply, _refusal_of(error, http), self._server.settings)
 
 
 for _method in METHODS:
@@ -98,10 +97,11 @@ def _put_answer(reply: falcon.asgi.Response, answer: Answer) -> None:
         reply.set_header(name, value)
 
 
-def _put(reply: falcon.asgi.Response, refusal: Refusal) -> None:
+def _put(http: falcon.asgi.Request, reply: falcon.asgi.Response, refusal: Refusal, settings: Settings) -> None:
     reply.status = refusal.status
-    reply.data = refusal.body()
-    reply.content_type = refusal.media_type
+    id: str = http.scope[ID]
+    reply.data, reply.content_type = shown(refusal, http.get_header("Accept"), id, settings.public_url)
+    reply.append_header("Vary", "Accept")
     for name, value in refusal.headers.items():
         reply.set_header(name, value)
 
@@ -109,11 +109,11 @@ def _put(reply: falcon.asgi.Response, refusal: Refusal) -> None:
 def _refusal_of(error: Exception, http: falcon.asgi.Request) -> Refusal:
     """What the caller is told of an exception that no endpoint foresaw."""
     if isinstance(error, asyncpg.DataError):  # SQLSTATE class 22: a value that an expression cannot take
-        return BadRequest(OUT_OF_RANGE)
+        return BadRequest(QUERY_OUT_OF_RANGE)
     if isinstance(error, asyncpg.PostgresError) and error.sqlstate == TOO_MANY:
         return BadRequest(TOO_MANY_EXPANDED.saying(str(error)))
     if isinstance(error, asyncpg.QueryCanceledError):
-        return BadRequest(TOO_SLOW) if http.query_string else Unavailable(TOO_SLOW_NOW)
+        return BadRequest(QUERY_TOO_SLOW) if http.query_string else Unavailable(DATABASE_TOO_SLOW)
     if isinstance(error, asyncpg.LockNotAvailableError):
         return Unavailable(BUSY)
     if is_interruption(error) and not str(getattr(error, "sqlstate", "")).startswith(FAULTS):
@@ -137,9 +137,9 @@ class Unknown:
             await self._server.caller(http, key=True, token=True)
             raise NotFound(NOTHING_HERE)
         except Refusal as refusal:
-            _put(reply, refusal)
+            _put(http, reply, refusal, self._server.settings)
         except Exception as error:
-            _put(reply, _refusal_of(error, http))
+            _put(http, reply, _refusal_of(error, http), self._server.settings)
 
 
 def create_app(settings: Settings, dsn: str) -> Edge:
@@ -147,9 +147,9 @@ def create_app(settings: Settings, dsn: str) -> Edge:
     server = Server(settings)
     app: Any = falcon.asgi.App()
     app.req_options.strip_url_path_trailing_slash = True
-    app.add_error_handler(falcon.HTTPError, _http_error)
     compression = Compression(settings)
     cors = Cors(settings) if settings.cors_origins else None
+    app.add_error_handler(falcon.HTTPError, _framework_refused(settings))
     by_path: dict[str, list[Endpoint]] = {}
     for endpoint in ALL:
         by_path.setdefault(endpoint.path, []).append(endpoint)
@@ -159,8 +159,14 @@ def create_app(settings: Settings, dsn: str) -> Edge:
     return Edge(app, settings, cors, lambda: server.lifespan(dsn))
 
 
-async def _http_error(http: Any, reply: Any, error: falcon.HTTPError, params: Any) -> None:
-    """What Falcon itself refuses, as plain text like everything else."""
-    reply.status = error.status
-    reply.text = error.title or error.status
-    reply.content_type = PLAIN_TEXT
+def _framework_refused(settings: Settings) -> Any:
+    """What Falcon itself refuses, in the form of everything else."""
+
+    async def handle(http: Any, reply: Any, error: falcon.HTTPError, params: Any) -> None:
+        if error.status_code in OF_FRAMEWORK:
+            refusal, reason = OF_FRAMEWORK[error.status_code]
+            _put(http, reply, refusal(reason.saying(error.title or reason.text)), settings)
+        else:
+            _put(http, reply, _refusal_of(error, http), settings)
+
+    return handle

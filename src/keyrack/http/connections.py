@@ -11,24 +11,26 @@ from typing import Any
 import structlog
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from keyrack.errors import HeadTooLarge, Reason, Refusal, RequestTimeout, Unavailable
+from keyrack.errors import BadRequest, HeadTooLarge, Refusal, RequestTimeout, Unavailable
 from keyrack.http.crowd import Crowd, room
 from keyrack.http.edge import GONE, READS
 from keyrack.http.pace import Reader, Unread
+from keyrack.http.problems import accepted, shown
+from keyrack.http.trace import request_id
+from keyrack.reasons import HEAD_TOO_LARGE, HEAD_TOO_SLOW, NO_HTTP
 from keyrack.settings import Settings
 
 log = structlog.get_logger("keyrack.http")
 
 UNSENT = 131_072  # bytes that wait in the kernel and are not on their way yet
 WAITING = 16_384  # bytes that may wait for a client before whoever writes waits too
-TOO_LARGE = Reason("head-too-large", "The head of the request is too large.")
-TOO_SLOW = Reason("head-too-slow", "The head of the request took too long to arrive.")
 
 
 class GuardedProtocol(HttpToolsProtocol):
     """uvicorn's protocol with the bounds that it lacks: without them one client can hold memory and sockets."""
 
     max_header = 32_768  # bytes of a request's head
+    public_url = ""
     head_timeout = 20.0  # seconds from the first byte, or from the connection, to the end of the head
     crowd: Crowd  # of the process
     unread: Unread
@@ -92,7 +94,7 @@ class GuardedProtocol(HttpToolsProtocol):
                 self._expect_head()
             self._head_bytes += len(data)
             if self._head_bytes > self.max_header and not self._head_fits(data):
-                self._refuse(HeadTooLarge(TOO_LARGE))
+                self._refuse(HeadTooLarge(HEAD_TOO_LARGE))
                 return
             self._tail = data[-3:]
         super().data_received(data)
@@ -144,16 +146,22 @@ class GuardedProtocol(HttpToolsProtocol):
             self._deadline.cancel()
             self._deadline = None
 
+    def send_400_response(self, msg: str) -> None:
+        """What the parser cannot read, or its callbacks cannot."""
+        self._refuse(BadRequest(NO_HTTP))
+
     def _too_slow(self) -> None:
-        self._refuse(RequestTimeout(TOO_SLOW))
+        self._refuse(RequestTimeout(HEAD_TOO_SLOW))
 
     def _refuse(self, refusal: Refusal) -> None:
         if self.transport.is_closing():
             return
-        body = refusal.body()
+        sent: list[tuple[bytes, bytes]] = self.headers or []  # of the request, as far as they have come
+        id = request_id(sent)
+        body, media_type = shown(refusal, accepted(sent), id, self.public_url)
         headers = {
-            "content-type": refusal.media_type, "content-length": str(len(body)), **refusal.headers,
-            "connection": "close",
+            "content-type": media_type, "content-length": str(len(body)), "vary": "Accept", "x-request-id": id,
+            **refusal.headers, "connection": "close",
         }  # fmt: skip
         lines = [f"HTTP/1.1 {refusal.status} {HTTPStatus(refusal.status).phrase}"]
         lines += [f"{name}: {value}" for name, value in headers.items()]
@@ -167,5 +175,7 @@ def protocol(settings: Settings) -> type[GuardedProtocol]:
     log.info("the bound of connections is set", connections=most, of_each_address=settings.connections_per_address)
     crowd = Crowd(most, settings.connections_per_address, settings.trusted_proxies)
     unread = Unread(settings.unread_bytes, settings.slow_client_rate, settings.slow_client_seconds)
-    bounds = {"max_header": settings.max_header, "head_timeout": settings.client_timeout}
-    return type("Protocol", (GuardedProtocol,), {**bounds, "crowd": crowd, "unread": unread})
+    own = {
+        "max_header": settings.max_header, "head_timeout": settings.client_timeout, "public_url": settings.public_url,
+    }  # fmt: skip
+    return type("Protocol", (GuardedProtocol,), {**own, "crowd": crowd, "unread": unread})

@@ -8,15 +8,10 @@ from collections import defaultdict
 from typing import Protocol
 
 from keyrack.access.limits import network
-from keyrack.errors import Reason
 from keyrack.logs import MINUTE, Seldom
+from keyrack.reasons import FULL, FULL_OF_ONE, Reason
 from keyrack.settings import Settings
 
-FULL = Reason("too-many-connections", "Too many connections are open at the moment. Please try again.")
-FULL_OF_ONE = Reason(
-    "too-many-connections-of-address",
-    "Too many connections are open from this address. Close some, or use them for several requests.",
-)
 MOST = 8_192  # connections of a process, unless a setting says otherwise: each costs some memory, whatever the limit
 FEWEST = 16
 OWN_FILES = 64  # of a process: standard streams, listeners, modules, logs

@@ -8,12 +8,13 @@ from contextlib import AsyncExitStack
 from typing import Any
 from urllib.parse import unquote
 
-from keyrack.errors import BadRequest, BrokenOff, Reason, Refusal, UriTooLong
+from keyrack import logs
+from keyrack.errors import BadRequest, BrokenOff, Refusal, UriTooLong
 from keyrack.http.cors import Cors
+from keyrack.http.problems import accepted, shown
+from keyrack.http.trace import HEADER, ID, request_id
+from keyrack.reasons import QUERY_NOT_ASCII, QUERY_TOO_LONG
 from keyrack.settings import Settings
-
-QUERY_TOO_LONG = Reason("query-too-long", "The query string is longer than {most} bytes.")
-QUERY_NOT_ASCII = Reason("query-not-ascii", "The query string has bytes that are not ASCII. Percent-encode them.")
 
 READS = ("GET", "HEAD")  # no endpoint of these writes anything, so they may be ended at any moment
 GONE = "keyrack.gone"  # of a scope: the client has gone, and the request was cancelled therefore
@@ -31,6 +32,7 @@ class Edge:
         self._inner = inner
         self._cors = cors
         self._max_query = settings.max_query
+        self._public_url = settings.public_url
         self._lifespan = lifespan
         self.failure: Exception | None = None  # why the process could not begin to serve
 
@@ -40,6 +42,9 @@ class Edge:
             return
         if self._cors is not None:
             send = self._cors.telling(scope, send)
+        id = scope[ID] = request_id(scope["headers"])
+        logs.request_id.set(id)
+        send = _naming(send, id)
         path = _path(scope)
         if path.startswith("/v3/") or path == "/v3":
             path = path[3:] or "/"
@@ -48,9 +53,9 @@ class Edge:
             scope["method"] = UNKNOWN
         query: bytes = scope["query_string"]
         if len(query) > self._max_query:
-            await _refuse(send, UriTooLong(QUERY_TOO_LONG.format(most=self._max_query)))
+            await self._refuse(scope, send, UriTooLong(QUERY_TOO_LONG.format(most=self._max_query)))
         elif not query.isascii():
-            await _refuse(send, BadRequest(QUERY_NOT_ASCII))
+            await self._refuse(scope, send, BadRequest(QUERY_NOT_ASCII))
         else:
             await self._serve(scope, _at_once(receive), send)
 
@@ -63,6 +68,14 @@ class Edge:
                 raise
         except BrokenOff:
             return
+
+    async def _refuse(self, scope: Scope, send: Any, refusal: Refusal) -> None:
+        body, media_type = shown(refusal, accepted(scope["headers"]), scope[ID], self._public_url)
+        headers = [
+            (b"content-type", media_type.encode()), (b"content-length", b"%d" % len(body)), (b"vary", b"Accept"),
+        ]  # fmt: skip
+        await send({"type": "http.response.start", "status": refusal.status, "headers": headers})
+        await send({"type": "http.response.body", "body": body})
 
     async def _live(self, receive: Any, send: Any) -> None:
         async with AsyncExitStack() as stack:
@@ -92,16 +105,21 @@ def _at_once(receive: Any) -> Any:
     return first
 
 
+def _naming(send: Any, id: str) -> Any:
+    """The same, with the request's id in the head of the answer."""
+    header = (HEADER, id.encode())
+
+    def named(message: dict[str, Any]) -> Awaitable[None]:
+        if message["type"] == "http.response.start":
+            message["headers"] = [*message["headers"], header]
+        return send(message)
+
+    return named
+
+
 def _path(scope: Scope) -> str:
     """The path, decoded but for `%2F`: a slash that is encoded belongs to a part, it does not end one."""
     raw: bytes = scope["raw_path"]
     if b"%2f" not in raw.lower():
         return scope["path"]
     return unquote(raw.decode("ascii").replace("%2f", "%2F").replace("%2F", "%252F"))
-
-
-async def _refuse(send: Any, refusal: Refusal) -> None:
-    body = refusal.body()
-    headers = [(b"content-type", refusal.media_type.encode()), (b"content-length", b"%d" % len(body))]
-    await send({"type": "http.response.start", "status": refusal.status, "headers": headers})
-    await send({"type": "http.response.body", "body": body})

@@ -10,26 +10,28 @@ from typing import Any, Protocol
 from keyrack.access.auth import Manager
 from keyrack.api.endpoint import Endpoint
 from keyrack.errors import (
-    NO_CUSTOMER,
+    JSON,
     BadRequest,
     ContentTooLarge,
     NotFound,
-    Reason,
     Refusal,
     RequestTimeout,
     UnsupportedMediaType,
 )
 from keyrack.http.underway import Room
+from keyrack.reasons import (
+    BODY_TOO_LARGE,
+    BODY_TOO_PACKED,
+    BODY_TOO_SLOW,
+    INVALID_CUSTOMER_ID,
+    NO_CUSTOMER,
+    NO_CUSTOMER_ID,
+    NO_GZIP,
+)
 from keyrack.settings import Settings
 
 LINES = ("application/json", "application/x-ndjson", "application/jsonl")  # what units may send
 UNPACKED_AT_ONCE = 65_536  # bytes
-TOO_LARGE = Reason("body-too-large", "The body must be smaller than {most} bytes.")
-TOO_PACKED = Reason("body-too-packed", "The body is more than {ratio} times its size when it is unpacked.")
-TOO_SLOW = Reason("body-too-slow", "The body of the request took too long to arrive.")
-NO_GZIP = Reason("invalid-gzip", "The body is not valid gzip.")
-NO_CUSTOMER_ID = Reason("missing-customer-id", "The header Customer-ID is missing.")
-INVALID_CUSTOMER_ID = Reason("invalid-customer-id", "The header Customer-ID must be an integer.")
 
 
 class Incoming(Protocol):
@@ -54,7 +56,7 @@ async def body(http: Incoming, endpoint: Endpoint, settings: Settings, room: Roo
         raise _too_large(limit)
     sent = bool(http.content_length) or http.get_header("Transfer-Encoding") is not None
     if sent and not _right_type(http, endpoint):
-        raise UnsupportedMediaType(_trace_id(http))
+        raise UnsupportedMediaType(_media_types(endpoint))
     chunks: list[bytes] = []
     size = 0
     try:
@@ -67,7 +69,7 @@ async def body(http: Incoming, endpoint: Endpoint, settings: Settings, room: Roo
                     room.take(len(chunk))
                 chunks.append(chunk)
     except TimeoutError:
-        raise RequestTimeout(TOO_SLOW, {"Connection": "close"}) from None
+        raise RequestTimeout(BODY_TOO_SLOW, {"Connection": "close"}) from None
     whole = b"".join(chunks)
     if room is None or http.get_header("Content-Encoding") != "gzip":
         return whole
@@ -91,37 +93,35 @@ def _unpacked(packed: bytes, settings: Settings, room: Room) -> bytes:
         if len(unpacked) >= settings.max_ingest:
             raise _too_large(settings.max_ingest)
         if len(unpacked) > max(settings.max_body, settings.ingest_ratio * len(packed)):
-            raise ContentTooLarge(TOO_PACKED.format(ratio=settings.ingest_ratio))
+            raise ContentTooLarge(BODY_TOO_PACKED.format(ratio=settings.ingest_ratio))
     if unpacker.unused_data:
         raise BadRequest(NO_GZIP)
     return bytes(unpacked)
 
 
 def _too_large(limit: int) -> Refusal:
-    return ContentTooLarge(TOO_LARGE.format(most=limit))
+    return ContentTooLarge(BODY_TOO_LARGE.format(most=limit))
+
+
+def _media_types(endpoint: Endpoint) -> tuple[str, ...]:
+    """What the endpoint's body may be."""
+    if endpoint.raw:
+        return LINES
+    if endpoint.form:
+        return ("application/x-www-form-urlencoded",)
+    return (JSON, "application/json-patch+json") if endpoint.method == "PATCH" else (JSON,)
 
 
 def _right_type(http: Incoming, endpoint: Endpoint) -> bool:
     media_type, _, parameters = (http.content_type or "").lower().partition(";")
-    media_type = media_type.strip()
     if http.get_header("Content-Encoding") not in (None, "", "identity", "gzip" if endpoint.raw else None):
         return False
-    if endpoint.raw:
-        return media_type in LINES
-    if endpoint.form:
-        return media_type == "application/x-www-form-urlencoded"
-    if media_type != "application/json" and not (
-        endpoint.method == "PATCH" and media_type == "application/json-patch+json"
-    ):
+    if media_type.strip() not in _media_types(endpoint):
         return False
+    if endpoint.raw or endpoint.form:
+        return True
     charset = parameters.replace(" ", "").replace('"', "")
     return not charset.startswith("charset=") or charset.split(";")[0] in ("charset=utf-8", "charset=utf8")
-
-
-def _trace_id(http: Incoming) -> str | None:
-    """The caller's trace, where the request belongs to one (W3C Trace Context)."""
-    parent = http.get_header("traceparent") or ""
-    return parent if len(parent) == 55 and parent.isascii() and parent.replace("-", "").isalnum() else None
 
 
 def customer(http: Incoming, manager: Manager) -> int:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import secrets
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
@@ -36,6 +35,7 @@ from keyrack.endpoints.documents import Documents, Readiness
 from keyrack.errors import Unavailable
 from keyrack.http import intake
 from keyrack.http.preferences import NONE, preferences
+from keyrack.http.trace import ID
 from keyrack.http.underway import Room, Underway
 from keyrack.loops import lasting
 from keyrack.model.bodies import checked
@@ -173,7 +173,7 @@ class Server:
         elif endpoint.body is not None:
             value = checked(endpoint.body, body, endpoint.what, strict=preferred.strict)
         request = Request(
-            self._database(endpoint, manager, customer), process.batches, process.announce, secrets.token_hex(16),
+            self._database(endpoint, manager, customer), process.batches, process.announce, http.scope[ID],
             http.method, http.path, http.remote_addr, manager, customer, intake.ids(endpoint, params),
             http.scope["query_string"], body, http.scope["http_version"] != "1.0", device,
             preferred.returns if endpoint.shows is not None else "",

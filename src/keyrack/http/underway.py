@@ -9,18 +9,9 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from keyrack.errors import Reason, Unavailable
+from keyrack.errors import Unavailable
+from keyrack.reasons import TOO_MUCH, TOO_MUCH_OF_KEY
 from keyrack.settings import Settings
-
-TOO_MUCH = Reason(
-    "too-much-under-way",
-    "Deliveries with more than {most} bytes are under way here. Please send this one again.",
-)
-TOO_MUCH_OF_KEY = Reason(
-    "too-much-under-way-of-key",
-    "Deliveries of this device key with more than {most} bytes are under way."
-    " Wait for their answers, then send this one again.",
-)
 
 
 @dataclass(slots=True)

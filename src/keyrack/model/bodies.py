@@ -20,9 +20,10 @@ from pydantic import (
 from pydantic.alias_generators import to_camel
 from pydantic_core import PydanticCustomError
 
-from keyrack.errors import BadRequest, Reason
+from keyrack.errors import BadRequest
 from keyrack.model import members
 from keyrack.model.texts import LONGEST_ADDRESS, NOT_BLANK, email_address
+from keyrack.reasons import Reason
 
 # RFC 3339, section 5.6; a wall clock's may lack the offset
 _TIME = r"\d{4}-\d\d-\d\dT([01]\d|2[0-3]):[0-5]\d:([0-5]\d|60)(\.\d+)?"

@@ -10,7 +10,7 @@ from typing import Any, cast
 
 from pydantic import TypeAdapter
 
-from keyrack.errors import Reason
+from keyrack.reasons import Reason
 
 UNKNOWN_MEMBERS = Reason("unknown-members", "Couldn't {what}. {members}")
 

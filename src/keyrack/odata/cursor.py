@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import NoReturn
 
 from keyrack import errors
-from keyrack.errors import Reason
 from keyrack.odata import tokens
 from keyrack.odata.tree import Unsupported
+from keyrack.reasons import Reason
 
 INVALID = Reason("invalid-query", "The query specified in the URI is not valid. {fault}")
 NOT_SUPPORTED = Reason("query-not-supported", "{what} is not supported.")

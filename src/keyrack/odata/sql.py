@@ -10,7 +10,6 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import Any, LiteralString
 
-from keyrack.errors import Reason
 from keyrack.model.fields import Resource
 from keyrack.odata.constants import refuse
 from keyrack.odata.plan import (
@@ -31,6 +30,7 @@ from keyrack.odata.plan import (
     Step,
     Value,
 )
+from keyrack.reasons import Reason
 
 _DIGITS: tuple[LiteralString, ...] = ("0", "1", "2", "3", "4", "5", "6", "7", "8", "9")
 _HUNDRED: tuple[LiteralString, ...] = tuple([tens + ones for tens in _DIGITS for ones in _DIGITS])

@@ -16,7 +16,8 @@ from typing import Any, Final
 from pydantic import ValidationError
 from pydantic_core import from_json
 
-from keyrack.errors import ContentTooLarge, Reason
+from keyrack.errors import ContentTooLarge
+from keyrack.reasons import Reason
 from keyrack.settings import Settings
 
 USUAL = 1_024  # bytes in which the end of an array's element is looked for first

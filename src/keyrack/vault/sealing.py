@@ -16,7 +16,8 @@ from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from keyrack.database.connection import Connection, Row, Statements
-from keyrack.errors import Reason, Unavailable
+from keyrack.errors import Unavailable
+from keyrack.reasons import Reason
 from keyrack.settings import Settings
 from keyrack.vault import master
 from keyrack.vault.master import MasterKey, MasterKeyError

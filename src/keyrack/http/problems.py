@@ -1,0 +1,90 @@
+"""In charge of the form of a refusal: the spec's body, or a problem for programs (RFC 9457) where one is asked for."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable
+from itertools import islice
+
+from keyrack.errors import Refusal
+from keyrack.reasons import Fault
+
+PROBLEM = "application/problem+json"
+RANGES = 100  # of an Accept header, that are looked at
+
+# A media range with its parameters, whose values may be quoted (RFC 9110, section 12.5.1), up to the next comma
+_RANGE = re.compile(r"[\s,]*((?:[^\",]|\"(?:[^\"\\]|\\.)*+\"|\")++)")
+_QUALITY = re.compile(r";[ \t]*q[ \t]*=[ \t]*(0(?:\.[0-9]{0,3})?|1(?:\.0{0,3})?)[ \t]*(?:;|\Z)", re.IGNORECASE)
+_MALFORMED = re.compile(r";[ \t]*q[ \t]*=", re.IGNORECASE)
+
+
+def accepted(headers: Iterable[tuple[bytes, bytes]]) -> str | None:
+    """The value of `Accept` among headers whose names are in lower case; None where there is none."""
+    found = [value.decode("latin-1") for name, value in headers if name == b"accept"]
+    return ", ".join(found) if found else None
+
+
+def shown(refusal: Refusal, accept: str | None, id: str, public_url: str) -> tuple[bytes, str]:
+    """The body of a refusal and its media type: a problem if `accept` names its media type and does not prefer that
+    of the spec's body, else the spec's body. `id` is the request's."""
+    if accept is None or accept == "*/*" or not _prefers_problem(accept, refusal.media_type.partition(";")[0]):
+        return refusal.body(id), refusal.media_type
+    return _problem(refusal, id, public_url), PROBLEM
+
+
+def _problem(refusal: Refusal, id: str, public_url: str) -> bytes:
+    reason = refusal.reason
+    told: dict[str, object] = {
+        "type": f"{public_url}/docs/errors#{reason.code}",
+        "title": reason.title,
+        "status": refusal.status,
+        "detail": reason.text,
+        "code": reason.code,
+    }
+    if refusal.errors:
+        told["errors"] = [_fault(fault) for fault in refusal.errors]
+    return json.dumps(told | {"traceId": id} | refusal.extensions()).encode()
+
+
+def _fault(fault: Fault) -> dict[str, object]:
+    told = {
+        "pointer": fault.pointer,
+        "parameter": fault.parameter,
+        "position": fault.position,
+        "header": fault.header,
+        "code": fault.code,
+        "detail": fault.detail,
+        "valid": list(fault.valid) or None,
+    }
+    return {name: value for name, value in told.items() if value is not None}
+
+
+def _prefers_problem(accept: str, own: str) -> bool:
+    """Whether the header names problems, at least as gladly as the media type `own` (RFC 9110, section 12.5.1)."""
+    if "problem+json" not in accept.lower():
+        return False
+    wanted = _qualities(accept)
+    problem = wanted.get(PROBLEM, 0.0)
+    return problem > 0 and problem >= _quality(wanted, own)
+
+
+def _qualities(accept: str) -> dict[str, float]:
+    """Media range -> how gladly it is taken; a range whose quality is malformed counts as absent."""
+    found: dict[str, float] = {}
+    for match in islice(_RANGE.finditer(accept), RANGES):
+        name, parameters = match[1].partition(";")[::2]
+        quality = _QUALITY.search(";" + parameters)
+        if quality is not None:
+            found[name.strip().lower()] = float(quality[1])
+        elif not _MALFORMED.search(";" + parameters):
+            found[name.strip().lower()] = 1.0
+    return found
+
+
+def _quality(wanted: dict[str, float], media_type: str) -> float:
+    """How gladly a media type is taken: what names it most closely says so."""
+    for name in (media_type, media_type.partition("/")[0] + "/*", "*/*"):
+        if name in wanted:
+            return wanted[name]
+    return 0.0

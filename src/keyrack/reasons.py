@@ -1,0 +1,230 @@
+"""In charge of what a reason is, and of those that are no single endpoint's: who may not call, what the edge refuses.
+
+The others stand beside the code that refuses for them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+ACRONYMS = {word.lower(): word for word in ("API", "ASCII", "HTTP", "ID", "IQ", "JSON", "SDK")}
+
+
+@dataclass(frozen=True, slots=True)
+class Reason:
+    """Why something is refused: `code` is for programs and never changes its meaning, `text` is the spec's message.
+
+    The text of a constant may have places, as `{scope}`, which `format` fills.
+    """
+
+    code: str  # kebab-case
+    text: str
+    remedy: str = ""  # what to do about it, for docs/errors.md
+
+    @property
+    def title(self) -> str:
+        """The code as words."""
+        words = " ".join(ACRONYMS.get(word, word) for word in self.code.split("-"))
+        return words[:1].upper() + words[1:]
+
+    def __str__(self) -> str:
+        return self.text
+
+    def format(self, **values: object) -> Reason:
+        """The same reason, the places of its text filled."""
+        return replace(self, text=self.text.format(**values))
+
+    def saying(self, text: str) -> Reason:
+        """The same reason in other words."""
+        return replace(self, text=text)
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """One thing that is wrong with a request, where it is known which part of it.
+
+    `pointer` leads into the body (RFC 6901). `valid` are the values or the names that would have been right, where they
+    can be listed.
+    """
+
+    code: str  # kebab-case, as `missing` or `wrong-type`
+    detail: str
+    pointer: str | None = None
+    valid: tuple[object, ...] = ()
+    parameter: str | None = None  # of the query string
+    position: int | None = None  # in the parameter's value, in characters from 0
+    header: str | None = None
+
+
+# Before there is a request
+
+NO_HTTP = Reason("invalid-http", "Invalid HTTP request received.", "Send HTTP/1.1 as RFC 9112 has it.")
+HEAD_TOO_LARGE = Reason(
+    "head-too-large",
+    "The head of the request is too large.",
+    "Send fewer or shorter headers, or a shorter address.",
+)
+HEAD_TOO_SLOW = Reason(
+    "head-too-slow",
+    "The head of the request took too long to arrive.",
+    "Send the request again, in one go.",
+)
+FULL = Reason(
+    "too-many-connections",
+    "Too many connections are open at the moment. Please try again.",
+    "Try again after the seconds that Retry-After says.",
+)
+FULL_OF_ONE = Reason(
+    "too-many-connections-of-address",
+    "Too many connections are open from this address. Close some, or use them for several requests.",
+    "Keep connections open and use each for several requests.",
+)
+
+# Of any request
+
+QUERY_TOO_LONG = Reason(
+    "query-too-long",
+    "The query string is longer than {most} bytes.",
+    "Ask for it in several requests, or with shorter names.",
+)
+QUERY_NOT_ASCII = Reason(
+    "query-not-ascii",
+    "The query string has bytes that are not ASCII. Percent-encode them.",
+    "Percent-encode the query string as UTF-8.",
+)
+INVALID_HEADER = Reason(
+    "invalid-header",
+    "Invalid header value",
+    "Look at the headers of the request: one of them is not of its form.",
+)
+NOTHING_HERE = Reason(
+    "path-not-found",
+    "There is nothing at this path.",
+    "Look the path up in the API reference; it is case-sensitive.",
+)
+NOT_ALLOWED = Reason(
+    "method-not-allowed",
+    "The method is not allowed here. Allowed: {methods}.",
+    "Use one of the methods that the header Allow names.",
+)
+INTERNAL_ERROR = Reason(
+    "internal-error", "Internal server error.", "Tell the operator the traceId: the log has the cause under it."
+)
+
+# Who calls
+
+INVALID_KEY = Reason(
+    "invalid-api-key",
+    "Access denied due to invalid subscription key. Make sure to provide a valid key for an active subscription.",
+    "Send the header with a key that is not revoked and not expired.",
+)
+INVALID_TOKEN = Reason(
+    "invalid-token",
+    "Unauthorized. Access token is missing or invalid.",
+    "Get a new token at POST /oauth2/token, and send it as Authorization: Bearer.",
+)
+INVALID_DEVICE_KEY = Reason(
+    "invalid-device-key",
+    "Access denied due to invalid device key.",
+    "Send the header Device-Key with a key that is not revoked.",
+)
+NO_SCOPE = Reason(
+    "missing-scope",
+    "The device key does not have the scope {scope}.",
+    "Give the key this scope: keyrack device-key change.",
+)
+NO_MANAGER = Reason(
+    "manager-not-found",
+    "Unable to find a manager for the given OAuth ID claim data.",
+    "The manager was removed or disabled since the token was made: log in as another one.",
+)
+NO_CUSTOMER_ID = Reason(
+    "missing-customer-id",
+    "The header Customer-ID is missing.",
+    "Send the header Customer-ID with one of the ids that GET /customers returns.",
+)
+INVALID_CUSTOMER_ID = Reason(
+    "invalid-customer-id",
+    "The header Customer-ID must be an integer.",
+    "Send the header Customer-ID once, with one of the ids that GET /customers returns.",
+)
+NO_CUSTOMER = Reason(
+    "customer-not-found",
+    "Unable to find a customer for the given Customer-ID.",
+    "Use one of the customers that GET /customers returns.",
+)
+WRONG_CREDENTIALS = Reason(
+    "wrong-credentials",
+    "The user name or the password is wrong.",
+    "Check both; after many tries wait as long as the next answer says.",
+)
+RATE_LIMITED = Reason(
+    "rate-limited",
+    "Rate limit exceeded. Retry in {seconds} seconds.",
+    "Send it again after the seconds that Retry-After says; the headers RateLimit tell what is left.",
+)
+
+# The body
+
+UNSUPPORTED_TYPE = Reason(
+    "unsupported-media-type", "Unsupported Media Type", "Send the body as one of the media types that `errors` lists."
+)
+BODY_TOO_LARGE = Reason(
+    "body-too-large",
+    "The body must be smaller than {most} bytes.",
+    "Send it in several requests.",
+)
+BODY_TOO_PACKED = Reason(
+    "body-too-packed",
+    "The body is more than {ratio} times its size when it is unpacked.",
+    "Send fewer lines at once, or do not compress them.",
+)
+BODY_TOO_SLOW = Reason(
+    "body-too-slow",
+    "The body of the request took too long to arrive.",
+    "Send the request again; a smaller body arrives sooner.",
+)
+NO_GZIP = Reason(
+    "invalid-gzip",
+    "The body is not valid gzip.",
+    "Send one whole gzip stream, or leave out Content-Encoding.",
+)
+TOO_MUCH = Reason(
+    "too-much-under-way",
+    "Deliveries with more than {most} bytes are under way here. Please send this one again.",
+    "Send the same delivery again after the seconds that Retry-After says.",
+)
+TOO_MUCH_OF_KEY = Reason(
+    "too-much-under-way-of-key",
+    "Deliveries of this device key with more than {most} bytes are under way."
+    " Wait for their answers, then send this one again.",
+    "Send one delivery after the other.",
+)
+
+# The database
+
+DATABASE_AWAY = Reason(
+    "database-unreachable",
+    "The database cannot be reached at the moment. Please try again.",
+    "Nothing was done: send the same request again after the seconds that Retry-After says.",
+)
+NOT_NOW = Reason(
+    "database-interrupted",
+    "The database cannot do this at the moment. Please try again.",
+    "Nothing was done: send the same request again after the seconds that Retry-After says.",
+)
+DATABASE_TOO_SLOW = Reason(
+    "database-too-slow",
+    "The statement took too long in the database. Ask for less at once.",
+    "Nothing was done: send the same request again after the seconds that Retry-After says.",
+)
+QUERY_TOO_SLOW = Reason(
+    "query-too-slow",
+    "The statement took too long in the database. Ask for less at once.",
+    "Narrow the query with $filter, or take less with $top; order by what an index leads through, as id.",
+)
+QUERY_OUT_OF_RANGE = Reason(
+    "query-value-out-of-range",
+    "The query specified in the URI is not valid. A value is outside of what its type or a function can hold.",
+    "Look at the numbers and times in the query: one of them is too large.",
+)
