@@ -67,9 +67,10 @@ test-abuse: install-dev
 bench: install-dev
 	$(BIN)/python -m benchmarks $(BENCH)
 
-## docs: make docs/endpoints.md and docs/settings.md from their tables
+## docs: make docs/endpoints.md, docs/errors.md and docs/settings.md from their tables
 docs: install
 	$(BIN)/keyrack endpoints --markdown > docs/endpoints.md
+	$(BIN)/keyrack errors --markdown > docs/errors.md
 	$(BIN)/keyrack settings --markdown > docs/settings.md
 
 ## lock: pin again from pyproject.toml (needs uv on the PATH)

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import keyrack
-from keyrack.documents.responses import statuses
+from keyrack.documents.refusals import refusals
 from keyrack.endpoints import ALL
 from keyrack.errors import NotFound
 from keyrack.reasons import Reason
@@ -45,7 +45,7 @@ def test_a_code_is_kebab_case_and_given_once() -> None:
 def test_a_code_has_one_status() -> None:
     found: dict[str, set[int]] = {}
     for endpoint in ALL:
-        for status, reasons in statuses(endpoint).items():
+        for status, reasons in refusals(endpoint).items():
             for reason in reasons:
                 found.setdefault(reason.code, set()).add(status)
     assert {code: several for code, several in found.items() if len(several) > 1} == {}

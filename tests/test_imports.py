@@ -38,15 +38,15 @@ FLOOR = {room: number for number, floor in enumerate(reversed(FLOORS)) for room 
 # The doors of a room: the modules through which the others enter it. "" stands for the names of the package itself.
 DOORS = {
     "access": {"auth", "devices", "limits", "passwords", "privacy", "signing"},
-    "api": {"endpoint", "exchange", "idempotency", "reads", "representation", "spool"},
+    "api": {"endpoint", "exchange", "idempotency", "lists", "reads", "representation", "spool"},
     "assignments": {"asking", "holds", "rounds", "rules"},
     "database": {"batching", "connection", "listener", "notices", "partitions", "pieces", "schema", "shares"},
     "demo": {"", "drawings"},
-    "documents": {"openapi", "reference", "tables"},
+    "documents": {"errors", "openapi", "reference", "refusals", "tables"},
     "embedded": {"server"},
     "endpoints": {"", "documents"},
     "http": {"app", "connections"},
-    "model": {"bodies", "fields", "resources", "telematics", "texts"},
+    "model": {"bodies", "faults", "fields", "members", "resources", "telematics", "texts"},
     "odata": {""},
     "settings": {""},
     "simulator": {"", "fleet"},

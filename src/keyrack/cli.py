@@ -20,6 +20,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "migrate": ("keyrack.commands.run", "Bring the database's schema up to date."),
     "database": ("keyrack.commands.database", "The embedded database: PostgreSQL's own programs on it."),
     "endpoints": ("keyrack.commands.run", "Show the table of endpoints."),
+    "errors": ("keyrack.commands.run", "Show the table of codes of refusals."),
     "settings": ("keyrack.commands.run", "Show the table of settings."),
     "openapi": ("keyrack.commands.run", "Print the OpenAPI document."),
     "customer": ("keyrack.commands.customer", "Customers: the fleets that Keyrack keeps apart."),

@@ -24,6 +24,7 @@ from keyrack.reasons import (
 
 PLAIN_TEXT = "text/plain; charset=utf-8"
 JSON = "application/json"
+PROBLEM = "application/problem+json"  # RFC 9457
 
 
 class Refusal(Exception):

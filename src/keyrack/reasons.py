@@ -56,6 +56,24 @@ class Fault:
     header: str | None = None
 
 
+# Code of a fault -> what it says of its place
+FAULTS = {
+    "missing": "What must be there is not.",
+    "unknown": "There is no member of this name; `valid` lists those that there are.",
+    "wrong-type": "The value is of another JSON type.",
+    "wrong-form": "The value has the right type and another form, such as a time without an offset.",
+    "blank": "The text has nothing to be seen.",
+    "too-long": "The text, or the array, is too long.",
+    "too-short": "The text, or the array, is too short.",
+    "out-of-range": "The number is too small or too large, or contradicts another member.",
+    "not-one-of": "Only the values in `valid` are taken.",
+    "one-needed": "One of the members in `valid` is needed.",
+    "invalid-json": "The body breaks off being JSON here.",
+    "syntax": "The query option is malformed at this position.",
+    "not-supported": "The query option is well-formed, and there is no such thing here.",
+    "repeated": "It is given more than once.",
+}
+
 # Before there is a request
 
 NO_HTTP = Reason("invalid-http", "Invalid HTTP request received.", "Send HTTP/1.1 as RFC 9112 has it.")

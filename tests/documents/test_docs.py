@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 
 from keyrack import errors
+from keyrack.documents.errors import codes_markdown
+from keyrack.documents.refusals import codes
 from keyrack.documents.tables import endpoints_markdown, settings_markdown
 from keyrack.endpoints import ALL
 from keyrack.settings import Settings
@@ -18,6 +20,10 @@ DOCUMENTS = [*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")]
 
 def test_endpoints_document_is_current() -> None:
     assert (ROOT / "docs/endpoints.md").read_text() == endpoints_markdown(ALL), "run: make docs"
+
+
+def test_errors_document_is_current() -> None:
+    assert (ROOT / "docs/errors.md").read_text() == codes_markdown(codes(ALL)), "run: make docs"
 
 
 def test_settings_document_is_current() -> None:

@@ -147,6 +147,7 @@ def test_what_needs_no_token_is_the_token_endpoint_and_what_is_public() -> None:
         "GET /health",
         "GET /openapi.json",
         "GET /docs",
+        "GET /docs/errors",
         "GET /.well-known/jwks.json",
         "GET /.well-known/openid-configuration",
         "GET /key-forms/{keyFormId}.svg",

@@ -31,10 +31,20 @@ from keyrack.settings import Settings
 LONGEST = 255  # characters of a key
 
 INVALID = Reason(
-    "invalid-idempotency-key", f"The header Idempotency-Key must have 1 to {LONGEST} printable ASCII characters."
+    "invalid-idempotency-key",
+    f"The header Idempotency-Key must have 1 to {LONGEST} printable ASCII characters.",
+    "Send a key of your own for each change, as a UUID.",
 )
-IN_FLIGHT = Reason("idempotency-key-in-flight", "A request with this Idempotency-Key is still being worked on.")
-OTHER_REQUEST = Reason("idempotency-key-reused", "This Idempotency-Key was used for another request.")
+IN_FLIGHT = Reason(
+    "idempotency-key-in-flight",
+    "A request with this Idempotency-Key is still being worked on.",
+    "Wait a moment and send the same request again: it gets the answer of the first one.",
+)
+OTHER_REQUEST = Reason(
+    "idempotency-key-reused",
+    "This Idempotency-Key was used for another request.",
+    "Use a new key for a new request; a repeat has the same method, path and body.",
+)
 
 LOCK: LiteralString = "select pg_try_advisory_xact_lock($1)"
 KNOWN: LiteralString = """
@@ -61,7 +71,7 @@ async def once(request: Request, key: str, hours: int, run: Callable[[Request], 
     first one runs.
     """
     if not (1 <= len(key) <= LONGEST and key.isascii() and key.isprintable()):
-        raise BadRequest(INVALID)
+        raise BadRequest(INVALID, errors=[Fault("wrong-form", INVALID.text, header="Idempotency-Key")])
     manager = request.manager.id if request.manager and not request.customer else 0
     scope = (request.customer, manager, _digest(b"key", key.encode()))
     asked = [request.method.encode(), request.path.encode(), request.query, request.body]

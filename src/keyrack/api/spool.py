@@ -20,11 +20,13 @@ SENT_AT_ONCE = 262_144  # bytes
 NO_ROOM = Reason(
     "too-many-long-answers",
     "There are too many long answers under way at the moment. Please try again, or ask for less at once.",
+    "Try again after the seconds that Retry-After says, or ask for less at once.",
 )
 TOO_LONG = Reason(
     "answer-too-long",
     "The answer has more than {most} bytes, and no index leads through it in this order. Ask for less at once with"
     " $filter, $select or $top, or leave out $orderby.",
+    "Narrow the list with $filter, $select or $top, or leave out $orderby.",
 )
 
 

@@ -26,8 +26,16 @@ log = structlog.get_logger("keyrack.holds")
 
 PIECE = 500  # operations that one transaction of a drain applies, at most
 PATIENCE = 5.0  # seconds that a command gives the workers to get over an operation that fails
-BUSY = Reason("customer-busy", "The customer has too much work under way. Please try again.")
-STUCK = Reason("operation-retried", "An operation of the customer is being tried again. Please try again.")
+BUSY = Reason(
+    "customer-busy",
+    "The customer has too much work under way. Please try again.",
+    "Nothing was done: send the same request again after the seconds that Retry-After says.",
+)
+STUCK = Reason(
+    "operation-retried",
+    "An operation of the customer is being tried again. Please try again.",
+    "Nothing was done: send the same request again after the seconds that Retry-After says.",
+)
 
 ANY_PENDING: LiteralString = "select exists (select from operation where customer_id = $1 and state = 'Pending')"
 HOLD: LiteralString = "select true from customer_hold where customer_id = $1 for update"

@@ -165,6 +165,23 @@ def endpoints(as_json: Json = False, markdown: Markdown = False) -> None:
             print(f"{endpoint.method:<7}{endpoint.path:<50}{endpoint.summary}")
 
 
+@app.command("errors")
+def errors(as_json: Json = False, markdown: Markdown = False) -> None:
+    """Show the table of codes of refusals."""
+    from keyrack.documents.errors import codes_json, codes_markdown
+    from keyrack.documents.refusals import codes
+    from keyrack.endpoints import ALL
+
+    table = codes(ALL)
+    if markdown:
+        print(codes_markdown(table), end="")
+    elif as_json:
+        print(json.dumps(codes_json(table), indent=2))
+    else:
+        for row in table:
+            print(f"{row.status} {row.code:<32} {row.remedy}")
+
+
 @app.command("settings")
 def settings(as_json: Json = False, markdown: Markdown = False) -> None:
     """Show the table of settings."""

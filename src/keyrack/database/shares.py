@@ -14,8 +14,16 @@ from typing import NamedTuple
 from keyrack.errors import Unavailable
 from keyrack.reasons import Reason
 
-TOO_MANY = Reason("too-many-waiting", "Too many requests wait for their turn already. Please try again.")
-TOO_LONG = Reason("waited-too-long", "The request has waited too long for its turn. Please try again.")
+TOO_MANY = Reason(
+    "too-many-waiting",
+    "Too many requests wait for their turn already. Please try again.",
+    "Send fewer requests at once, and this one again after the seconds that Retry-After says.",
+)
+TOO_LONG = Reason(
+    "waited-too-long",
+    "The request has waited too long for its turn. Please try again.",
+    "Send fewer requests at once, and this one again after the seconds that Retry-After says.",
+)
 
 
 class Who(NamedTuple):

@@ -33,8 +33,8 @@ def document(endpoints: Iterable[Endpoint], settings: Settings) -> Json:
             "title": "Keyrack: vehicle access and key boxes",
             "version": __version__,
             "summary": "Who may open which vehicle, when.",
-            "description": "Version 3 of the interface. Errors are plain text unless said otherwise."
-            + _coding(settings),
+            "description": "Version 3 of the interface. Errors are plain text unless said otherwise; where `Accept` "
+            "names application/problem+json they are problems (RFC 9457)." + _coding(settings),
             "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
         },
         "servers": [{"url": f"{settings.public_url}/v3"}],

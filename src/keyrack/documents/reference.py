@@ -50,6 +50,7 @@ def page(document: Json) -> str:
         f"<p>Every call carries <code>{escape(key)}</code> and, but for the token endpoint, "
         "<code>Authorization: Bearer ...</code>; the ones that name it also <code>Customer-ID</code>. "
         'The same as data: <a href="openapi.json">openapi.json</a>.</p>'
+        '<p>What can be refused, and what to do about it: <a href="docs/errors">codes of refusals</a>.</p>'
         f"<nav>{links}</nav></header><main>{sections}</main></body></html>"
     )
 
@@ -68,7 +69,7 @@ def _parameters(operation: Json) -> str:
         (parameter["name"], f"{parameter['in']}, {_type({}, parameter['schema'])}", parameter.get("description", ""))
         for parameter in operation["parameters"]
     ]
-    return _table("Parameters", rows)
+    return table("Parameters", rows)
 
 
 def _body(document: Json, operation: Json) -> str:
@@ -86,7 +87,7 @@ def _responses(document: Json, operation: Json) -> str:
         for content in response.get("content", {}).values():
             if status.startswith("2"):
                 shape = _members(document, "Answer", content["schema"])
-    return shape + _table("Statuses", rows)
+    return shape + table("Statuses", rows)
 
 
 def _members(document: Json, title: str, schema: Json) -> str:
@@ -99,7 +100,7 @@ def _members(document: Json, title: str, schema: Json) -> str:
         (name + ("*" if name in required else ""), _type(document, member), member.get("description", ""))
         for name, member in item.get("properties", {}).items()
     ]
-    return _table(title + many, rows)
+    return table(title + many, rows)
 
 
 def _type(document: Json, schema: Json) -> str:
@@ -123,7 +124,8 @@ def _resolved(document: Json, schema: Json) -> Json:
     return document["components"]["schemas"][schema["$ref"].rsplit("/", 1)[1]]
 
 
-def _table(title: str, rows: list[tuple[str, str, str]]) -> str:
+def table(title: str, rows: list[tuple[str, str, str]]) -> str:
+    """A table of names, each with its kind and what it means; nothing where there is no row."""
     if not rows:
         return ""
     lines = "".join(

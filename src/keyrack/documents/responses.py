@@ -7,19 +7,10 @@ from collections.abc import Iterable
 from pydantic import TypeAdapter
 
 from keyrack.api.endpoint import Endpoint, Read
-from keyrack.api.idempotency import IN_FLIGHT, OTHER_REQUEST
+from keyrack.documents.refusals import refusals, special
 from keyrack.documents.schemas import Json, model, rows
-from keyrack.errors import JSON, PLAIN_TEXT
-from keyrack.reasons import (
-    INTERNAL_ERROR,
-    INVALID_DEVICE_KEY,
-    INVALID_KEY,
-    INVALID_TOKEN,
-    NO_CUSTOMER,
-    NO_MANAGER,
-    NO_SCOPE,
-    Reason,
-)
+from keyrack.errors import JSON, PLAIN_TEXT, PROBLEM
+from keyrack.reasons import Reason
 
 REASONS = {
     200: "The answer",
@@ -54,30 +45,8 @@ def responses(endpoint: Endpoint, schemas: dict[str, Json]) -> dict[str, Json]:
     found: dict[str, Json] = {str(endpoint.status): _success(endpoint, schemas)}
     if endpoint.shows is not None and endpoint.shows.read is not None:
         _add_shown(endpoint, endpoint.shows.read, found, schemas)
-    for status, reasons in sorted(statuses(endpoint).items()):
-        found[str(status)] = _error(endpoint, status, reasons)
-    return found
-
-
-def statuses(endpoint: Endpoint) -> dict[int, list[Reason]]:
-    """Every error status that the endpoint can answer, with the reasons that are known beforehand."""
-    found: dict[int, list[Reason]] = {400: [], 408: [], 414: [], 431: [], 500: [INTERNAL_ERROR], 503: []}
-    if endpoint.key:
-        found[401] = [INVALID_KEY] + ([INVALID_TOKEN] if endpoint.token else [])
-    if endpoint.token:
-        found[404] = [NO_MANAGER]
-    if endpoint.customer:
-        found[404] = [*found.get(404, []), NO_CUSTOMER]
-    if endpoint.read is not None:
-        found[501] = []
-    if endpoint.repeatable:
-        found |= {409: [IN_FLIGHT], 422: [OTHER_REQUEST]}
-    if endpoint.device:
-        found |= {401: [INVALID_DEVICE_KEY], 403: [NO_SCOPE.format(scope=endpoint.device)]}
-    if endpoint.body is not None or endpoint.raw:
-        found |= {413: [], 415: []}
-    for status, reasons in endpoint.refuses.items():
-        found[status] = [*found.get(status, []), *reasons]
+    for status, reasons in refusals(endpoint).items():
+        found[str(status)] = _error(endpoint, status, reasons, schemas)
     return found
 
 
@@ -134,9 +103,10 @@ def _members(schema: Json, schemas: dict[str, Json]) -> Iterable[str]:
     return schemas.get(schema["$ref"].rpartition("/")[2], {}).get("properties", {})
 
 
-def _error(endpoint: Endpoint, status: int, reasons: Iterable[Reason]) -> Json:
-    listed = list(dict.fromkeys(reason.text for reason in reasons))
-    description = REASONS[status] + (": " + " / ".join(listed) if listed else "")
+def _error(endpoint: Endpoint, status: int, reasons: Iterable[Reason], schemas: dict[str, Json]) -> Json:
+    several = list(dict.fromkeys(reasons))
+    listed = [reason.text for reason in special(several) if "{" not in reason.text]
+    description = REASONS[status] + (": " + " / ".join(dict.fromkeys(listed)) if listed else "")
     schema: Json = {"type": "string"}
     media_type = PLAIN_TEXT.split(";")[0]
     named = {401: "Unauthorized", 415: "UnsupportedMediaType", 429: "TooManyRequests"}.get(status)
@@ -147,6 +117,16 @@ def _error(endpoint: Endpoint, status: int, reasons: Iterable[Reason]) -> Json:
     response: Json = {"description": description, "content": {media_type: {"schema": schema}}}
     if endpoint.form and status == 400:  # the edge's own refusals, such as a header that is not valid, are plain text
         response["content"][PLAIN_TEXT.split(";")[0]] = {"schema": {"type": "string"}}
-    if status == 429:
+    problem: Json = {
+        "allOf": [
+            {"$ref": "#/components/schemas/Problem"},
+            {"properties": {"code": {"enum": list(dict.fromkeys(reason.code for reason in several))}}},
+        ]
+    }
+    if not special(several):  # many endpoints have the same
+        schemas[f"Problem{status}"] = problem
+        problem = {"$ref": f"#/components/schemas/Problem{status}"}
+    response["content"][PROBLEM] = {"schema": problem}
+    if status in (429, 503):
         response["headers"] = {"Retry-After": {"description": "Seconds to wait", "schema": {"type": "integer"}}}
     return response

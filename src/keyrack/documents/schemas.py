@@ -10,6 +10,7 @@ from keyrack.api.endpoint import Read
 from keyrack.model.fields import Complex, Field, Relation, Resource, Type
 from keyrack.model.resources import PRODUCT_LISTED, RESOURCES
 from keyrack.odata import COUNT
+from keyrack.reasons import FAULTS
 
 Json = dict[str, Any]
 
@@ -39,6 +40,41 @@ ERROR_SCHEMAS: dict[str, Json] = {
         "type": "object",
         "required": ["status", "message"],
         "properties": {"status": {"const": "429"}, "message": {"type": "string"}},
+    },
+    "Problem": {
+        "type": "object",
+        "required": ["type", "title", "status", "detail", "code", "traceId"],
+        "description": "RFC 9457. What the code means, and what to do about it, is at the address in `type`.",
+        "properties": {
+            "type": {"type": "string", "format": "uri"},
+            "title": {"type": "string"},
+            "status": {"type": "integer", "minimum": 400, "maximum": 599},
+            "detail": {"type": "string"},
+            "code": {"type": "string", "pattern": "^[a-z]+(-[a-z]+)*$"},
+            "errors": {"type": "array", "items": {"$ref": "#/components/schemas/Fault"}},
+            "traceId": {"type": "string"},
+            "retryAfter": {"type": "integer", "minimum": 1, "description": "Seconds, as in `Retry-After`."},
+            "error": {"type": "string", "description": "RFC 6749, section 5.2."},
+            "error_description": {"type": "string"},
+        },
+    },
+    "Fault": {
+        "type": "object",
+        "required": ["code", "detail"],
+        "description": "One thing that is wrong with the request.",
+        "properties": {
+            "pointer": {"type": "string", "description": "JSON Pointer (RFC 6901) into the request's body."},
+            "parameter": {"type": "string", "description": "The option of the query string."},
+            "position": {
+                "type": "integer",
+                "minimum": 0,
+                "description": "In the option's value, in characters from 0.",
+            },
+            "header": {"type": "string"},
+            "code": {"enum": list(FAULTS)},
+            "detail": {"type": "string"},
+            "valid": {"type": "array", "description": "The values, or the names, that would have been right."},
+        },
     },
     "Created": {
         "type": "object",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from keyrack.api.endpoint import Endpoint
-from keyrack.documents.responses import statuses
+from keyrack.documents.refusals import refusals
 from keyrack.settings import Settings
 
 ENDPOINTS_HEAD = """# Endpoints
@@ -15,7 +15,8 @@ Made from the table of endpoints (`keyrack endpoints --markdown`); a test holds 
 Every path answers below `/v3` and at the root. Unless a row says otherwise a call carries `<brand>-API-Key`,
 `Authorization: Bearer ...` and `Customer-ID`. What every such call can be answered: 400 for a header that is not valid,
 401, 404 for an unknown manager or customer, 414, 500, 503; with a body also 408, 413 and 415. The last column lists the
-refusals of the endpoint itself. *Ours* marks what stands beside the spec.
+refusals of the endpoint itself, each with its code; [errors.md](errors.md) has all of them. *Ours* marks what stands
+beside the spec.
 """
 
 SETTINGS_HEAD = """# Settings
@@ -56,13 +57,14 @@ def _notes(endpoint: Endpoint) -> str:
 
 
 def _refusals(endpoint: Endpoint) -> str:
-    parts = [
-        f"**{status}** " + " / ".join(reason.text.replace("|", "\\|") for reason in reasons)
-        if reasons
-        else f"**{status}**"
+    return "<br>".join(
+        f"**{status}** " + " / ".join(f"`{reason.code}` {_cell(reason.text)}" for reason in reasons)
         for status, reasons in sorted(endpoint.refuses.items())
-    ]
-    return "<br>".join(parts)
+    )
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|")
 
 
 def settings_json() -> list[dict[str, str | None]]:
@@ -102,8 +104,8 @@ def endpoints_json(endpoints: Iterable[Endpoint]) -> list[dict[str, object]]:
             "summary": endpoint.summary,
             "status": endpoint.status,
             "refuses": {
-                str(status): [reason.text for reason in reasons]
-                for status, reasons in sorted(statuses(endpoint).items())
+                str(status): [{"code": reason.code, "text": reason.text} for reason in reasons]
+                for status, reasons in refusals(endpoint).items()
             },
             "ours": endpoint.ours,
         }

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from typing import Annotated, Any, Literal
 from uuid import UUID
 
@@ -24,8 +25,9 @@ from keyrack.endpoints.operations import ONE_OPERATION
 from keyrack.endpoints.users import NO_USER
 from keyrack.errors import BadRequest, NotFound, Refusal
 from keyrack.model.bodies import INVALID_MOMENT, Grant, Int32, Patch, WholeSecond, moment, no_valid, patched, stamp
+from keyrack.model.faults import at
 from keyrack.model.resources import ASSIGNMENT
-from keyrack.reasons import Reason
+from keyrack.reasons import RATE_LIMITED, Fault, Reason
 from keyrack.settings import Settings
 
 endpoints = Endpoints("Assignments")
@@ -33,14 +35,23 @@ endpoints = Endpoints("Assignments")
 NO_ASSIGNMENT = Reason(
     "assignment-not-found",
     "Unable to find an assignment for the given assignmentId which is assigned to the given customerId.",
+    "It has ended or was never there; GET /cars/{carId}/assignments lists those of a car.",
 )
 CREATE = "create assignment"
 UPDATE = "update assignment"
-END_BEFORE_START = Reason("end-before-start", "The end must not lie before the start.")
-LIFETIME_RANGE = Reason(
-    "lifetime-out-of-range", f"The lifetime must be greater than {LIFETIME} and less than {LIFETIME_BOUND} seconds."
+END_BEFORE_START = Reason(
+    "end-before-start", "The end must not lie before the start.", "Send an end that is the start or later, or none."
 )
-RENEWABLE_RANGE = Reason("renewable-after-out-of-range", "renewableAfter must be 0 or more and less than lifetime.")
+LIFETIME_RANGE = Reason(
+    "lifetime-out-of-range",
+    f"The lifetime must be greater than {LIFETIME} and less than {LIFETIME_BOUND} seconds.",
+    "Send a lifetime in seconds within these bounds, or none: it is a week then.",
+)
+RENEWABLE_RANGE = Reason(
+    "renewable-after-out-of-range",
+    "renewableAfter must be 0 or more and less than lifetime.",
+    "Send seconds from 0 up to, but without, the lifetime, or none: it is half of it then.",
+)
 
 OPERATION_HEADERS = {
     "Operation-Id": "The operation that was asked for; its outcome comes by webhook.",
@@ -111,11 +122,11 @@ async def accept(
     body=NewAssignment,
     what=CREATE,
     shows=ONE_OPERATION,
-    refuses={400: (END_BEFORE_START, LIFETIME_RANGE, RENEWABLE_RANGE), 404: (NO_CAR, NO_USER), 429: ()},
+    refuses={400: (END_BEFORE_START, LIFETIME_RANGE, RENEWABLE_RANGE), 404: (NO_CAR, NO_USER), 429: (RATE_LIMITED,)},
     headers=OPERATION_HEADERS,
 )
 async def create(request: Request, body: NewAssignment, settings: Settings) -> Answer:
-    _check(CREATE, body.start, body.end, body.lifetime, body.renewable_after)
+    _check(CREATE, "/{}".format, body.start, body.end, body.lifetime, body.renewable_after)
     asked = {
         "start": stamp(body.start),
         "end": body.end and stamp(body.end),
@@ -143,9 +154,12 @@ async def create(request: Request, body: NewAssignment, settings: Settings) -> A
     headers=OPERATION_HEADERS,
 )
 async def update(request: Request, patch: list[AssignmentPatch]) -> Answer:
-    changes: dict[str, Any] = {name: _value(name, value) for name, value in patched(patch, UPDATE).items()}
+    changes: dict[str, Any] = {
+        name: _value(name, value, at(patch, name)) for name, value in patched(patch, UPDATE).items()
+    }
     _check(
         UPDATE,
+        partial(at, patch),
         _moment(changes.get("start")),
         _moment(changes.get("end")),
         changes.get("lifetime"),
@@ -188,6 +202,7 @@ def _accepted(request: Request, operation: UUID, headers: Mapping[str, str] | No
 
 def _check(
     what: str,
+    place: Callable[[str], str],
     start: datetime | None,
     end: datetime | None,
     lifetime: int | None,
@@ -195,23 +210,25 @@ def _check(
     *,
     complete: bool = True,
 ) -> None:
-    """What the body alone shows to be wrong. Raises `BadRequest`. Without `complete` the lifetime stays as it is."""
+    """What the body alone shows to be wrong; `place` tells where a member is. Raises `BadRequest`. Without `complete`
+    the lifetime stays as it is."""
     if start is not None and end is not None and end < start:
-        raise BadRequest(_of_member(END_BEFORE_START, what, "end"))
+        raise _of_member(END_BEFORE_START, what, "end", place)
     if lifetime is not None and not LIFETIME < lifetime < LIFETIME_BOUND:
-        raise BadRequest(_of_member(LIFETIME_RANGE, what, "lifetime"))
+        raise _of_member(LIFETIME_RANGE, what, "lifetime", place)
     if renewable_after is not None:
         bound = lifetimes(lifetime, None)[0] if complete else LIFETIME_BOUND
         if not 0 <= renewable_after < bound:
-            raise BadRequest(_of_member(RENEWABLE_RANGE, what, "renewableAfter"))
+            raise _of_member(RENEWABLE_RANGE, what, "renewableAfter", place)
 
 
-def _of_member(reason: Reason, what: str, member: str) -> Reason:
-    """The reason, behind the name of the member that it is about."""
-    return reason.saying(f"{no_valid(what, member)} {reason}")
+def _of_member(reason: Reason, what: str, member: str, place: Callable[[str], str]) -> BadRequest:
+    """The refusal for this reason, behind the name of the member that it is about."""
+    fault = Fault("out-of-range", reason.text, place(member))
+    return BadRequest(reason.saying(f"{no_valid(what, member)} {reason}"), errors=[fault])
 
 
-def _value(name: str, value: object) -> str | int | None:
+def _value(name: str, value: object, place: str) -> str | int | None:
     """A patch's value as its member's type: numbers may come as text (spec). Raises `BadRequest`."""
     if value is None and name in ("end", "lifetime", "renewableAfter"):
         return None
@@ -219,10 +236,12 @@ def _value(name: str, value: object) -> str | int | None:
         try:
             return stamp(moment(value if isinstance(value, str) else ""))
         except ValueError:
-            raise BadRequest(no_valid(UPDATE, name, hint=f"{INVALID_MOMENT}.")) from None
+            fault = Fault("wrong-form", f"{INVALID_MOMENT}.", place)
+            raise BadRequest(no_valid(UPDATE, name, hint=f"{INVALID_MOMENT}."), errors=[fault]) from None
     number = int(value) if isinstance(value, str) and _NUMBER.fullmatch(value) else value
     if isinstance(number, bool) or not isinstance(number, int) or not -(2**31) <= number < 2**31:
-        raise BadRequest(no_valid(UPDATE, name))
+        fault = Fault("wrong-type", "It should be an integer of 32 bits, as a number or as text.", place)
+        raise BadRequest(no_valid(UPDATE, name), errors=[fault])
     return number
 
 

@@ -12,9 +12,15 @@ from keyrack.reasons import Reason
 
 endpoints = Endpoints("Keyfob")
 
-INVALID_BRAND = Reason("invalid-brand", "Invalid brand provided.")
-NO_BRAND = Reason("brand-not-found", "Unable to find the given brand.")
-NO_DRAWING = Reason("drawing-not-found", "Unable to find a drawing for the given keyFormId.")
+INVALID_BRAND = Reason(
+    "invalid-brand", "Invalid brand provided.", "Send a name that GET /brands returns, percent-encoded."
+)
+NO_BRAND = Reason("brand-not-found", "Unable to find the given brand.", "Send a name that GET /brands returns.")
+NO_DRAWING = Reason(
+    "drawing-not-found",
+    "Unable to find a drawing for the given keyFormId.",
+    "Use the address that the key form itself names.",
+)
 
 DRAWING: LiteralString = "select drawing from key_form where key_form_id = $1"
 

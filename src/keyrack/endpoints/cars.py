@@ -13,18 +13,39 @@ from keyrack.assignments.holds import settle
 from keyrack.database.connection import Statements
 from keyrack.errors import BadRequest, NotFound
 from keyrack.model.bodies import INVALID_MOMENT, AnyText, Body, LongText, Name, Patch, Text, moment, no_valid, patched
+from keyrack.model.faults import at, blank
 from keyrack.model.resources import ASSIGNMENT_OF_CAR, CAR, EVENT, PRODUCT
 from keyrack.model.telematics import LOCATION, LOCATION_AT, TELEMETRY
 from keyrack.model.texts import is_blank
-from keyrack.reasons import Reason
+from keyrack.reasons import Fault, Reason
 
 endpoints = Endpoints("Cars")
 
-NO_CAR = Reason("car-not-found", "Unable to find a car for the given carId which is assigned to the given customerId.")
-NO_PRODUCTS = Reason("no-products-in-car", "Unable to find any products which are assigned to the given carId.")
-NO_IQ = Reason("no-iq-in-car", "Unable to find an IQ product which is assigned to the given carId.")
-NO_TELEMETRY = Reason("no-telemetry-yet", "There is no telemetry yet for the given carId.")
-INVALID_DATE = Reason("invalid-search-date", f"Invalid searchDate provided. {INVALID_MOMENT}.")
+NO_CAR = Reason(
+    "car-not-found",
+    "Unable to find a car for the given carId which is assigned to the given customerId.",
+    "Use an id that GET /cars returns for this customer.",
+)
+NO_PRODUCTS = Reason(
+    "no-products-in-car",
+    "Unable to find any products which are assigned to the given carId.",
+    "Install a product first: PUT /installations.",
+)
+NO_IQ = Reason(
+    "no-iq-in-car",
+    "Unable to find an IQ product which is assigned to the given carId.",
+    "Install an IQ unit into the car first: PUT /installations.",
+)
+NO_TELEMETRY = Reason(
+    "no-telemetry-yet",
+    "There is no telemetry yet for the given carId.",
+    "Ask again when the unit in the car has reported.",
+)
+INVALID_DATE = Reason(
+    "invalid-search-date",
+    f"Invalid searchDate provided. {INVALID_MOMENT}.",
+    "Send a time of RFC 3339 with Z or an offset, percent-encoded.",
+)
 
 
 def search_date(text: str) -> datetime:
@@ -136,9 +157,10 @@ async def update(request: Request, patch: list[CarPatch]) -> Answer:
     for name, value in changes.items():
         longest = 4000 if name == "description" else 250
         if value is not None and len(value) > longest:
-            raise BadRequest(no_valid(UPDATE_CAR, name, hint=f"It has at most {longest} characters."))
+            hint = f"It has at most {longest} characters."
+            raise BadRequest(no_valid(UPDATE_CAR, name, hint=hint), errors=[Fault("too-long", hint, at(patch, name))])
     if "name" in changes and is_blank(changes["name"]):
-        raise BadRequest(no_valid(UPDATE_CAR, "name"))
+        raise BadRequest(no_valid(UPDATE_CAR, "name"), errors=[blank(at(patch, "name"))])
     if await request.db.fetchval(UPDATE, request.customer, *request.ids, changes) is None:
         raise NotFound(NO_CAR)
     return NO_CONTENT

@@ -20,7 +20,14 @@ from keyrack.settings import Settings
 endpoints = Endpoints("Documents")
 seldom = Seldom("keyrack.health")
 
-NO_WRITES = Reason("database-read-only", "The database takes no writes at the moment. Please try again.")
+NO_WRITES = Reason(
+    "database-read-only",
+    "The database takes no writes at the moment. Please try again.",
+    "Tell the operator: its disk is full, or it is a standby. Try again later.",
+)
+
+HTML = "text/html; charset=utf-8"
+POLICY = {"Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'; img-src data:"}
 
 WRITE: LiteralString = "update write_check set at = now()"
 # That row has its place. Whether the disk has room for more, a set tells that is too large for its memory
@@ -34,6 +41,7 @@ class Documents:
 
     openapi: Callable[[], bytes]
     page: Callable[[], bytes]
+    errors: Callable[[], bytes]
 
 
 @endpoints.write("GET", "/", "What this server is", **PUBLIC)
@@ -84,7 +92,13 @@ class Readiness:
         return None
 
 
-@endpoints.write("GET", "/health", "Whether the server is ready: its database takes reads and writes", **PUBLIC)
+@endpoints.write(
+    "GET",
+    "/health",
+    "Whether the server is ready: its database takes reads and writes",
+    refuses={503: (NO_WRITES,)},
+    **PUBLIC,
+)
 async def health(request: Request, readiness: Readiness) -> Answer:
     await readiness.check(request.db)
     return answer({"status": "ok"}, headers={"Cache-Control": "no-store"})
@@ -95,8 +109,11 @@ async def openapi(_request: Request, documents: Documents) -> Answer:
     return Answer(200, documents.openapi(), {"Access-Control-Allow-Origin": "*"}, fixed=True)
 
 
-@endpoints.write("GET", "/docs", "This interface as a page to read", media_type="text/html; charset=utf-8", **PUBLIC)
+@endpoints.write("GET", "/docs", "This interface as a page to read", media_type=HTML, **PUBLIC)
 async def docs(_request: Request, documents: Documents) -> Answer:
-    policy = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
-    headers = {"Content-Security-Policy": policy}
-    return Answer(200, documents.page(), headers, "text/html; charset=utf-8", fixed=True)
+    return Answer(200, documents.page(), POLICY, HTML, fixed=True)
+
+
+@endpoints.write("GET", "/docs/errors", "The codes of refusals as a page to read", media_type=HTML, **PUBLIC)
+async def errors(_request: Request, documents: Documents) -> Answer:
+    return Answer(200, documents.errors(), POLICY, HTML, fixed=True)

@@ -29,6 +29,7 @@ from keyrack.model.bodies import (
     no_valid,
     wall_clock,
 )
+from keyrack.model.faults import blank
 from keyrack.model.resources import EVENT
 from keyrack.model.texts import NOT_BLANK_LINE, is_blank
 from keyrack.reasons import Reason
@@ -38,7 +39,9 @@ from keyrack.telemetry.lines import INVALID_LINES, Invalid, NotALine, Report, ex
 endpoints = Endpoints("Events")
 
 NO_EVENT = Reason(
-    "event-not-found", "Unable to find an event for the given eventId which is assigned to the given customerId."
+    "event-not-found",
+    "Unable to find an event for the given eventId which is assigned to the given customerId.",
+    "Use an id that GET /cars/{carId}/events returns.",
 )
 CREATE_EVENT = "create event"
 TOO_LATE = "utcDateTime lies in the future."
@@ -176,7 +179,7 @@ async def record(db: Database, customer: int, parts: Sequence[Sequence[Told]]) -
 )
 async def create(request: Request, event: NewEvent) -> Answer:
     if is_blank(event.user_agent):
-        raise BadRequest(no_valid(CREATE_EVENT, "userAgent"))
+        raise BadRequest(no_valid(CREATE_EVENT, "userAgent"), errors=[blank("/userAgent")])
     (result,) = await request.batches.put(record, request.customer, [Told(event)])
     if isinstance(result, Refusal):
         raise result

@@ -13,18 +13,33 @@ from keyrack.endpoints.services import NO_SERVICE
 from keyrack.endpoints.users import NO_USER
 from keyrack.errors import BadRequest, Conflict, NotFound, Refusal, on_constraint
 from keyrack.model.bodies import AnyText, Body, Int32, Name, Patch, no_valid, patched
+from keyrack.model.faults import at, blank
 from keyrack.model.resources import CAR, GROUP, PRODUCT, SERVICE_OF_PRODUCT, USER
 from keyrack.model.texts import is_blank
-from keyrack.reasons import Reason
+from keyrack.reasons import Fault, Reason
 
 endpoints = Endpoints("Groups")
 
 NO_GROUP = Reason(
-    "group-not-found", "Unable to find a group for the given groupId which is assigned to the given customerId."
+    "group-not-found",
+    "Unable to find a group for the given groupId which is assigned to the given customerId.",
+    "Use an id that GET /groups returns for this customer.",
 )
-SAME_NAME = Reason("group-name-taken", "A group with the same name already exists.")
-STILL_IN_USE = Reason("group-not-empty", "The group still has relations. Delete all relations first.")
-NAME_TOO_LONG = Reason("group-name-too-long", "Couldn't update group. The name must not be longer than 250 characters.")
+SAME_NAME = Reason(
+    "group-name-taken",
+    "A group with the same name already exists.",
+    "Choose another name, or use the group that has it.",
+)
+STILL_IN_USE = Reason(
+    "group-not-empty",
+    "The group still has relations. Delete all relations first.",
+    "Take its cars, users, services and products out first.",
+)
+NAME_TOO_LONG = Reason(
+    "group-name-too-long",
+    "Couldn't update group. The name must not be longer than 250 characters.",
+    "Send a name of at most 250 characters.",
+)
 
 endpoints.get("/groups", GROUP, "All groups")
 ONE_GROUP = endpoints.get("/groups/{groupId}", GROUP, "One group", one=True, missing=NO_GROUP, ours=True)
@@ -102,9 +117,10 @@ async def create(request: Request, group: NewGroup) -> Answer:
 async def update(request: Request, patch: list[GroupPatch]) -> Answer:
     name: str = patched(patch, UPDATE_GROUP)["name"] or ""
     if is_blank(name):
-        raise BadRequest(no_valid(UPDATE_GROUP, "name"))
+        raise BadRequest(no_valid(UPDATE_GROUP, "name"), errors=[blank(at(patch, "name"))])
     if len(name) > 250:
-        raise BadRequest(NAME_TOO_LONG)
+        too_long = Fault("too-long", "It has at most 250 characters.", at(patch, "name"))
+        raise BadRequest(NAME_TOO_LONG, errors=[too_long])
     with on_constraint({"fleet_group_name_key": (Conflict, SAME_NAME)}):
         if await request.db.fetchval(RENAME, request.customer, *request.ids, name) is None:
             raise NotFound(NO_GROUP)
@@ -144,10 +160,15 @@ def links(path: str, item_path: str, body: type[Body], thing: LiteralString, mis
     delete: LiteralString = (
         "delete from " + table + " where customer_id = $1 and group_id = $2 and " + column + " = $3 returning true"
     )
-    already = Reason(f"{thing}-already-in-group", f"The {thing} is already assigned to the group.")
+    already = Reason(
+        f"{thing}-already-in-group",
+        f"The {thing} is already assigned to the group.",
+        "There is nothing to do: it is in the group.",
+    )
     absent = Reason(
         f"{thing}-not-in-group",
         f"Unable to find a {thing} for the given {thing}Id which is assigned to the given groupId.",
+        "There is nothing to take out: it is not in the group.",
     )
     what = f"assign {thing} to group"
     refusals: dict[str, tuple[type[Refusal], Reason]] = {

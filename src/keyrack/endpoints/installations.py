@@ -13,20 +13,49 @@ from keyrack.endpoints.cars import NO_CAR, check_car
 from keyrack.errors import BadRequest, Conflict, NotFound, on_constraint
 from keyrack.model.bodies import Body, Id, Int32, Text, no_valid
 from keyrack.model.texts import trimmed
-from keyrack.reasons import Reason
+from keyrack.reasons import Fault, Reason
 
 endpoints = Endpoints("Installations")
 
 NO_PRODUCT = Reason(
     "named-product-not-found",
     "Unable to find a product for the given parameters which is assigned to the given customerId.",
+    "Use what GET /products returns; several names must mean the same product.",
 )
-ALREADY = Reason("product-already-installed", "The product is already installed into a car.")
-NO_SERVICE = Reason("product-without-service", "The product has no service assigned.")
-SAME_TYPE = Reason("product-type-already-in-car", "There is already installed a product of the same type in the car.")
-NOT_INSTALLED = Reason("product-not-installed", "The product is already uninstalled.")
-OTHER_CAR = Reason("product-in-other-car", "The product is not assigned to the given car.")
-NO_NAME = Reason("no-product-named", "Couldn't {what}. No valid productId, serialNumber or uniqueId provided.")
+ALREADY = Reason(
+    "product-already-installed",
+    "The product is already installed into a car.",
+    "Take it out of the other car first: DELETE /installations.",
+)
+NO_SERVICE = Reason(
+    "product-without-service",
+    "The product has no service assigned.",
+    "Pair it with a service that is not terminated first: PUT /pairings.",
+)
+SAME_TYPE = Reason(
+    "product-type-already-in-car",
+    "There is already installed a product of the same type in the car.",
+    "Take the other one out first: DELETE /installations.",
+)
+NOT_INSTALLED = Reason(
+    "product-not-installed", "The product is already uninstalled.", "There is nothing to do: it is in no car."
+)
+OTHER_CAR = Reason(
+    "product-in-other-car",
+    "The product is not assigned to the given car.",
+    "GET /products/{productId}/cars tells the car that it is in.",
+)
+NO_NAME = Reason(
+    "no-product-named",
+    "Couldn't {what}. No valid productId, serialNumber or uniqueId provided.",
+    "Send one of productId, serialNumber and uniqueId.",
+)
+ONE_NEEDED = Fault(
+    "one-needed",
+    "At least one of productId, serialNumber and uniqueId is needed.",
+    "",
+    ("productId", "serialNumber", "uniqueId"),
+)
 INSTALL = "install product"
 UNINSTALL = "uninstall product"
 
@@ -57,7 +86,7 @@ def product_given(ref: ProductRef, what: str) -> tuple[int | None, str | None, s
     """What the product is named by; several names must mean the same product. Raises `BadRequest` for no valid one."""
     serial_number, unique_id = trimmed(ref.serial_number or "") or None, trimmed(ref.unique_id or "") or None
     if (ref.product_id or 0) < 1 and serial_number is None and unique_id is None:
-        raise BadRequest(no_product(what))
+        raise BadRequest(no_product(what), errors=[ONE_NEEDED])
     return ref.product_id, serial_number, unique_id
 
 

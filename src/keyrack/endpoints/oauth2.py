@@ -12,18 +12,30 @@ from keyrack.access.limits import Limit, Taken, give_back_each, network, take_ea
 from keyrack.api.endpoint import PUBLIC, Endpoints
 from keyrack.api.exchange import Answer, Request, answer
 from keyrack.errors import GrantRefused, WrongCredentials
-from keyrack.reasons import Reason
+from keyrack.reasons import RATE_LIMITED, WRONG_CREDENTIALS, Reason
 from keyrack.settings import Settings
 
 endpoints = Endpoints("Authentication")
 
 LONGEST = 32_768  # bytes of a form: enough for a thousand characters of each parameter, percent-encoded
-FORM_TOO_LONG = Reason("form-too-long", f"The form is longer than {LONGEST} bytes.")
-NO_FORM = Reason("invalid-form", "The body is not a form in UTF-8.")
-GIVEN_TWICE = Reason("parameter-given-twice", "A parameter is given more than once.")
-MISSING_PARAMETER = Reason("missing-parameter", "The parameter {name} is missing.")
-INVALID_PARAMETER = Reason("invalid-parameter", "The parameter {name} is not valid.")
-OTHER_GRANT = Reason("unsupported-grant-type", "The only grant_type here is password.")
+FORM_TOO_LONG = Reason(
+    "form-too-long",
+    f"The form is longer than {LONGEST} bytes.",
+    "Send the three parameters of the grant, and nothing else.",
+)
+NO_FORM = Reason(
+    "invalid-form",
+    "The body is not a form in UTF-8.",
+    "Send username=...&password=...&grant_type=password, percent-encoded as UTF-8.",
+)
+GIVEN_TWICE = Reason("parameter-given-twice", "A parameter is given more than once.", "Send each parameter once.")
+MISSING_PARAMETER = Reason(
+    "missing-parameter", "The parameter {name} is missing.", "Send username, password and grant_type."
+)
+INVALID_PARAMETER = Reason(
+    "invalid-parameter", "The parameter {name} is not valid.", "Send at most 1,000 characters, without U+0000."
+)
+OTHER_GRANT = Reason("unsupported-grant-type", "The only grant_type here is password.", "Send grant_type=password.")
 
 COMPARED: LiteralString = "select lower($1)"  # a name as the database compares it; Python's `lower` differs
 
@@ -75,7 +87,11 @@ def grant(body: bytes) -> PasswordGrant:
     customer=False,
     answers=AccessToken,
     secret=True,
-    refuses={400: (), 401: (), 429: ()},
+    refuses={
+        400: (FORM_TOO_LONG, NO_FORM, GIVEN_TWICE, MISSING_PARAMETER, OTHER_GRANT, INVALID_PARAMETER),
+        401: (WRONG_CREDENTIALS,),
+        429: (RATE_LIMITED,),
+    },
 )
 async def token(request: Request, wanted: PasswordGrant, settings: Settings, access: Access) -> Answer:
     """Every try is taken from three buckets, and given back when it was right: the address's, that of the name at this

@@ -13,6 +13,7 @@ endpoints = Endpoints("Operations")
 NO_OPERATION = Reason(
     "operation-not-found",
     "Unable to find an operation for the given operationId which is assigned to the given customerId.",
+    "Use the Operation-Id that the change was answered with.",
 )
 NO_UUID = UUID(int=0)
 

@@ -16,9 +16,19 @@ from keyrack.reasons import Reason
 
 endpoints = Endpoints("Pairings")
 
-ALREADY = Reason("service-already-paired", "The service is already paired with a product.")
-PRODUCT_TAKEN = Reason("product-already-paired", "The product is already paired with a service.")
-NOT_PAIRED = Reason("service-not-paired", "The service is not paired with the given product.")
+ALREADY = Reason(
+    "service-already-paired", "The service is already paired with a product.", "Unlink it first: DELETE /pairings."
+)
+PRODUCT_TAKEN = Reason(
+    "product-already-paired",
+    "The product is already paired with a service.",
+    "Unlink its service first: DELETE /pairings.",
+)
+NOT_PAIRED = Reason(
+    "service-not-paired",
+    "The service is not paired with the given product.",
+    "GET /services/{serviceId}/products tells the product that it is paired with.",
+)
 PAIR = "pair service with product"
 UNPAIR = "unlink service from product"
 

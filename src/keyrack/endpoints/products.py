@@ -10,12 +10,20 @@ from keyrack.reasons import Reason
 endpoints = Endpoints("Products")
 
 NO_PRODUCT = Reason(
-    "product-not-found", "Unable to find a product for the given productId which is assigned to the given customerId."
+    "product-not-found",
+    "Unable to find a product for the given productId which is assigned to the given customerId.",
+    "Use an id that GET /products returns for this customer.",
 )
 NO_SERVICE_ASSIGNED = Reason(
-    "no-service-of-product", "Unable to find a service which is assigned to the given productId."
+    "no-service-of-product",
+    "Unable to find a service which is assigned to the given productId.",
+    "Pair it with a service first: PUT /pairings.",
 )
-NO_CAR_ASSIGNED = Reason("no-car-of-product", "Unable to find a car which is assigned to the given productId.")
+NO_CAR_ASSIGNED = Reason(
+    "no-car-of-product",
+    "Unable to find a car which is assigned to the given productId.",
+    "Install it first: PUT /installations.",
+)
 
 endpoints.get("/products", PRODUCT_LISTED, "All products")
 endpoints.get("/products/{productId}", PRODUCT, "One product", one=True, missing=NO_PRODUCT)

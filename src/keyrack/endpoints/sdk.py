@@ -21,7 +21,11 @@ from keyrack.reasons import Reason
 endpoints = Endpoints("App SDK")
 
 AUDIENCE = "keyrack-sdk"  # with the customer's id behind it
-INVALID_COMBINATION = Reason("invalid-sdk-combination", "Invalid combination of customerId, sdkKey and userId.")
+INVALID_COMBINATION = Reason(
+    "invalid-sdk-combination",
+    "Invalid combination of customerId, sdkKey and userId.",
+    "The key and the user must both be of the customer, and the customer one of yours.",
+)
 
 SUBJECT: LiteralString = """
 select subject_at(k.customer_id, p.seed)

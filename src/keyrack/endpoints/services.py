@@ -10,12 +10,20 @@ from keyrack.reasons import Reason
 endpoints = Endpoints("Services")
 
 NO_SERVICE = Reason(
-    "service-not-found", "Unable to find a service for the given serviceId which is assigned to the given customerId."
+    "service-not-found",
+    "Unable to find a service for the given serviceId which is assigned to the given customerId.",
+    "Use an id that GET /services returns for this customer.",
 )
 NO_PRODUCT_ASSIGNED = Reason(
-    "no-product-of-service", "Unable to find a product which is assigned to the given serviceId."
+    "no-product-of-service",
+    "Unable to find a product which is assigned to the given serviceId.",
+    "Pair it with a product first: PUT /pairings.",
 )
-NO_CONTRACT = Reason("no-contract-of-service", "Unable to find a contract which is assigned to the given serviceId.")
+NO_CONTRACT = Reason(
+    "no-contract-of-service",
+    "Unable to find a contract which is assigned to the given serviceId.",
+    "Ask the operator: contracts come with the service.",
+)
 
 endpoints.get("/services", SERVICE, "All services")
 endpoints.get("/services/{serviceId}", SERVICE, "One service", one=True, missing=NO_SERVICE)

@@ -16,20 +16,41 @@ from keyrack.errors import BadRequest, Conflict, NotFound, on_constraint
 from keyrack.model.bodies import AnyText, Body, EmailAddress, Int32, Name, Text, no_valid
 from keyrack.model.resources import ASSIGNMENT_OF_USER, USER
 from keyrack.model.texts import email_address, is_blank, trimmed
-from keyrack.reasons import Reason
+from keyrack.reasons import Fault, Reason
 
 endpoints = Endpoints("Users")
 
 NO_USER = Reason(
-    "user-not-found", "Unable to find a user for the given userId which is assigned to the given customerId."
+    "user-not-found",
+    "Unable to find a user for the given userId which is assigned to the given customerId.",
+    "Use an id that GET /users returns for this customer.",
 )
-SAME_ADDRESS = Reason("email-address-taken", "A user with the same emailAddress already exists.")
-NEITHER = Reason("invalid-user-parameters", "Invalid emailAddress and userId. One valid parameter is required.")
-NOBODY = Reason("named-user-not-found", "Unable to find a user for the given parameters.")
-ALREADY = Reason("user-already-in-customer", "The user is already assigned to the customer.")
+SAME_ADDRESS = Reason(
+    "email-address-taken",
+    "A user with the same emailAddress already exists.",
+    "Assign the user that there is to the customer: PUT /users/assignments/customers.",
+)
+NEITHER = Reason(
+    "invalid-user-parameters",
+    "Invalid emailAddress and userId. One valid parameter is required.",
+    "Send either an emailAddress or a userId.",
+)
+NOBODY = Reason(
+    "named-user-not-found",
+    "Unable to find a user for the given parameters.",
+    "Create the user: PUT /users. By number only users of your own customers are found.",
+)
+ALREADY = Reason(
+    "user-already-in-customer",
+    "The user is already assigned to the customer.",
+    "There is nothing to do: the user is in the customer.",
+)
 NOT_ASSIGNED = Reason(
-    "user-not-in-customer", "Unable to find a user for the given parameters which is assigned to the given customerId."
+    "user-not-in-customer",
+    "Unable to find a user for the given parameters which is assigned to the given customerId.",
+    "There is nothing to do: the user is not in the customer.",
 )
+ONE_NEEDED = Fault("one-needed", "Exactly one of emailAddress and userId is needed.", "", ("emailAddress", "userId"))
 
 A_USER = Parent(USER, USER.relations["assignments"].link)
 
@@ -154,7 +175,7 @@ async def _member(statements: Statements, request: Request, user: SomeUser) -> i
 async def _found(statements: Statements, request: Request, user: SomeUser, missing: Reason) -> int:
     address = trimmed(user.email_address or "")
     if (user.user_id is None) == (not address):
-        raise BadRequest(NEITHER)
+        raise BadRequest(NEITHER, errors=[ONE_NEEDED])
     if address:
         id = await statements.fetchval(BY_ADDRESS, user.email_address, address)
         valid = id is not None or _is_address(address)
@@ -162,7 +183,8 @@ async def _found(statements: Statements, request: Request, user: SomeUser, missi
         id = await statements.fetchval(BY_ID, user.user_id, request.manager and request.manager.id)
         valid = (user.user_id or 0) > 0
     if not valid:
-        raise BadRequest(NEITHER)
+        place = "/emailAddress" if address else "/userId"
+        raise BadRequest(NEITHER, errors=[Fault("wrong-form", "It is no valid one.", place)])
     if id is None:
         raise NotFound(missing)
     return id

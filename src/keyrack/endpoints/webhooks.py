@@ -14,7 +14,7 @@ from keyrack.api.exchange import NO_CONTENT, Answer, Request, answer
 from keyrack.database.notices import DELIVER
 from keyrack.errors import BadRequest, Conflict, NotFound
 from keyrack.model.bodies import Body, Int32, Moment, Patch, checked, no_valid, patched, stamp
-from keyrack.reasons import Reason
+from keyrack.reasons import RATE_LIMITED, Fault, Reason
 from keyrack.settings import Settings
 from keyrack.vault.sealing import Vault
 from keyrack.webhooks import publishing, registry
@@ -23,13 +23,21 @@ from keyrack.webhooks.outcomes import DELIVERY, KINDS, WEBHOOK, Kind
 endpoints = Endpoints("Webhooks")
 
 NO_WEBHOOK = Reason(
-    "webhook-not-found", "Unable to find a webhook for the given webhookId which is assigned to the given customerId."
+    "webhook-not-found",
+    "Unable to find a webhook for the given webhookId which is assigned to the given customerId.",
+    "Use an id that GET /webhooks returns for this customer.",
 )
 NO_DELIVERY = Reason(
-    "delivery-not-found", "Unable to find a delivery for the given deliveryId which is assigned to the given webhookId."
+    "delivery-not-found",
+    "Unable to find a delivery for the given deliveryId which is assigned to the given webhookId.",
+    "Use an id that GET /webhooks/{webhookId}/deliveries returns; old ones are forgotten.",
 )
-DISABLED = Reason("webhook-disabled", "The webhook is disabled. Enable it first.")
-NO_RANGE = Reason("empty-time-range", "The to must lie after the from.")
+DISABLED = Reason(
+    "webhook-disabled", "The webhook is disabled. Enable it first.", "Enable it: PATCH /webhooks/{webhookId}."
+)
+NO_RANGE = Reason(
+    "empty-time-range", "The to must lie after the from.", "Send a to that is later than the from, or none."
+)
 CREATE = "create webhook"
 UPDATE = "update webhook"
 REPLAY = "replay deliveries"
@@ -66,7 +74,11 @@ def checked_url(url: str) -> str:
 
 
 Url = Annotated[str, Field(max_length=2_000), AfterValidator(checked_url)]
-TOO_MANY = Reason("too-many-webhooks", "The customer has as many webhooks as it may have. Remove one first.")
+TOO_MANY = Reason(
+    "too-many-webhooks",
+    "The customer has as many webhooks as it may have. Remove one first.",
+    "Remove one, or change it: PATCH /webhooks/{webhookId}.",
+)
 
 Secret = Annotated[str, Field(max_length=250, pattern=r"^[!-~]([ -~]*[!-~])?$")]
 Kinds = Annotated[list[Kind], Field(min_length=1, max_length=len(KINDS))]
@@ -159,7 +171,7 @@ async def create(request: Request, webhook: NewWebhook, settings: Settings, vaul
 async def update(request: Request, patch: list[WebhookPatch], vault: Vault) -> Answer:
     # A member that is removed gets its default; only the url has none
     given = {name: value for name, value in patched(patch, UPDATE).items() if value is not None or name == "url"}
-    whole: dict[str, Any] = checked(CHANGED, json.dumps(given).encode(), UPDATE).model_dump()
+    whole: dict[str, Any] = checked(CHANGED, json.dumps(given).encode(), UPDATE, patch=patch).model_dump()
     changes = {step.path[1:]: whole[step.path[1:]] for step in patch}
     async with request.db.transaction() as connection:
         if not await registry.change(connection, vault, request.customer, request.ids[0], changes):
@@ -200,7 +212,7 @@ async def rotate_secret(request: Request, settings: Settings, vault: Vault) -> A
     "/webhooks/{webhookId}/test",
     "Send a test to a webhook; the answer is the id of its delivery",
     status=201,
-    refuses={404: (NO_WEBHOOK,), 409: (DISABLED,), 429: ()},
+    refuses={404: (NO_WEBHOOK,), 409: (DISABLED,), 429: (RATE_LIMITED,)},
     ours=True,
 )
 async def test(request: Request, settings: Settings) -> Answer:
@@ -215,7 +227,7 @@ async def test(request: Request, settings: Settings) -> Answer:
 @endpoints.post(
     "/webhooks/{webhookId}/deliveries/{deliveryId}/replay",
     "Send a delivery again",
-    refuses={404: (NO_WEBHOOK, NO_DELIVERY), 409: (DISABLED,), 429: ()},
+    refuses={404: (NO_WEBHOOK, NO_DELIVERY), 409: (DISABLED,), 429: (RATE_LIMITED,)},
     convert={"deliveryId": path_number},
     ours=True,
 )
@@ -235,13 +247,13 @@ async def replay(request: Request, settings: Settings) -> Answer:
     what=REPLAY,
     status=200,
     answers=Replayed,
-    refuses={400: (no_valid(REPLAY, "from"), NO_RANGE), 404: (NO_WEBHOOK,), 409: (DISABLED,), 429: ()},
+    refuses={400: (no_valid(REPLAY, "from"), NO_RANGE), 404: (NO_WEBHOOK,), 409: (DISABLED,), 429: (RATE_LIMITED,)},
     ours=True,
 )
 async def replay_range(request: Request, wanted: TimeRange, settings: Settings) -> Answer:
     until = wanted.to or datetime.now(UTC)
     if until <= wanted.since:
-        raise BadRequest(NO_RANGE)
+        raise BadRequest(NO_RANGE, errors=[Fault("out-of-range", NO_RANGE.text, "/to")])
     headers = await _taken(request, settings)
     count, following = await publishing.replay_range(
         request.db, request.customer, request.ids[0], wanted.since, until, undelivered=wanted.undelivered

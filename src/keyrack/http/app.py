@@ -101,9 +101,9 @@ def _put(http: falcon.asgi.Request, reply: falcon.asgi.Response, refusal: Refusa
     reply.status = refusal.status
     id: str = http.scope[ID]
     reply.data, reply.content_type = shown(refusal, http.get_header("Accept"), id, settings.public_url)
-    reply.append_header("Vary", "Accept")
     for name, value in refusal.headers.items():
         reply.set_header(name, value)
+    reply.append_header("Vary", "Accept")
 
 
 def _refusal_of(error: Exception, http: falcon.asgi.Request) -> Refusal:

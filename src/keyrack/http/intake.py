@@ -27,10 +27,12 @@ from keyrack.reasons import (
     NO_CUSTOMER,
     NO_CUSTOMER_ID,
     NO_GZIP,
+    Fault,
 )
 from keyrack.settings import Settings
 
 LINES = ("application/json", "application/x-ndjson", "application/jsonl")  # what units may send
+CUSTOMER_ID = "Customer-ID"
 UNPACKED_AT_ONCE = 65_536  # bytes
 
 
@@ -126,12 +128,14 @@ def _right_type(http: Incoming, endpoint: Endpoint) -> bool:
 
 def customer(http: Incoming, manager: Manager) -> int:
     """The tenant. Raises `BadRequest`, and `NotFound` alike for a customer that is nobody's or somebody else's."""
-    text = http.get_header("Customer-ID")
+    text = http.get_header(CUSTOMER_ID)
     if not text:
-        raise BadRequest(NO_CUSTOMER_ID)
+        raise BadRequest(NO_CUSTOMER_ID, errors=[Fault("missing", NO_CUSTOMER_ID.text, header=CUSTOMER_ID)])
     digits = text[1:] if text[0] in "+-" else text
     if not (digits.isascii() and digits.isdigit()):
-        raise BadRequest(INVALID_CUSTOMER_ID)
+        raise BadRequest(
+            INVALID_CUSTOMER_ID, errors=[Fault("wrong-type", INVALID_CUSTOMER_ID.text, header=CUSTOMER_ID)]
+        )
     tenant = int(text) if len(text) <= 12 else 0
     if tenant not in manager.customers:
         raise NotFound(NO_CUSTOMER)

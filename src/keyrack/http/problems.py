@@ -7,10 +7,9 @@ import re
 from collections.abc import Iterable
 from itertools import islice
 
-from keyrack.errors import Refusal
+from keyrack.errors import PROBLEM, Refusal
 from keyrack.reasons import Fault
 
-PROBLEM = "application/problem+json"
 RANGES = 100  # of an Accept header, that are looked at
 
 # A media range with its parameters, whose values may be quoted (RFC 9110, section 12.5.1), up to the next comma

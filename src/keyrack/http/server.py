@@ -29,7 +29,7 @@ from keyrack.database.batching import Batches
 from keyrack.database.connection import Database
 from keyrack.database.listener import Listener
 from keyrack.database.notices import Announcer
-from keyrack.documents import openapi, reference
+from keyrack.documents import errors, openapi, reference, refusals
 from keyrack.endpoints import ALL
 from keyrack.endpoints.documents import Documents, Readiness
 from keyrack.errors import Unavailable
@@ -233,7 +233,11 @@ def _documents(settings: Settings) -> Documents:
     def document() -> dict[str, Any]:
         return openapi.document(ALL, settings)
 
-    return Documents(cache(lambda: json.dumps(document()).encode()), cache(lambda: reference.page(document()).encode()))
+    return Documents(
+        cache(lambda: json.dumps(document()).encode()),
+        cache(lambda: reference.page(document()).encode()),
+        cache(lambda: errors.page(refusals.codes(ALL), settings.public_url).encode()),
+    )
 
 
 def _limits(settings: Settings) -> Limits:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Annotated, Any, Protocol, TypeVar
 
@@ -22,8 +23,9 @@ from pydantic_core import PydanticCustomError
 
 from keyrack.errors import BadRequest
 from keyrack.model import members
+from keyrack.model.faults import at, faults
 from keyrack.model.texts import LONGEST_ADDRESS, NOT_BLANK, email_address
-from keyrack.reasons import Reason
+from keyrack.reasons import Fault, Reason
 
 # RFC 3339, section 5.6; a wall clock's may lack the offset
 _TIME = r"\d{4}-\d\d-\d\dT([01]\d|2[0-3]):[0-5]\d:([0-5]\d|60)(\.\d+)?"
@@ -34,12 +36,30 @@ INVALID_MOMENT = "The form is that of RFC 3339, as 2026-01-31T08:00:00Z or 2026-
 INVALID_WALL_CLOCK = INVALID_MOMENT + "; a dateTime may lack the offset"
 LONGEST_TIME = 250  # characters of a time that is shown as it was sent
 
-INVALID_MEMBERS = Reason("invalid-members", "Couldn't {what}. No valid {members} provided.")
-INVALID_JSON = Reason("invalid-json", "Couldn't {what}. The body is not valid JSON: {fault}.")
-WRONG_FORM = Reason("wrong-form-of-body", "Couldn't {what}. The body must be {form}.")
-TOO_MANY_ERRORS = Reason("too-many-errors", "Couldn't {what}. The body has more than {most} errors.")
-NO_STEPS = Reason("no-steps", "Couldn't {what}. The patch has no steps.")
-TOO_MANY_STEPS = Reason("too-many-steps", "Couldn't {what}. A patch has at most {most} steps.")
+INVALID_MEMBERS = Reason(
+    "invalid-members", "Couldn't {what}. No valid {members} provided.", "Correct the members that `errors` points to."
+)
+INVALID_JSON = Reason(
+    "invalid-json",
+    "Couldn't {what}. The body is not valid JSON: {fault}.",
+    "Send JSON in UTF-8; `errors` tells where it breaks.",
+)
+WRONG_FORM = Reason(
+    "wrong-form-of-body",
+    "Couldn't {what}. The body must be {form}.",
+    "Send what the reference shows for this endpoint; a patch is an array of steps.",
+)
+TOO_MANY_ERRORS = Reason(
+    "too-many-errors",
+    "Couldn't {what}. The body has more than {most} errors.",
+    "Correct the body; so many errors are mostly one that is repeated.",
+)
+NO_STEPS = Reason("no-steps", "Couldn't {what}. The patch has no steps.", "Send at least one step.")
+TOO_MANY_STEPS = Reason(
+    "too-many-steps",
+    "Couldn't {what}. A patch has at most {most} steps.",
+    "Send one step for each member that changes.",
+)
 
 
 class Body(BaseModel):
@@ -114,7 +134,7 @@ INT32_MAX = 2**31 - 1
 
 def _id(number: int) -> int:
     if number < 1:
-        raise ValueError("an id is positive")
+        raise PydanticCustomError("not_positive", "An id is positive")
     return number
 
 
@@ -178,15 +198,20 @@ def patched(steps: Sequence[PatchStep], what: str) -> dict[str, Any]:
     null it would make an assignment unlimited.
     """
     if not steps:
-        raise BadRequest(NO_STEPS.format(what=what))
-    for step in steps:
+        fault = Fault("too-short", "It has no steps.", "")
+        raise BadRequest(NO_STEPS.format(what=what), errors=[fault])
+    for number, step in enumerate(steps):
         if step.op == "replace" and "value" not in step.model_fields_set:
-            raise BadRequest(no_valid(what, step.path[1:], hint="A replace needs a value."))
+            reason = no_valid(what, step.path[1:], hint="A replace needs a value.")
+            raise BadRequest(reason, errors=[Fault("missing", "A replace needs a value.", f"/{number}/value")])
     return {step.path[1:]: step.value if step.op == "replace" else None for step in steps}
 
 
-def checked(adapter: TypeAdapter[Any], body: bytes, what: str, *, strict: bool = False) -> Any:
+def checked(
+    adapter: TypeAdapter[Any], body: bytes, what: str, *, strict: bool = False, patch: Sequence[PatchStep] = ()
+) -> Any:
     """The body as the adapter's type; `strict` refuses members that it does not know, whatever the type says of them.
+    Where a `patch` has made the body, faults point to its steps.
 
     Raises `BadRequest`: `Couldn't <what>. No valid <members> provided.`
     """
@@ -195,11 +220,15 @@ def checked(adapter: TypeAdapter[Any], body: bytes, what: str, *, strict: bool =
     except ValidationError as error:
         if error.error_count() > ERRORS:  # to look at each would take longer than to find them
             raise BadRequest(TOO_MANY_ERRORS.format(what=what, most=ERRORS)) from None
-        if any(problem["type"] == "extra_forbidden" for problem in error.errors(include_url=False)):
-            raise BadRequest(members.refusal(what, members.unknown(adapter, body))) from None
-        raise BadRequest(_explained(error, what)) from None
+        problems = error.errors(include_url=False, include_context=False)
+        found = faults(adapter, problems)
+        if len(found) < len(problems):  # some members are unknown
+            raise members.refusal(what, members.unknown(adapter, body), found) from None
+        if patch:
+            found = [replace(fault, pointer=at(patch, (fault.pointer or "/").split("/")[1])) for fault in found]
+        raise BadRequest(_explained(problems, what), errors=found) from None
     if strict and (unknown := members.unknown(adapter, body)):
-        raise BadRequest(members.refusal(what, unknown))
+        raise members.refusal(what, unknown)
     return value
 
 
@@ -210,8 +239,7 @@ def no_valid(what: str, *members: str, hint: str = "") -> Reason:
     return reason.saying(f"{reason} {hint}") if hint else reason
 
 
-def _explained(error: ValidationError, what: str) -> Reason:
-    problems = error.errors(include_url=False, include_context=False, include_input=False)
+def _explained(problems: Sequence[Any], what: str) -> Reason:
     first = problems[0]
     if first["type"] == "json_invalid":
         return INVALID_JSON.format(what=what, fault=first["msg"].removeprefix("Invalid JSON: "))

@@ -3,51 +3,77 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from itertools import islice
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 from pydantic import TypeAdapter
 
-from keyrack.reasons import Reason
+from keyrack.errors import BadRequest
+from keyrack.model.faults import pointer, schema
+from keyrack.reasons import Fault, Reason
 
-UNKNOWN_MEMBERS = Reason("unknown-members", "Couldn't {what}. {members}")
+UNKNOWN_MEMBERS = Reason(
+    "unknown-members", "Couldn't {what}. {members}", "Remove or rename the members that `errors` points to."
+)
 
 NAMED = 5  # members that a refusal names, at most
 LONGEST = 60  # characters of a name that a refusal shows
+TOLD = 50  # of which a problem tells the place, at most
 LOOKED_AT = 1_000  # unknown members among which those are: the same one comes again in each step of a patch
 
 
-def unknown(adapter: TypeAdapter[Any], body: bytes) -> list[tuple[str, list[str]]]:
-    """The members of a valid body that its form does not know, each with those that it knows at this place."""
-    schema = adapter.json_schema()
-    return list(islice(_unknown(json.loads(body), schema, schema.get("$defs", {})), LOOKED_AT))
+class Unknown(NamedTuple):
+    """A member that a form does not know, and those that it knows at this place."""
+
+    name: str
+    known: list[str]
+    place: tuple[int | str, ...]
+
+    @property
+    def shown(self) -> tuple[int | str, ...]:
+        """Its place; that of its object, where its own would be too long."""
+        return self.place if len(self.name) <= LONGEST else self.place[:-1]
+
+    @property
+    def told(self) -> str:
+        """`There is no member ende. Did you mean end?`"""
+        lower = {one.lower(): one for one in self.known}
+        meant = get_close_matches(self.name[:LONGEST].lower(), lower, 1)
+        return f"There is no member {self.name[:LONGEST]}." + (f" Did you mean {lower[meant[0]]}?" if meant else "")
 
 
-def _unknown(value: object, schema: Mapping[str, Any], defs: Mapping[str, Any]) -> Iterator[tuple[str, list[str]]]:
+def unknown(adapter: TypeAdapter[Any], body: bytes) -> list[Unknown]:
+    """The members of a valid body that its form does not know."""
+    whole = schema(adapter)
+    return list(islice(_unknown(json.loads(body), whole, whole.get("$defs", {}), ()), LOOKED_AT))
+
+
+def _unknown(
+    value: object, schema: Mapping[str, Any], defs: Mapping[str, Any], place: tuple[int | str, ...]
+) -> Iterator[Unknown]:
     if "$ref" in schema:
         schema = defs[schema["$ref"].rsplit("/", 1)[-1]]
     for choice in schema.get("anyOf", ()):
         if "$ref" in choice or "properties" in choice:
-            yield from _unknown(value, choice, defs)
+            yield from _unknown(value, choice, defs, place)
     if isinstance(value, list) and isinstance(schema.get("items"), dict):
-        for item in cast("list[object]", value):
-            yield from _unknown(item, schema["items"], defs)
+        for number, item in enumerate(cast("list[object]", value)):
+            yield from _unknown(item, schema["items"], defs, (*place, number))
     known: Mapping[str, Any] | None = schema.get("properties")
     if isinstance(value, dict) and known is not None:
         for name, member in cast("dict[str, object]", value).items():
             if name in known:
-                yield from _unknown(member, known[name], defs)
+                yield from _unknown(member, known[name], defs, (*place, name))
             else:
-                yield name, list(known)
+                yield Unknown(name, list(known), (*place, name))
 
 
-def refusal(what: str, members: Iterable[tuple[str, list[str]]]) -> Reason:
-    """Why they are refused: `Couldn't <what>. There is no member ende. Did you mean end?`"""
-    told: list[str] = []
-    for name, known in list(dict(members).items())[:NAMED]:
-        lower = {one.lower(): one for one in known}
-        meant = get_close_matches(name[:LONGEST].lower(), lower, 1)
-        told.append(f"There is no member {name[:LONGEST]}." + (f" Did you mean {lower[meant[0]]}?" if meant else ""))
-    return UNKNOWN_MEMBERS.format(what=what, members=" ".join(told))
+def refusal(what: str, members: Sequence[Unknown], others: Iterable[Fault] = ()) -> BadRequest:
+    """The refusal of a body for members that its form does not know: `Couldn't <what>. There is no member ende. Did you
+    mean end?`; beside them, what else is wrong with it."""
+    by_name = {member.name: member for member in members}
+    told = " ".join(member.told for member in list(by_name.values())[:NAMED])
+    faults = [Fault("unknown", member.told, pointer(member.shown), tuple(member.known)) for member in members[:TOLD]]
+    return BadRequest(UNKNOWN_MEMBERS.format(what=what, members=told), errors=[*faults, *others])

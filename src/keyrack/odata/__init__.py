@@ -1,6 +1,7 @@
 """OData: text becomes a tree (`parse`), the tree a typed plan, the plan SQL with parameters (`query`)."""
 
 from keyrack.odata.binding import Limits
+from keyrack.odata.cursor import INVALID, NOT_SUPPORTED
 from keyrack.odata.plan import COUNT
 from keyrack.odata.query_string import OPTIONS, Query, Shape, query
 from keyrack.odata.sql import TOO_MANY, TOO_MANY_EXPANDED
@@ -9,6 +10,8 @@ from keyrack.odata.walking import Key, Segment, behind, place
 
 __all__ = [
     "COUNT",
+    "INVALID",
+    "NOT_SUPPORTED",
     "OPTIONS",
     "TOO_MANY",
     "TOO_MANY_EXPANDED",

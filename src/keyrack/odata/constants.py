@@ -4,6 +4,7 @@ section 5.1.1.16)."""
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from datetime import UTC, date, datetime, time, timedelta, timezone
 from decimal import Decimal
 from math import isinf
@@ -14,6 +15,7 @@ from keyrack.errors import BadRequest
 from keyrack.odata.cursor import INVALID, LONGEST_MESSAGE
 from keyrack.odata.plan import Edm, Null, Parameter, Value
 from keyrack.odata.tree import Kind, Literal
+from keyrack.reasons import Fault
 
 INT32 = 2**31
 INT64 = 2**63
@@ -30,10 +32,11 @@ _TIME = re.compile(r"(\d\d):(\d\d)(?::(\d\d)(?:\.(\d{1,12}))?)?", re.ASCII).full
 _EXPONENT = re.compile(r"[eE].*").sub
 
 
-def refuse(message: str) -> NoReturn:
-    """Raise `BadRequest` with the message, which may quote a path of any length."""
+def refuse(message: str, code: str = "", parameter: str | None = None, valid: Sequence[str] = ()) -> NoReturn:
+    """Raise `BadRequest` with the message, which may quote a path of any length; with a fault if there is a code."""
     told = message if len(message) <= LONGEST_MESSAGE else message[:LONGEST_MESSAGE] + "..."
-    raise BadRequest(INVALID.format(fault=told))
+    fault = Fault(code, told, parameter=parameter, valid=tuple(valid))
+    raise BadRequest(INVALID.format(fault=told), errors=[fault] if code else ())
 
 
 def parameter(literal: Literal, digits: int) -> Parameter | Null:

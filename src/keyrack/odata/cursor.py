@@ -7,10 +7,16 @@ from typing import NoReturn
 from keyrack import errors
 from keyrack.odata import tokens
 from keyrack.odata.tree import Unsupported
-from keyrack.reasons import Reason
+from keyrack.reasons import Fault, Reason
 
-INVALID = Reason("invalid-query", "The query specified in the URI is not valid. {fault}")
-NOT_SUPPORTED = Reason("query-not-supported", "{what} is not supported.")
+INVALID = Reason(
+    "invalid-query",
+    "The query specified in the URI is not valid. {fault}",
+    "Correct the query option; `errors` tells which one and where, as far as that is known. See docs/odata.md.",
+)
+NOT_SUPPORTED = Reason(
+    "query-not-supported", "{what} is not supported.", "Ask without it; docs/odata.md lists what there is."
+)
 LONGEST_MESSAGE = 500  # characters; it may quote a path of any length
 NESTING = 50  # levels, unless a caller says otherwise
 
@@ -36,7 +42,9 @@ class Cursor:
         """Raise `BadRequest` with the position, in characters from 0."""
         position = self.at if at is None else at
         told = message[:LONGEST_MESSAGE]
-        raise errors.BadRequest(INVALID.format(fault=f"Syntax error at position {position} of ${self.option}: {told}."))
+        fault = Fault("syntax", f"{told[:1].upper()}{told[1:]}.", parameter=self._parameter, position=position)
+        text = f"Syntax error at position {position} of ${self.option}: {told}."
+        raise errors.BadRequest(INVALID.format(fault=text), errors=[fault])
 
     def refuse_later(self, what: str) -> Unsupported:
         """Note that `what` is not supported (a whole sentence less its end)."""
@@ -48,7 +56,13 @@ class Cursor:
         if self.at != len(self.text):
             self.fail("an operator or the end was expected")
         if self.unsupported is not None:
-            raise errors.NotImplemented(NOT_SUPPORTED.format(what=self.unsupported[:LONGEST_MESSAGE]))
+            reason = NOT_SUPPORTED.format(what=self.unsupported[:LONGEST_MESSAGE])
+            raise errors.NotImplemented(reason, errors=[Fault("not-supported", reason.text, parameter=self._parameter)])
+
+    @property
+    def _parameter(self) -> str | None:
+        """The query option; the text of an alias does not tell whose it is."""
+        return None if self.option == "expr" else f"${self.option}"
 
     def enter(self) -> None:
         """One level deeper. Raises `BadRequest` below the limit."""

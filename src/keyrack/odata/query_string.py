@@ -137,7 +137,7 @@ def _options(text: bytes, shape: Shape, limits: Limits) -> tuple[dict[str, tree.
             unsupported = unsupported or refusal
     for name in trees:
         if shape not in OPTIONS[name]:
-            refuse(f"Query option '${name}' cannot be applied to {shape.value}.")
+            refuse(f"Query option '${name}' cannot be applied to {shape.value}.", "not-supported", f"${name}")
     if unsupported is not None:
         raise unsupported
     if "format" in trees:
@@ -150,22 +150,24 @@ def _sort(name: str, value: str, values: dict[str, str], aliases: dict[str, str]
     option = name.removeprefix("$").lower()
     if option in OPTIONS or option in _REFUSED:
         if option in values:
-            refuse(f"Query option '${option}' is given more than once.")
+            refuse(f"Query option '${option}' is given more than once.", "repeated", f"${option}")
         if not value:
-            refuse(f"Query option '${option}' has no value.")
+            refuse(f"Query option '${option}' has no value.", "missing", f"${option}")
         values[option] = value
     elif name.startswith("@"):
         if not _ALIAS(name) or not value:
-            refuse(f"The parameter alias '{name[:50]}' is not valid.")
+            refuse(f"The parameter alias '{name[:50]}' is not valid.", "wrong-form", name[:50])
         if name[1:] in aliases:
-            refuse(f"The parameter alias '{name[:50]}' is given more than once.")
+            refuse(f"The parameter alias '{name[:50]}' is given more than once.", "repeated", name[:50])
         aliases[name[1:]] = value
     elif name.startswith("$"):
         _refuse_unknown(name)
 
 
 def _refuse_unknown(name: str) -> NoReturn:
-    refuse(f"Query option '{name[:50]}' is not known. The options are {', '.join('$' + known for known in OPTIONS)}.")
+    known = [f"${option}" for option in OPTIONS]
+    told = f"Query option '{name[:50]}' is not known. The options are {', '.join(known)}."
+    refuse(told, "unknown", name[:50], known)
 
 
 def _decoded(part: bytes) -> str:
@@ -188,4 +190,4 @@ def _decoded(part: bytes) -> str:
 def _check_format(media_type: str) -> None:
     lower = media_type.lower()
     if lower != "json" and lower.split(";")[0].strip() != "application/json":
-        refuse(f"The format '{media_type[:50]}' is not known; there is json.")
+        refuse(f"The format '{media_type[:50]}' is not known; there is json.", "not-one-of", "$format", ["json"])

@@ -70,8 +70,14 @@ class NotALine(ValueError):
     """Why the whole body is unusable."""
 
 
-INVALID_LINES = Reason("invalid-lines", "The body is not valid JSON: {fault}.")
-TOO_MANY_LINES = Reason("too-many-lines", "The body must have at most {most} lines, or elements of its array.")
+INVALID_LINES = Reason(
+    "invalid-lines", "The body is not valid JSON: {fault}.", "Send one JSON object a line, or one array of them."
+)
+TOO_MANY_LINES = Reason(
+    "too-many-lines",
+    "The body must have at most {most} lines, or elements of its array.",
+    "Send them in several deliveries.",
+)
 
 
 def too_many(settings: Settings) -> ContentTooLarge:

@@ -33,7 +33,11 @@ SEALING: LiteralString = "select pg_advisory_xact_lock_shared($1)"
 NEWEST: LiteralString = "select max(number) from data_key"
 DATA_KEYS: LiteralString = "select number, master, wrapped from data_key order by number, master"
 
-CLOSED = Reason("secrets-closed", "The server cannot open its secrets at the moment. Its log says why.")
+CLOSED = Reason(
+    "secrets-closed",
+    "The server cannot open its secrets at the moment. Its log says why.",
+    "Tell the operator: the server has no master key that opens its database.",
+)
 
 
 class CannotOpen(Unavailable):

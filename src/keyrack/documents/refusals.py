@@ -1,0 +1,168 @@
+"""In charge of which refusals there are: those of each endpoint, and the table of all codes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from keyrack import reasons
+from keyrack.api import idempotency, lists, spool
+from keyrack.api.endpoint import Endpoint
+from keyrack.assignments import holds
+from keyrack.database import shares
+from keyrack.model import bodies, members
+from keyrack.odata import INVALID, NOT_SUPPORTED, TOO_MANY_EXPANDED
+from keyrack.reasons import Reason
+from keyrack.telemetry.lines import INVALID_LINES, TOO_MANY_LINES
+from keyrack.vault.sealing import CLOSED
+
+ByStatus = Mapping[int, Sequence[Reason]]
+
+
+def is_list(endpoint: Endpoint) -> bool:
+    return endpoint.read is not None and not endpoint.read.select.one
+
+
+# What the endpoints that these are true of have in common: what they are called, and what they are refused with
+# by the edge and by what they stand on
+SHARED: tuple[tuple[str, Callable[[Endpoint], object], ByStatus], ...] = (
+    (
+        "every endpoint",
+        lambda _: True,
+        {
+            400: (reasons.NO_HTTP, reasons.QUERY_NOT_ASCII, reasons.INVALID_HEADER),
+            408: (reasons.HEAD_TOO_SLOW,),
+            414: (reasons.QUERY_TOO_LONG,),
+            431: (reasons.HEAD_TOO_LARGE,),
+            500: (reasons.INTERNAL_ERROR,),
+            503: (
+                reasons.DATABASE_AWAY, reasons.NOT_NOW, reasons.DATABASE_TOO_SLOW, shares.TOO_MANY, shares.TOO_LONG,
+                reasons.FULL, reasons.FULL_OF_ONE, CLOSED,
+            ),
+        },
+    ),
+    ("every endpoint that needs an API key", lambda row: row.key, {401: (reasons.INVALID_KEY,)}),
+    (
+        "every endpoint that needs an access token",
+        lambda row: row.token,
+        {401: (reasons.INVALID_TOKEN,), 404: (reasons.NO_MANAGER,)},
+    ),
+    (
+        "every endpoint that needs `Customer-ID`",
+        lambda row: row.customer,
+        {400: (reasons.NO_CUSTOMER_ID, reasons.INVALID_CUSTOMER_ID), 404: (reasons.NO_CUSTOMER,)},
+    ),
+    (
+        "every endpoint with query options",
+        lambda row: row.read,
+        {
+            400: (INVALID, reasons.QUERY_OUT_OF_RANGE, reasons.QUERY_TOO_SLOW, TOO_MANY_EXPANDED),
+            501: (NOT_SUPPORTED,),
+        },
+    ),
+    ("every list", is_list, {400: (lists.TOO_SLOW, spool.TOO_LONG), 503: (spool.NO_ROOM,)}),
+    (
+        "every endpoint with a body",
+        lambda row: row.body or row.raw,
+        {408: (reasons.BODY_TOO_SLOW,), 413: (reasons.BODY_TOO_LARGE,), 415: (reasons.UNSUPPORTED_TYPE,)},
+    ),
+    (
+        "every endpoint with a JSON body",
+        lambda row: row.body and not row.form,
+        {
+            400: (
+                bodies.INVALID_JSON, bodies.WRONG_FORM, bodies.INVALID_MEMBERS, members.UNKNOWN_MEMBERS,
+                bodies.TOO_MANY_ERRORS,
+            )
+        },
+    ),
+    ("every PATCH", lambda row: row.method == "PATCH", {400: (bodies.NO_STEPS, bodies.TOO_MANY_STEPS)}),
+    (
+        "every endpoint with `Idempotency-Key`",
+        lambda row: row.repeatable,
+        {400: (idempotency.INVALID,), 409: (idempotency.IN_FLIGHT,), 422: (idempotency.OTHER_REQUEST,)},
+    ),
+    ("every change of what assignments stand on", lambda row: row.ground, {503: (holds.BUSY, holds.STUCK)}),
+    (
+        "every delivery of lines",
+        lambda row: row.raw,
+        {
+            400: (INVALID_LINES, reasons.NO_GZIP),
+            401: (reasons.INVALID_DEVICE_KEY,),
+            403: (reasons.NO_SCOPE,),
+            413: (reasons.BODY_TOO_PACKED, TOO_MANY_LINES),
+            503: (reasons.TOO_MUCH, reasons.TOO_MUCH_OF_KEY),
+        },
+    ),
+)  # fmt: skip
+# What no endpoint is asked for
+ELSEWHERE: ByStatus = {404: (reasons.NOTHING_HERE,), 405: (reasons.NOT_ALLOWED,)}
+
+
+def refusals(endpoint: Endpoint) -> dict[int, list[Reason]]:
+    """Everything that the endpoint can be refused with, by status: its own reasons, and those it shares."""
+    found: dict[int, list[Reason]] = {}
+    for _, is_one, shared in SHARED:
+        if is_one(endpoint):
+            _add(found, shared)
+    _add(found, endpoint.refuses)
+    return dict(sorted(found.items()))
+
+
+def special(several: Iterable[Reason]) -> list[Reason]:
+    """Those of them that not every endpoint is refused with."""
+    _, _, every = SHARED[0]
+    common = {reason for shared in every.values() for reason in shared}
+    return [reason for reason in several if reason not in common]
+
+
+def _add(found: dict[int, list[Reason]], more: ByStatus) -> None:
+    for status, several in more.items():
+        found.setdefault(status, []).extend(several)
+
+
+@dataclass
+class Code:
+    """One row of the table of codes."""
+
+    status: int
+    code: str
+    title: str
+    remedy: str
+    texts: list[str] = field(default_factory=list[str])
+    endpoints: list[Endpoint] = field(default_factory=list[Endpoint])
+    where: str = ""
+
+
+def codes(endpoints: Iterable[Endpoint]) -> list[Code]:
+    """The table of all codes, by status and name."""
+    table = list(endpoints)
+    found: dict[str, Code] = {}
+    for endpoint in table:
+        for status, several in refusals(endpoint).items():
+            for reason in several:
+                row = found.setdefault(reason.code, Code(status, reason.code, reason.title, reason.remedy))
+                row.texts.append(reason.text)
+                row.endpoints.append(endpoint)
+    for status, several in ELSEWHERE.items():
+        for reason in several:
+            found[reason.code] = Code(status, reason.code, reason.title, reason.remedy, [reason.text])
+    for row in found.values():
+        row.texts = _told(row.texts)
+        row.where = _where(row.endpoints, table)
+    return sorted(found.values(), key=lambda row: (row.status, row.code))
+
+
+def _told(texts: list[str]) -> list[str]:
+    """The texts that differ; where one has places that are filled, it stands for the others."""
+    several = list(dict.fromkeys(texts))
+    return [text for text in several if "{" in text] or several
+
+
+def _where(named: list[Endpoint], table: list[Endpoint]) -> str:
+    """Which endpoints these are, in words where they have them in common."""
+    paths = list(dict.fromkeys((row.method, row.path) for row in named))
+    for words, is_one, _ in SHARED:
+        if paths == [(row.method, row.path) for row in table if is_one(row)]:
+            return words
+    return ", ".join(f"`{method} {path}`" for method, path in paths) or "every path"

@@ -1,0 +1,113 @@
+"""In charge of what is wrong with a body, fault by fault: which place, and what would have been right there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
+from typing import Any, Protocol
+
+from pydantic import TypeAdapter
+
+from keyrack.model.texts import is_blank
+from keyrack.reasons import Fault
+
+Problem = Mapping[str, Any]  # one of pydantic's errors
+Location = Sequence[int | str]
+
+# Kinds of pydantic's errors; what is not among them is a wrong type
+_CODES = {
+    "missing": "missing",
+    "string_too_long": "too-long",
+    "too_long": "too-long",
+    "string_too_short": "too-short",
+    "too_short": "too-short",
+    "greater_than_equal": "out-of-range",
+    "less_than_equal": "out-of-range",
+    "finite_number": "out-of-range",
+    "not_positive": "out-of-range",
+    "literal_error": "not-one-of",
+    "string_pattern_mismatch": "wrong-form",
+    "value_error": "wrong-form",
+    "moment": "wrong-form",
+    "json_invalid": "invalid-json",
+}
+_DETAILS = {
+    "missing": "It is missing.",
+    "string_pattern_mismatch": "It has characters that are not taken here.",
+}
+_SUBJECTS = ("Input ", "String ", "List ")  # with which pydantic's messages begin
+
+
+class Step(Protocol):
+    """One step of a JSON Patch."""
+
+    @property
+    def path(self) -> str: ...
+    @property
+    def model_fields_set(self) -> set[str]: ...
+
+
+def faults(adapter: TypeAdapter[Any], problems: Iterable[Problem]) -> list[Fault]:
+    """Pydantic's errors about a body of the adapter's type; without those about members that it does not know."""
+    return [_fault(adapter, problem) for problem in problems if problem["type"] != "extra_forbidden"]
+
+
+def pointer(location: Location) -> str:
+    """The JSON Pointer (RFC 6901) to a place in a body."""
+    return "".join("/" + str(part).replace("~", "~0").replace("/", "~1") for part in location)
+
+
+def blank(place: str) -> Fault:
+    """A text at this place has nothing to be seen."""
+    return Fault("blank", "It has nothing to be seen.", place)
+
+
+def at(patch: Sequence[Step], member: str) -> str:
+    """The JSON Pointer to what a patch makes of a member: to the value of the last step about it."""
+    for number, step in reversed(list(enumerate(patch))):
+        if step.path == f"/{member}":
+            return f"/{number}/value" if "value" in step.model_fields_set else f"/{number}"
+    return ""
+
+
+@cache
+def schema(adapter: TypeAdapter[Any]) -> dict[str, Any]:
+    """The JSON Schema of the adapter's type; it takes longer to make than a body takes to check."""
+    return adapter.json_schema()
+
+
+def _fault(adapter: TypeAdapter[Any], problem: Problem) -> Fault:
+    kind, location = problem["type"], problem["loc"]
+    if kind == "string_pattern_mismatch" and is_blank(problem["input"]):
+        return blank(pointer(location))
+    code = _CODES.get(kind, "wrong-type")
+    detail = _DETAILS.get(kind) or _sentence(problem["msg"])
+    valid = _values(schema(adapter), location) if code == "not-one-of" else ()
+    return Fault(code, detail, pointer(location), valid)
+
+
+def _sentence(message: str) -> str:
+    text = message.removeprefix("Value error, ").removesuffix(".")
+    for subject in _SUBJECTS:
+        if text.startswith(subject):
+            text = "It " + text.removeprefix(subject)
+    return text[:1].upper() + text[1:] + "."
+
+
+def _values(whole: dict[str, Any], location: Location) -> tuple[object, ...]:
+    """The values that the schema allows at a place, where it lists them."""
+    found = _resolved(whole, whole)
+    for part in location:
+        inner: Any = found.get("items") if isinstance(part, int) else found.get("properties", {}).get(part)
+        if not isinstance(inner, dict):
+            return ()
+        found = _resolved(whole, inner)  # pyright: ignore[reportUnknownArgumentType]
+    return tuple(found.get("enum", [found["const"]] if "const" in found else []))
+
+
+def _resolved(whole: dict[str, Any], schema: dict[str, Any]) -> dict[str, Any]:
+    """The schema behind a reference; of one that may be null, the other."""
+    for choice in schema.get("anyOf", ()):
+        if choice.get("type") != "null":
+            return _resolved(whole, choice)
+    return whole["$defs"][schema["$ref"].rsplit("/", 1)[-1]] if "$ref" in schema else schema
