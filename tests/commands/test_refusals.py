@@ -67,6 +67,9 @@ ADDRESS = (
         ("TRUSTED_PROXIES", "127.0.0.1, 10.0.0.1/8", "'10.0.0.1/8' has bits of a host set"),
         ("WEBHOOK_NETWORKS", "10.0.0.0/33", "'10.0.0.0/33' is neither an address nor a network"),
         ("WEBHOOK_NETWORKS", "*", "'*' is neither an address nor a network"),
+        ("CORS_ORIGINS", "*,https://a.example", "'*' stands for every origin: name no others beside it"),
+        ("CORS_ORIGINS", "https://a.example/", "'https://a.example/' is no origin: write it as"
+         " https://console.example.com, or with a port behind it, without a path, a user or blanks"),
         ("DATABASE_URL", "nonsense", ADDRESS),
         ("DATABASE_URL", "postgresql://u:s3cret@h:port/d", ADDRESS),
         ("POOL_SIZE", "many", "Input should be a valid integer, unable to parse string as an integer"),

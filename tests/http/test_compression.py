@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import gzip
 import http.client
+import threading
 import zlib
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from typing import Any
 
@@ -213,6 +215,21 @@ def test_who_knows_no_chunks_gets_plain_bytes_with_a_length(fleet: Person, eager
     assert (answer.getheader("content-encoding"), answer.getheader("transfer-encoding")) == (None, None)
     assert int(answer.getheader("content-length") or 0) == len(body)
     assert body == raw(eager.url, f"/v3/cars{order}", fleet.headers | PLAIN)[1]
+
+
+def test_large_ones_are_compressed_in_few_threads(fleet: Person, dsn: str, settings: Settings) -> None:
+    def threads() -> set[threading.Thread]:
+        return {thread for thread in threading.enumerate() if thread.name.startswith("gzip")}
+
+    bounds = settings.model_copy(update={"gzip_thread_bytes": 3_000, "gzip_threads": 1})
+    with RunningServer(bounds, dsn, worker=False) as running, ThreadPoolExecutor(8) as clients:
+        before = threads()
+        for query, started in (("$top=15", 0), ("$top=1000", 1)):
+            path = f"/v3/cars?{query}"
+            list(clients.map(lambda path: raw(running.url, path, fleet.headers | GZIP), [path] * 16))
+            assert len(threads() - before) == started
+            plain = len(raw(running.url, path, fleet.headers | PLAIN)[1])
+            assert (plain >= 3_000) == bool(started) and plain >= 1_000
 
 
 # What must not look whole

@@ -52,9 +52,9 @@ class Read:
     tenant: Callable[[Request], int] = lambda request: request.customer
 
     async def __call__(self, request: Request, _body: None, limits: Limits, spool: Spool, settings: Settings) -> Answer:
-        select, args = self.select, self._args(request)
+        select, query = self.select, self.query(request, limits)
+        args = (self.tenant(request), *request.ids) if select.resource.scope or select.of else request.ids
         first = len(args) + 1
-        query = self.query(request, limits)
         if select.one:
             row = await request.db.fetchrow(select.statement(query, first), *args, *query.args)
             return Answer(200, self._body(row, query, None if row is None else row["body"]))
@@ -77,12 +77,9 @@ class Read:
 
     def query(self, request: Request, limits: Limits) -> Query:
         """What the query options ask for. Raises `BadRequest`, `NotImplemented`."""
-        select, first = self.select, len(self._args(request)) + 1
-        return odata.query(select.resource, request.query, select.shape, alias="t", first=first, limits=limits)
-
-    def _args(self, request: Request) -> tuple[Any, ...]:
         select = self.select
-        return (self.tenant(request), *request.ids) if select.resource.scope or select.of else request.ids
+        first = len(request.ids) + (2 if select.resource.scope or select.of else 1)
+        return odata.query(select.resource, request.query, select.shape, alias="t", first=first, limits=limits)
 
     def _body(self, row: Row | None, query: Query, body: bytes | None) -> bytes:
         """The JSON of a statement's row, none where the parent is missing. Raises `NotFound`."""

@@ -6,7 +6,7 @@ from __future__ import annotations
 import asyncio
 import re
 import zlib
-from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from enum import IntEnum
@@ -41,6 +41,21 @@ class Accepted(IntEnum):
     ONLY_GZIP = 2  # it refuses what is not compressed, however small
 
 
+class Stream(AsyncIterator[bytes]):
+    """A long answer, compressed: closed with the plain one that it is made of, which may have a file."""
+
+    def __init__(self, plain: Any, packed: AsyncGenerator[bytes]) -> None:
+        self._plain = plain
+        self._packed = packed
+
+    def __anext__(self) -> Awaitable[bytes]:
+        return self._packed.__anext__()
+
+    async def close(self) -> None:
+        await self._packed.aclose()
+        await (self._plain.close() if hasattr(self._plain, "close") else self._plain.aclose())
+
+
 class Compression:
     """gzip for the answers of one process."""
 
@@ -73,7 +88,7 @@ class Compression:
         assert answer.parts is not None  # noqa: S101 - or there was nothing to send
         if http.method == "HEAD":
             return replace(answer, headers=_encoded(headers))
-        return replace(answer, parts=self._stream(answer.parts), headers=_encoded(headers))
+        return replace(answer, parts=Stream(answer.parts, self._stream(answer.parts)), headers=_encoded(headers))
 
     async def _whole(self, body: bytes, fixed: bool) -> bytes:
         if (kept := self._kept.get(body) if fixed else None) is not None:
@@ -91,19 +106,16 @@ class Compression:
         back is bounded by its window.
         """
         compressor = zlib.compressobj(self._level, zlib.DEFLATED, GZIP)
-        try:
-            since = FLUSHED  # bytes that the compressor has got since it gave all that it had
-            async for part in parts:
-                since += len(part)
-                for start in range(0, len(part), AT_ONCE):
-                    piece = memoryview(part)[start : start + AT_ONCE]
-                    flush = since >= FLUSHED and start + AT_ONCE >= len(part)
-                    if packed := await self._done(partial(_compressed, compressor, piece, flush), len(piece)):
-                        yield packed
-                since = 0 if since >= FLUSHED else since
-            yield compressor.flush()
-        finally:
-            await _close(parts)
+        since = FLUSHED  # bytes that the compressor has got since it gave all that it had
+        async for part in parts:
+            since += len(part)
+            for start in range(0, len(part), AT_ONCE):
+                piece = memoryview(part)[start : start + AT_ONCE]
+                flush = since >= FLUSHED and start + AT_ONCE >= len(part)
+                if packed := await self._done(partial(_compressed, compressor, piece, flush), len(piece)):
+                    yield packed
+            since = 0 if since >= FLUSHED else since
+        yield compressor.flush()
 
     async def _done(self, work: Callable[[], bytes], size: int) -> bytes:
         """What comes of compressing so many bytes; in a thread where the others would wait for it."""
@@ -115,14 +127,6 @@ class Compression:
 def _compressed(compressor: Any, piece: memoryview, flush: bool) -> bytes:
     packed: bytes = compressor.compress(piece)
     return packed + compressor.flush(zlib.Z_SYNC_FLUSH) if flush else packed
-
-
-async def _close(parts: Any) -> None:
-    """As the server does it with what it sends itself."""
-    if isinstance(parts, AsyncGenerator):
-        await parts.aclose()
-    elif hasattr(parts, "close"):
-        await parts.close()
 
 
 def _encoded(headers: dict[str, str]) -> dict[str, str]:
