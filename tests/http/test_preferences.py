@@ -130,6 +130,7 @@ IGNORING = [row for row in ALL if row.shows is None and row.method != "GET"]
 
 def test_where_there_is_nothing_to_show_the_preference_is_passed_over(alice: Person) -> None:
     assert {name(row) for row in IGNORING if row.method == "PATCH"} == set()
+    assert {name(row) for row in IGNORING if row.status == 201} == {"POST /webhooks/{webhookId}/test"}
     car, group = alice.car(), alice.group()
     done(alice.put(f"/groups/{group}/cars", {"carId": car}, headers=REPRESENTATION))
     answer = alice.delete(f"/groups/{group}/cars/{car}", headers=REPRESENTATION)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, LiteralString
+from typing import Any, Literal, LiteralString
 from uuid import UUID
 
 from keyrack.access.auth import Manager
@@ -14,6 +14,8 @@ from keyrack.assignments.asking import Asker, checksum
 from keyrack.database.batching import Batches
 from keyrack.database.connection import Database
 from keyrack.errors import JSON
+
+Returns = Literal["", "minimal", "representation"]  # "" for what the spec says
 
 
 @dataclass(slots=True)
@@ -34,7 +36,7 @@ class Request:
     body: bytes
     chunks: bool  # the client understands an answer whose length is not known beforehand
     device: Device | None = None  # who delivers, where a device key says so
-    returns: str = ""  # what the client prefers to get of a write: "minimal" or "representation"
+    returns: Returns = ""  # what the client prefers to get of a write
 
     @property
     def asker(self) -> Asker:

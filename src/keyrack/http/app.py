@@ -148,7 +148,7 @@ def create_app(settings: Settings, dsn: str) -> Edge:
     app: Any = falcon.asgi.App()
     app.req_options.strip_url_path_trailing_slash = True
     compression = Compression(settings)
-    cors = Cors(settings) if settings.cors_origins else None
+    cors = Cors(settings) if settings.origins else None
     app.add_error_handler(falcon.HTTPError, _framework_refused(settings))
     by_path: dict[str, list[Endpoint]] = {}
     for endpoint in ALL:

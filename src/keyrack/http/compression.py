@@ -26,7 +26,6 @@ GZIP = 31  # of zlib: its largest window, and gzip's head and trailer
 SUFFIX = '-gzip"'  # of a tag: the same, compressed
 BEST = 9  # level for what is compressed once and kept
 
-
 _CODING = re.compile(
     r"[ \t]*+(?P<coding>[!#$%&'*+\-.^_`|~0-9A-Za-z]++)[ \t]*+"
     r"(?:;[ \t]*+[qQ]=(?P<weight>0(?:\.[0-9]{0,3})?+|1(?:\.0{0,3})?+)[ \t]*+)?+"
@@ -158,7 +157,8 @@ def _accepts(header: str) -> Accepted:
     given: dict[str, float] = {}
     for part in header.split(","):
         if found := _CODING.fullmatch(part):
-            coding = found["coding"].lower().removeprefix("x-")
+            coding = found["coding"].lower()
+            coding = "gzip" if coding == "x-gzip" else coding  # RFC 9110, section 8.4.1.3
             given[coding] = max(given.get(coding, 0.0), float(found["weight"] or 1))
     others = given.get("*")
     gzip = given.get("gzip", others or 0.0)

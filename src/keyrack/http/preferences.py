@@ -5,9 +5,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Literal
 
-Returns = Literal["", "minimal", "representation"]
+from keyrack.api.exchange import Returns
 
 LONGEST_KEPT = 200  # characters of a header whose meaning is remembered
 
