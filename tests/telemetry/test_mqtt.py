@@ -21,7 +21,7 @@ from keyrack.database.connection import Database
 from keyrack.settings import Settings
 from keyrack.telemetry.mqtt import Subscriber
 from keyrack.telemetry.samples import Reading, readings
-from tests.conftest import Person, Process, eventually, free_port, reachable_directory
+from tests.conftest import DEADLINE, Person, Process, eventually, free_port, reachable_directory
 from tests.endpoints.test_ingest import Unit, ago, unit_of
 
 MOSQUITTO = shutil.which("mosquitto") or shutil.which("mosquitto", path="/usr/sbin:/usr/local/sbin")
@@ -186,7 +186,7 @@ def test_the_documented_access_list_lets_a_unit_publish_to_its_own_topic_alone(
         return heard
 
     eventually(lambda: asyncio.run(asyncio.wait_for(_connects(broker), 5)), "the broker with its passwords")
-    assert asyncio.run(asyncio.wait_for(run(), 15)) == [f"keyrack/{own}/telemetry", f"keyrack/{other}/telemetry"]
+    assert asyncio.run(asyncio.wait_for(run(), DEADLINE)) == [f"keyrack/{own}/telemetry", f"keyrack/{other}/telemetry"]
 
 
 async def _connects(broker: Broker) -> bool:

@@ -107,11 +107,12 @@ def swap(person: Person, unit: Unit) -> None:
 
 
 # Random histories beside a model that holds every reading. Times are few, so that they meet: seconds, milliseconds and
-# microseconds around a midnight. Values are few, so that a car stands still.
+# microseconds around a midnight, up to 28 hours after it, which must not lie ahead. Values are few, so that a car
+# stands still.
 
 STEPS = [timedelta(seconds=1), timedelta(minutes=7), timedelta(milliseconds=250), timedelta(microseconds=3)]
 TIMES = st.builds(
-    lambda steps, step: MIDNIGHT - timedelta(days=1) + steps * step, st.integers(-150, 150), st.sampled_from(STEPS)
+    lambda steps, step: MIDNIGHT - timedelta(days=2) + steps * step, st.integers(-150, 150), st.sampled_from(STEPS)
 )
 SAMPLES = st.tuples(TIMES, st.sampled_from([None, 1, 2]), st.sampled_from([None, 3]))
 RUNS = st.builds(

@@ -172,7 +172,8 @@ def test_a_state_that_was_thrown_away_does_not_stop_a_unit(own: Any) -> None:
         telemetry = Telemetry(Batches(database), Settings())
         owner = await customer(database)
         await a_unit(database, owner)
-        now = datetime.now(UTC)
+        # A stretch ends with its day, so all of them are of one
+        now = datetime.now(UTC).replace(hour=0, minute=0, second=0, microsecond=0) - timedelta(hours=12)
 
         def sample(minutes: int, odometer: float) -> tuple[int, dict[str, Any]]:
             at = now - timedelta(minutes=minutes)
