@@ -20,6 +20,7 @@ LONGEST_ASKED_REST = 60.0  # seconds that it rests at its own wish
 QUICK = 1.0  # seconds up to which an answer is no reason to send less at once
 FORGOTTEN = 600.0  # seconds after which it does not matter any more how a webhook failed, or how slow it was
 BUSY = (429, 503)
+_CHANCE = random.Random()  # noqa: S311 - no secret; of its own, as whoever seeds the shared one would seed the waits
 
 # Steps from webhook to webhook that has lanes, once round from behind ($1, $2), but not further than a look goes. `due`
 # are the places that each could fill within its share; `turns` deals the free ones out: first to customers that have
@@ -179,7 +180,7 @@ class Pace:
 def backoff(settings: Settings, failures: int, attempt: Attempt) -> float:
     """Seconds until the next try: full jitter over a doubling bound, and not before an endpoint wants it."""
     bound = min(settings.webhook_retry_max, settings.webhook_retry_first * 2.0 ** min(failures, 30))
-    wait = random.random() * bound  # noqa: S311 - no secret
+    wait = _CHANCE.random() * bound
     if attempt.status in BUSY and attempt.retry_after is not None:
         wait = max(wait, min(attempt.retry_after, settings.webhook_retry_max))
     return wait
