@@ -511,10 +511,10 @@ def test_hostile_expands_are_refused_in_time(text: str) -> None:
 @pytest.mark.parametrize("text", HOSTILE, ids=lambda text: text[:16])
 def test_hostile_filters_are_answered_in_time(text: str) -> None:
     raw = b"$filter=" + quote(text).encode()
-    start = time.perf_counter()
+    start = time.thread_time()
     with contextlib.suppress(errors.BadRequest):
         query(CAR, raw, Shape.COLLECTION, alias="t", first=2, limits=Limits())
-    assert time.perf_counter() - start < 0.05
+    assert time.thread_time() - start < 0.05  # of this thread's own time: a busy machine adds nothing to it
 
 
 def test_every_relation_leads_to_a_resource() -> None:

@@ -237,10 +237,10 @@ HOSTILE = [
 
 @pytest.mark.parametrize("text", HOSTILE, ids=lambda text: text[:12])
 def test_hostile_text_is_refused_quickly(text: str) -> None:
-    start = time.perf_counter()
+    start = time.thread_time()
     with pytest.raises(errors.Refusal):
         parse("filter", text)
-    assert time.perf_counter() - start < 0.05
+    assert time.thread_time() - start < 0.05  # of this thread's own time: a busy machine adds nothing to it
 
 
 def test_the_nesting_has_a_limit_and_below_it_none() -> None:
