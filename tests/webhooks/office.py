@@ -15,6 +15,7 @@ from keyrack.settings import Settings
 from keyrack.vault.keeping import open_vault
 from keyrack.webhooks import registry
 from keyrack.worker import Worker, connect
+from tests.conftest import DEADLINE
 
 SECRET = "whsec_" + "A" * 43 + "="
 LOCAL = Settings(
@@ -72,17 +73,17 @@ class Office:
             yield worker
         finally:
             await worker.stop()
-            await asyncio.wait_for(task, 10)
+            await asyncio.wait_for(task, DEADLINE)
             await database.close()
 
     async def count(self, state: str) -> int:
         return await self.sql.fetchval("select count(*) from delivery where state = $1", state)
 
-    async def until(self, what: str, sql: str, value: object, seconds: float = 15) -> None:
-        end = time.monotonic() + seconds
+    async def until(self, what: str, sql: str, value: object) -> None:
+        end = time.monotonic() + DEADLINE
         while (found := await self.sql.fetchval(sql)) != value:
             assert time.monotonic() < end, f"{what}: {found} instead of {value}"
             await asyncio.sleep(0.02)
 
-    async def drained(self, seconds: float = 15) -> None:
-        await self.until("lanes left", "select count(*) from delivery_lane", 0, seconds)
+    async def drained(self) -> None:
+        await self.until("lanes left", "select count(*) from delivery_lane", 0)

@@ -29,12 +29,14 @@ from keyrack.webhooks import forgetting, publishing
 from keyrack.webhooks.claims import Pace, backoff
 from keyrack.webhooks.guard import Guard
 from keyrack.webhooks.sending import NOT_REACHED, Attempt, Sender, signed
-from tests.conftest import Process, eventually
+from tests.conftest import DEADLINE, Process, eventually
 from tests.webhooks.office import LOCAL, SECRET, Office
 from tests.webhooks.receiver import Received, Receiver
 
+PATIENT = LOCAL.model_copy(update={"webhook_timeout": 60})
 
-def send(url: str, settings: Settings = LOCAL, secret: str | None = None) -> Attempt:
+
+def send(url: str, settings: Settings = PATIENT, secret: str | None = None) -> Attempt:
     async def main() -> Attempt:
         sender = Sender(settings)
         try:
@@ -148,13 +150,12 @@ def endless(connection: socket.socket) -> None:
 def test_an_endless_answer_is_cut(monkeypatch: pytest.MonkeyPatch) -> None:
     with raw_server(endless) as url:
         attempt = send(url)
-        assert attempt.succeeded and attempt.answer == "x" * 1_000 and attempt.duration < 900
+        assert attempt.succeeded and attempt.answer == "x" * 1_000  # it has not been waited for until the time was over
 
 
 @pytest.mark.parametrize(
     ("script", "said"),
     [
-        (lambda c: time.sleep(3), "The endpoint did not answer in time."),
         (lambda c: c.close(), "The endpoint closed the connection without an answer."),
         (lambda c: c.sendall(b"nonsense\r\n\r\n"), "The endpoint's answer is not valid HTTP."),
         (
@@ -169,7 +170,15 @@ def test_a_bad_answer_is_a_failed_attempt(script: Any, said: str, monkeypatch: p
     with raw_server(script) as url:
         attempt = send(url)
         assert not attempt.succeeded and (attempt.error, attempt.hidden) == (said, None)
-        assert attempt.duration < 1_900
+
+
+def test_no_answer_is_a_failed_attempt(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Guard, "is_public", lambda *_: True)
+    over = threading.Event()
+    with raw_server(lambda c: over.wait(DEADLINE)) as url:
+        attempt = send(url, LOCAL.model_copy(update={"webhook_timeout": 0.3}))
+        over.set()
+    assert not attempt.succeeded and attempt.error == "The endpoint did not answer in time."
 
 
 def test_retry_after_in_both_forms() -> None:
@@ -298,20 +307,20 @@ def test_order_holds_in_a_lane_whatever_fails(own: str) -> None:
 @pytest.mark.parametrize("how", ["silent", "refusing"])
 def test_a_dead_endpoint_keeps_nobody_waiting(own: str, how: str) -> None:
     async def main() -> None:
-        with Receiver() as receiver, raw_server(lambda c: time.sleep(30)) as silent:
+        with Receiver() as receiver, raw_server(lambda c: time.sleep(120)) as silent:
             async with Office.open(own) as office:
                 dead = await office.webhook(silent if how == "silent" else "http://127.0.0.1:1/")
                 for lane in range(1, 301):
                     await office.deliver(dead, lane)
-                async with office.worker():
-                    await asyncio.sleep(0.5)
+                # An attempt takes longer than all of this may, so behind those that are under way nothing would go out
+                async with office.worker(webhook_timeout=120):
+                    tried = "select count(*) > 0 from delivery_lane where lease is not null"
+                    await office.until("the dead one's turn", tried if how == "silent" else "select true", True)
                     alive = await office.webhook(receiver.url)
                     for lane in range(1, 31):
-                        begin = time.monotonic()
                         await office.deliver(alive, lane)
-                        while len(receiver.got) < lane:
-                            assert time.monotonic() - begin < 3  # behind the dead one it would be 15
-                            await asyncio.sleep(0.002)
+                        delivered = "select count(*)::int from delivery where state = 'Delivered'"
+                        await office.until("delivered", delivered, lane)
                 assert await office.count("Waiting") == 300
 
     asyncio.run(main())
@@ -342,25 +351,23 @@ def test_what_fails_for_too_long_is_dead_and_frees_its_lane(own: str) -> None:
 
 def test_retry_after_is_kept_for_the_whole_endpoint(own: str) -> None:
     async def main() -> None:
-        begin = time.monotonic()
-        early: list[float] = []
+        came: list[float] = []
 
         def answer(_: Received) -> Any:
-            now = time.monotonic() - begin
-            early.append(now)
-            return (429, b"", {"Retry-After": "1"}) if now < 1 else (200, b"", {})
+            came.append(time.monotonic())
+            return (429, b"", {"Retry-After": "1"}) if len(came) == 1 else (200, b"", {})
 
         with Receiver(answer) as receiver:
             async with Office.open(own) as office:
                 webhook = await office.webhook(receiver.url)
-                begin = time.monotonic()
                 await office.deliver(webhook, 1)
-                async with office.worker(webhook_retry_max=10.0):
-                    await asyncio.sleep(0.3)
+                async with office.worker(webhook_retry_max=10.0, webhook_timeout=60):
+                    await office.until("refused", "select count(*)::int from delivery where attempts > 0", 1)
                     for lane in range(2, 6):
                         await office.deliver(webhook, lane)
                     await office.drained()
-                assert len([now for now in early if now < 0.9]) == 1
+                assert len(came) == 6
+                assert all(later - came[0] >= 0.9 for later in came[1:])
 
     asyncio.run(main())
 
@@ -374,11 +381,11 @@ def test_a_lease_that_has_run_out_is_taken_over(own: str) -> None:
                 webhook = await office.webhook(receiver.url)
                 await office.deliver(webhook, 7)
                 held = "update delivery_lane set lease = now() + '1 second', due_at = now() + '1 second'"
-                await office.sql.execute(held)
                 begin = time.monotonic()
-                async with office.worker():
+                await office.sql.execute(held)
+                async with office.worker(webhook_timeout=60):
                     await office.drained()
-                assert 0.9 < time.monotonic() - begin < 10
+                assert time.monotonic() - begin > 0.9
                 assert len(receiver.got) == 1
 
     asyncio.run(main())
@@ -404,9 +411,7 @@ def test_a_worker_that_is_stopped_gives_back_what_it_holds(own: str) -> None:
         worker = Process("work", env={"KEYRACK_DATABASE_URL": own, "KEYRACK_WEBHOOK_NETWORKS": "127.0.0.0/8"})
         try:
             eventually(lambda: asyncio.run(left())[1] == 5, "the claims")
-            begin = time.monotonic()
-            assert worker.stop(signal.SIGTERM, 10) == 0
-            assert time.monotonic() - begin < 6
+            assert worker.stop(signal.SIGTERM) == 0
         finally:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(worker.popen.pid, signal.SIGKILL)
@@ -481,8 +486,8 @@ def test_a_backlog_goes_out_without_a_pause(own: str) -> None:
                 webhook = await office.webhook(receiver.url)
                 for lane in range(1, 401):
                     await office.deliver(webhook, lane)
-                async with office.worker(worker_poll=30.0, webhook_per_endpoint=5), office.worker(worker_poll=30.0):
-                    await office.drained(25)
+                async with office.worker(worker_poll=300.0, webhook_per_endpoint=5), office.worker(worker_poll=300.0):
+                    await office.drained()
                 assert len(receiver.got) == 400
 
     asyncio.run(main())
