@@ -22,7 +22,7 @@ from keyrack.loops import lasting
 from keyrack.settings import Settings
 from keyrack.webhooks.delivery import Courier
 from keyrack.worker import Worker
-from tests.conftest import RunningServer, eventually, web
+from tests.conftest import DEADLINE, RunningServer, eventually, web
 from tests.webhooks.office import Office
 from tests.webhooks.receiver import Receiver
 
@@ -101,7 +101,7 @@ def test_each_loop_of_the_worker_is_watched(
                         await asyncio.sleep(0.01)
 
     with structlog.testing.capture_logs() as logs:
-        asyncio.run(asyncio.wait_for(main(), 30))
+        asyncio.run(asyncio.wait_for(main(), DEADLINE))
     assert alerts(logs) == [(loop, "RuntimeError('out of order')")]
 
 
@@ -152,7 +152,7 @@ def test_a_process_without_its_worker_or_server_ends(
         env=os.environ | {"KEYRACK_DATABASE_URL": dsn},
         capture_output=True,
         text=True,
-        timeout=30,
+        timeout=DEADLINE,
     )
     assert process.returncode == 1, process.stderr
     lines = [json.loads(line) for line in process.stderr.splitlines() if line.startswith("{")]

@@ -11,7 +11,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.conftest import Process, Sql, Town, eventually, free_port
+from tests.conftest import DEADLINE, Process, Sql, Town, eventually, free_port
 
 
 def children(pid: int) -> dict[int, str]:
@@ -31,7 +31,7 @@ def serving(pid: int) -> list[int]:
 
 def well(url: str) -> bool:
     try:
-        return httpx.get(f"{url}/health", timeout=2).status_code == 200
+        return httpx.get(f"{url}/health", timeout=10).status_code == 200
     except httpx.TransportError:
         return False
 
@@ -53,9 +53,13 @@ def family(dsn: str) -> Iterator[tuple[Process, str]]:
 
 def test_two_serve_and_one_works(family: tuple[Process, str]) -> None:
     process, _ = family
-    commands = list(children(process.popen.pid).values())
-    assert len([c for c in commands if " serve " in c]) == 2
-    assert len([c for c in commands if c.rstrip().endswith(" work")]) == 1
+
+    def kinds() -> tuple[int, int]:
+        commands = list(children(process.popen.pid).values())
+        return len([c for c in commands if " serve " in c]), len([c for c in commands if c.rstrip().endswith(" work")])
+
+    eventually(lambda: kinds() == (2, 1), "two that serve, and one that works")
+    assert len(children(process.popen.pid)) == 3
 
 
 def test_one_that_is_killed_is_replaced(family: tuple[Process, str]) -> None:
@@ -71,7 +75,7 @@ def test_sigterm_stops_all_of_them(dsn: str) -> None:
     process = Process("serve", "--processes", "2", "--port", str(port), "--json", env={"KEYRACK_DATABASE_URL": dsn})
     eventually(lambda: well(f"http://127.0.0.1:{port}"), "the first answer")
     family = children(process.popen.pid)
-    assert process.stop(signal.SIGTERM, seconds=5) == 0
+    assert process.stop(signal.SIGTERM) == 0
     assert not [pid for pid in family if Path(f"/proc/{pid}/exe").exists()]
 
 
@@ -89,7 +93,7 @@ def test_children_end_with_a_parent_that_is_killed(dsn: str) -> None:
 def test_a_port_in_use_is_said_in_one_line(family: tuple[Process, str], dsn: str) -> None:
     port = family[1].rsplit(":", 1)[1]
     process = Process("serve", "--port", port, env={"KEYRACK_DATABASE_URL": dsn})
-    _, errors = process.popen.communicate(timeout=15)
+    _, errors = process.popen.communicate(timeout=DEADLINE)
     assert process.popen.returncode == 1
     assert errors.strip() == f"keyrack: Port {port} at 127.0.0.1 is in use. Choose another one with --port."
 
@@ -97,7 +101,7 @@ def test_a_port_in_use_is_said_in_one_line(family: tuple[Process, str], dsn: str
 def test_a_database_that_is_not_there_is_said_in_one_line() -> None:
     address = f"postgresql://nobody@127.0.0.1:{free_port()}/nothing"
     process = Process("serve", "--port", "0", env={"KEYRACK_DATABASE_URL": address})
-    _, errors = process.popen.communicate(timeout=15)
+    _, errors = process.popen.communicate(timeout=DEADLINE)
     assert process.popen.returncode == 1
     assert errors.startswith("keyrack: The database cannot be reached")
     assert "Traceback" not in errors
@@ -107,7 +111,7 @@ def test_a_worker_alone_applies_what_was_asked(dsn: str) -> None:
     process = Process("work", "--json", env={"KEYRACK_DATABASE_URL": dsn})
     assert process.popen.stdout is not None
     assert json.loads(process.popen.stdout.readline()) == {"working": True}
-    assert process.stop(signal.SIGTERM, seconds=10) == 0
+    assert process.stop(signal.SIGTERM) == 0
 
 
 def test_migrate_by_three_at_once_on_an_empty_database(database_server: str) -> None:
@@ -115,7 +119,7 @@ def test_migrate_by_three_at_once_on_an_empty_database(database_server: str) -> 
 
     with fresh_database(database_server) as empty:
         processes = [Process("migrate", "--json", env={"KEYRACK_DATABASE_URL": empty}) for _ in range(3)]
-        said = [process.popen.communicate(timeout=30) for process in processes]
+        said = [process.popen.communicate(timeout=DEADLINE) for process in processes]
         assert [process.popen.returncode for process in processes] == [0, 0, 0], said
         assert len({out for out, _ in said}) == 1
 

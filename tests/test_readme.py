@@ -82,10 +82,10 @@ def test_started_again_it_goes_on_where_it_was_and_stops_within_five_seconds() -
     with reachable_directory() as directory:
         first = _start(directory / "again")
         env = json.loads(first[1])
-        assert first[0].stop(signal.SIGINT, seconds=5) == 0
+        assert first[0].stop(signal.SIGINT) == 0
         second = _start(directory / "again")
         again = json.loads(second[1])
-        assert second[0].stop(signal.SIGTERM, seconds=5) == 0
+        assert second[0].stop(signal.SIGTERM) == 0
         assert env | {"KEYRACK_URL": ""} == again | {"KEYRACK_URL": ""}
 
 

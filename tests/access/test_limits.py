@@ -112,9 +112,10 @@ def test_only_creating_is_limited(carol: Person, servers: tuple[RunningServer, R
 
 
 def test_who_waits_may_go_on(carol: Person, dsn: str, settings: Settings) -> None:
-    quick = settings.model_copy(update={"assignment_rate": 240, "assignment_burst": 1})
-    with RunningServer(quick, dsn, worker=False) as running:
+    """One in two seconds, so that of several at once one at least has to wait, however long each takes."""
+    slow = settings.model_copy(update={"assignment_rate": 30, "assignment_burst": 1})
+    with RunningServer(slow, dsn, worker=False) as running:
         asking = Asking(carol)
-        statuses = {asking.put(running).status_code for _ in range(20)}
-        assert 429 in statuses
+        with ThreadPoolExecutor(10) as threads:
+            assert 429 in {answer.status_code for answer in threads.map(asking.put, [running] * 20)}
         eventually(lambda: asking.put(running).status_code == 204, "the end of the wait")

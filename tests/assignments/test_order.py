@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import json
 import threading
-import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -20,7 +19,7 @@ from keyrack.database import schema
 from keyrack.endpoints.cars import NO_CAR
 from keyrack.endpoints.installations import NOT_INSTALLED
 from keyrack.settings import Settings
-from tests.conftest import Person, RunningServer, Sql, Town, eventually, fresh_database, nobody_works, refused
+from tests.conftest import Person, RunningServer, Sql, Town, done, eventually, fresh_database, nobody_works, refused
 
 START, END, LATER = "2026-01-01T08:00:00Z", "2026-02-01T08:00:00Z", "2026-03-01T08:00:00Z"
 
@@ -276,14 +275,23 @@ def test_what_would_be_refused_anyway_is_refused_without_the_hold(dora: Person, 
         assert dora.put("/pairings", {"serviceId": 2147483647, "productId": box}).status_code == 404
 
 
-def test_only_some_may_wait_for_their_turn(dora: Person, quiet: str) -> None:
-    cars = [dora.car() for _ in range(5)]
-    with held(quiet, dora.customer), ThreadPoolExecutor(5) as threads:
-        begin = time.monotonic()
-        answers = list(threads.map(lambda car: (dora.delete(f"/cars/{car}"), time.monotonic() - begin), cars))
-    assert {answer.status_code for answer, _ in answers} == {503}
-    assert sum(seconds < 0.4 for _, seconds in answers) >= 3, "one works, one waits, the others hear it at once"
-    assert [dora.delete(f"/cars/{car}").status_code for car in cars] == [204] * 5
+def test_only_some_may_wait_for_their_turn(dora: Person, quiet: str, settings: Settings) -> None:
+    """One works, one waits, the others hear it at once: while the first two are still under way."""
+    patient = settings.model_copy(update={"hold_seconds": 60, "hold_waiting": 1, "read_timeout": 60})
+    with RunningServer(patient, quiet, worker=False) as server, ThreadPoolExecutor(5) as threads:
+        person = Town(dora.sql, server).person("patient")
+        cars = [person.car() for _ in range(5)]
+        with held(quiet, person.customer):
+            asked = [threads.submit(person.delete, f"/cars/{car}") for car in cars]
+            eventually(lambda: sum(one.done() for one in asked) >= 3, "the refusals")
+            for one in asked:
+                if one.done():
+                    refused(one.result(), 503, BUSY)
+            assert sum(one.done() for one in asked) == 3
+        assert sorted(one.result().status_code for one in asked) == [204] * 2 + [503] * 3
+        for car, one in zip(cars, asked, strict=True):
+            if one.result().status_code == 503:
+                done(person.delete(f"/cars/{car}"))
 
 
 def test_a_long_backlog_is_503_and_what_was_applied_stays(dora: Person) -> None:
@@ -357,10 +365,8 @@ def test_an_end_that_is_given_up_is_an_alert(carol: Person, sql: Sql, capfd: pyt
     car, user = carol.car_with_box(), carol.user()
     assignment = carol.assignment(car, user)
     with failing(sql, car, "23514", "delete"):
-        begin = time.monotonic()
         row = outcome(carol, carol.delete(f"/assignments/{assignment}"))
         assert row["state"] == "Failed"
-        assert time.monotonic() - begin < 5
     said = "".join(capfd.readouterr())
     assert "AN ASSIGNMENT COULD NOT BE ENDED" in said
     assert carol.get(f"/assignments/{assignment}").status_code == 200
