@@ -14,6 +14,14 @@ from keyrack.settings import Settings
 
 GIVE_BACK: LiteralString = "select give_back($1, $2) from generate_series(1, $3::integer)"
 TAKE: LiteralString = "select allowed, remaining, wait, reset from take($1, $2, $3, $4)"
+BORROW: LiteralString = "select allowed, remaining, wait, reset from take($1, $2, $3, $4, true)"
+# Seconds until one may be taken. What lies further ahead than the bucket and what is owed comes of a clock that was set
+# back, and `take` puts it right
+WAIT: LiteralString = """
+select extract(epoch from full_at - t + step - step * $3)::float8 as wait
+from rate_limit, lateral (select clock_timestamp() as t, interval '1 minute' / $2::integer as step) c
+where key = $1 and full_at <= t + step * ($3::integer + owed) + interval '1 second'
+"""
 FORGET: LiteralString = """
 with gone as (delete from rate_limit where ctid = any(array(
   select ctid from rate_limit where full_at < now() - interval '1 hour' limit $1)) returning true)
@@ -46,15 +54,36 @@ class Limit:
         """The same for several that come at once: the first ones get what there is."""
         row = await statements.fetchrow(TAKE, self._bucket(who), self.rate, self.burst, wanted)
         assert row is not None  # noqa: S101 - a function of one row
-        allowed, reset = row["allowed"], max(0, math.ceil(row["reset"]))
-        policy = f'"{self.name}";q={self.burst};w={math.ceil(self.burst * 60 / self.rate)}'
+        allowed = row["allowed"]
         results: list[dict[str, str] | TooManyRequests] = []
         for number in range(1, wanted + 1):
-            left = row["remaining"] + max(0, allowed - number)
-            headers = {"RateLimit-Policy": policy, "RateLimit": f'"{self.name}";r={left};t={reset}'}
-            refused = number > allowed
-            results.append(TooManyRequests(max(1, math.ceil(row["wait"])), headers) if refused else headers)
+            headers = self._headers(row["remaining"] + max(0, allowed - number), row["reset"])
+            results.append(_refused(row["wait"], headers) if number > allowed else headers)
         return results
+
+    async def borrow(self, statements: Statements, who: object, wanted: int) -> dict[str, str]:
+        """Take all of `wanted` if one is left: what that is beyond the bucket is owed, and has to be paid before the
+        next one is taken. So the average stays what it is. Raises `TooManyRequests`.
+        """
+        row = await statements.fetchrow(BORROW, self._bucket(who), self.rate, self.burst, wanted)
+        assert row is not None  # noqa: S101 - a function of one row
+        headers = self._headers(row["remaining"], row["reset"])
+        if row["allowed"] < wanted:
+            raise _refused(row["wait"], headers)
+        return headers
+
+    async def look(self, statements: Statements, who: object) -> None:
+        """Whether one is left, without taking it or locking the bucket. Raises `TooManyRequests`."""
+        wait = await statements.fetchval(WAIT, self._bucket(who), self.rate, self.burst)
+        if wait is not None and wait > 0:
+            raise _refused(wait, self._headers(0, wait))
+
+    def _headers(self, left: int, reset: float) -> dict[str, str]:
+        policy = f'"{self.name}";q={self.burst};w={math.ceil(self.burst * 60 / self.rate)}'
+        return {
+            "RateLimit-Policy": policy,
+            "RateLimit": f'"{self.name}";r={left};t={max(0, math.ceil(reset))}',
+        }
 
     async def give_back(self, statements: Statements, who: object, count: int = 1) -> None:
         """Return what was taken for something that turned out to be harmless."""
@@ -62,6 +91,10 @@ class Limit:
 
     def _bucket(self, who: object) -> str:
         return f"{self.name}:{who}"
+
+
+def _refused(wait: float, headers: dict[str, str]) -> TooManyRequests:
+    return TooManyRequests(max(1, math.ceil(wait)), headers)
 
 
 async def forget(db: Database, settings: Settings) -> None:

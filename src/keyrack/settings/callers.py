@@ -10,9 +10,17 @@ class Callers(BaseSettings):
     """Settings of how often somebody may do something, and how long it is remembered who may."""
 
     assignment_rate: int = Field(
-        default=600, ge=1, description="`PUT /assignments` a minute that each customer may send over time."
+        default=600,
+        ge=1,
+        description="Assignments a minute that each customer may ask for over time: each `PUT /assignments` and each "
+        "creation in a batch counts.",
     )
-    assignment_burst: int = Field(default=100, ge=1, description="`PUT /assignments` that a customer may send at once.")
+    assignment_burst: int = Field(
+        default=100,
+        ge=1,
+        description="Assignments that a customer may ask for at once. A batch may go beyond, if one is left: what it "
+        "takes more is paid before the next.",
+    )
     login_rate: int = Field(
         default=12, ge=1, description="Failed log-ins a minute for each user name from each address, over time."
     )
