@@ -11,11 +11,12 @@ import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, LiteralString, NamedTuple
+from typing import Any, Literal, LiteralString, NamedTuple
 from uuid import UUID, uuid4
 
 from keyrack.database.connection import Statements
 
+Kind = Literal["CreateAssignment", "UpdateAssignment", "DeleteAssignment"]
 PIECE = 5_000  # ends that one statement asks for
 
 
@@ -29,11 +30,13 @@ class Asker(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """An assignment that somebody asks for."""
+    """What somebody asks for: a creation names car and user, an end an assignment, a change both if it moves it."""
 
-    car: int
-    user: int
-    request: Mapping[str, Any]  # start, end, lifetime, renewableAfter
+    kind: Kind
+    assignment: int | None
+    car: int | None
+    user: int | None
+    request: Mapping[str, Any]  # start, end, lifetime, renewableAfter of a creation; the members that a change names
     checksum: str
     asker: Asker
     operation: UUID = field(default_factory=uuid4)
@@ -41,50 +44,43 @@ class Wanted:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """Whether what a creation names is there; if so, it has been asked for."""
+    """Whether what is named is there; if all of it is, it has been asked for."""
 
+    assignment: bool
     car: bool
     user: bool
 
+    @property
+    def whole(self) -> bool:
+        return self.assignment and self.car and self.user
 
-# Several at once; each whose car and user are there is asked for
-CREATE: LiteralString = """
+
+# Several at once; each of which everything is there is asked for. What does not name a car or a user is about those of
+# its assignment, and the operation keeps those as they are
+ASK: LiteralString = """
 with wanted as (
-  select w.*,
-    exists (select from car c where c.customer_id = $1 and c.car_id = w.car_id) as car,
-    exists (select from customer_user u where u.customer_id = $1 and u.user_id = w.user_id) as "user"
-  from unnest($2::uuid[], $3::integer[], $4::integer[], $5::text[]::jsonb[], $6::text[], $7::integer[], $8::text[],
-              $9::text[]) with ordinality
-    w (operation_id, car_id, user_id, request, checksum, asked_by, asked_from, request_id, place)
+  select w.*, a.car_id as its_car, a.user_id as its_user,
+    w.assignment_id is null or a.car_id is not null as there,
+    exists (select from car c where c.customer_id = $1 and c.car_id = coalesce(w.car_id, a.car_id)) as car,
+    exists (select from customer_user u where u.customer_id = $1 and u.user_id = coalesce(w.user_id, a.user_id))
+      as "user"
+  from unnest($2::uuid[], $3::text[], $4::integer[], $5::integer[], $6::integer[], $7::text[]::jsonb[], $8::text[],
+              $9::integer[], $10::text[], $11::text[]) with ordinality
+    w (operation_id, kind, assignment_id, car_id, user_id, request, checksum, asked_by, asked_from, request_id, place)
+  left join lateral (
+    select car_id, user_id from assignment where customer_id = $1 and assignment_id = w.assignment_id limit 1) a on true
 ),
 asked as (
   insert into operation
-    (customer_id, operation_id, kind, car_id, user_id, request, checksum, asked_by, asked_from, request_id)
-  select $1, operation_id, 'CreateAssignment', car_id, user_id, request, checksum, asked_by, asked_from, request_id
-  from wanted where car and "user" order by place
+    (customer_id, operation_id, kind, car_id, user_id, assignment_id, request, checksum, asked_by, asked_from,
+     request_id)
+  select $1, operation_id, kind, coalesce(its_car, car_id), coalesce(its_user, user_id), assignment_id, request,
+    checksum, asked_by, asked_from, request_id
+  from wanted where there and car and "user" order by place
 )
-select car, "user" from wanted order by place
+select there, car, "user" from wanted order by place
 """
-UPDATE: LiteralString = """
-with a as (select car_id, user_id from assignment where customer_id = $1 and assignment_id = $2),
-c as (select true from car where customer_id = $1 and car_id = coalesce($3, (select car_id from a))),
-u as (select true from customer_user where customer_id = $1 and user_id = coalesce($4, (select user_id from a))),
-asked as (
-  insert into operation
-    (customer_id, kind, car_id, user_id, assignment_id, request, checksum, asked_by, asked_from, request_id)
-  select $1, 'UpdateAssignment', a.car_id, a.user_id, $2, $5, $6, $7, $8, $9 from a, c, u
-  returning operation_id
-)
-select (select operation_id from asked) as operation_id, exists (select from a) as assignment,
-  exists (select from c) as car, exists (select from u) as "user"
-"""
-DELETE: LiteralString = """
-insert into operation
-  (customer_id, kind, car_id, user_id, assignment_id, request, checksum, asked_by, asked_from, request_id)
-select $1, 'DeleteAssignment', a.car_id, a.user_id, $2, '{}', $3, $4, $5, $6
-from assignment a where a.customer_id = $1 and a.assignment_id = $2
-returning operation_id
-"""
+TAKE_BACK: LiteralString = "delete from operation where customer_id = $1 and operation_id = any($2::uuid[])"
 # Each end keeps the assignment as it is: by the time it is applied, the row may be gone with its car or user
 _ENDS: LiteralString = """
 with asked as (
@@ -110,14 +106,20 @@ def checksum(body: bytes, method: str, path: str) -> str:
     return hashlib.md5(told, usedforsecurity=False).hexdigest().upper()
 
 
-async def create(statements: Statements, customer: int, wanted: Sequence[Wanted]) -> list[Found]:
-    """Ask for assignments, in this order; for each, whether its car and its user are there."""
+async def ask(statements: Statements, customer: int, wanted: Sequence[Wanted]) -> list[Found]:
+    """Ask for these, in this order; for each, whether what it names is there."""
     rows = await statements.fetch(
-        CREATE, customer, [w.operation for w in wanted], [w.car for w in wanted], [w.user for w in wanted],
-        [json.dumps(w.request) for w in wanted], [w.checksum for w in wanted], [w.asker.manager for w in wanted],
-        [w.asker.address for w in wanted], [w.asker.request for w in wanted],
+        ASK, customer, [w.operation for w in wanted], [w.kind for w in wanted], [w.assignment for w in wanted],
+        [w.car for w in wanted], [w.user for w in wanted], [json.dumps(w.request) for w in wanted],
+        [w.checksum for w in wanted], [w.asker.manager for w in wanted], [w.asker.address for w in wanted],
+        [w.asker.request for w in wanted],
     )  # fmt: skip
-    return [Found(row["car"], row["user"]) for row in rows]
+    return [Found(row["there"], row["car"], row["user"]) for row in rows]
+
+
+async def take_back(statements: Statements, customer: int, operations: Sequence[UUID]) -> None:
+    """Let it not have been asked for, in the transaction in which it was."""
+    await statements.execute(TAKE_BACK, customer, operations)
 
 
 async def end_all_of_car(

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
 from typing import Annotated, Any, Literal
-from uuid import UUID
 
 from pydantic import WithJsonSchema
 
@@ -16,7 +15,7 @@ from keyrack.access.limits import Limit
 from keyrack.api.endpoint import Endpoints
 from keyrack.api.exchange import Answer, Request
 from keyrack.assignments import asking
-from keyrack.assignments.asking import Wanted
+from keyrack.assignments.asking import Found, Wanted
 from keyrack.assignments.rules import LIFETIME, LIFETIME_BOUND, lifetimes
 from keyrack.database.connection import Database
 from keyrack.database.notices import WORK
@@ -101,15 +100,13 @@ async def accept(
     asked = [one for part in parts for one in part]
     taken = await asked[0].limit.take_many(db, customer, len(asked))
     allowed = [one.wanted for one, headers in zip(asked, taken, strict=True) if not isinstance(headers, Refusal)]
-    found = iter(await asking.create(db, customer, allowed) if allowed else ())
+    found = iter(await asking.ask(db, customer, allowed) if allowed else ())
     results: list[Mapping[str, str] | Refusal] = []
     for headers in taken:
         if isinstance(headers, Refusal):
             results.append(headers)
             continue
-        there = next(found)
-        absent = NO_CAR if not there.car else NO_USER if not there.user else None
-        results.append(headers if absent is None else NotFound(absent))
+        results.append(absent(next(found)) or headers)
     if missing := sum(isinstance(result, NotFound) for result in results):
         await asked[0].limit.give_back(db, customer, missing)
     rest = iter(results)
@@ -126,6 +123,20 @@ async def accept(
     headers=OPERATION_HEADERS,
 )
 async def create(request: Request, body: NewAssignment, settings: Settings) -> Answer:
+    wanted = creation(request, body)
+    (result,) = await request.batches.put(accept, request.customer, [Asked(wanted, limit(settings))])
+    if isinstance(result, Refusal):
+        raise result
+    return _accepted(request, wanted, result)
+
+
+def limit(settings: Settings) -> Limit:
+    """How many assignments a customer may ask for."""
+    return Limit("assignments", settings.assignment_rate, settings.assignment_burst)
+
+
+def creation(request: Request, body: NewAssignment) -> Wanted:
+    """What the body asks for. Raises `BadRequest`."""
     _check(CREATE, "/{}".format, body.start, body.end, body.lifetime, body.renewable_after)
     asked = {
         "start": stamp(body.start),
@@ -133,12 +144,7 @@ async def create(request: Request, body: NewAssignment, settings: Settings) -> A
         "lifetime": body.lifetime,
         "renewableAfter": body.renewable_after,
     }
-    wanted = Wanted(body.car_id, body.user_id, asked, request.checksum, request.asker)
-    limit = Limit("assignments", settings.assignment_rate, settings.assignment_burst)
-    (result,) = await request.batches.put(accept, request.customer, [Asked(wanted, limit)])
-    if isinstance(result, Refusal):
-        raise result
-    return _accepted(request, wanted.operation, result)
+    return Wanted("CreateAssignment", None, body.car_id, body.user_id, asked, request.checksum, request.asker)
 
 
 @endpoints.patch(
@@ -154,6 +160,11 @@ async def create(request: Request, body: NewAssignment, settings: Settings) -> A
     headers=OPERATION_HEADERS,
 )
 async def update(request: Request, patch: list[AssignmentPatch]) -> Answer:
+    return await _ask(request, change(request, patch))
+
+
+def change(request: Request, patch: list[AssignmentPatch]) -> Wanted:
+    """What the patch asks for. Raises `BadRequest`."""
     changes: dict[str, Any] = {
         name: _value(name, value, at(patch, name)) for name, value in patched(patch, UPDATE).items()
     }
@@ -166,15 +177,10 @@ async def update(request: Request, patch: list[AssignmentPatch]) -> Answer:
         changes.get("renewableAfter"),
         complete="lifetime" in changes,
     )
-    row = await request.db.fetchrow(
-        asking.UPDATE, request.customer, *request.ids, changes.get("carId"), changes.get("userId"), changes,
-        request.checksum, *request.asker,
-    )  # fmt: skip
-    assert row is not None  # noqa: S101 - one row by its form
-    for flag, reason in (("assignment", NO_ASSIGNMENT), ("car", NO_CAR), ("user", NO_USER)):
-        if not row[flag]:
-            raise NotFound(reason)
-    return _accepted(request, row["operation_id"])
+    (id,) = request.ids
+    return Wanted(
+        "UpdateAssignment", id, changes.get("carId"), changes.get("userId"), changes, request.checksum, request.asker
+    )
 
 
 @endpoints.delete(
@@ -185,19 +191,40 @@ async def update(request: Request, patch: list[AssignmentPatch]) -> Answer:
     headers=OPERATION_HEADERS,
 )
 async def delete(request: Request) -> Answer:
-    operation = await request.db.fetchval(
-        asking.DELETE, request.customer, *request.ids, request.checksum, *request.asker
-    )
-    if operation is None:
-        raise NotFound(NO_ASSIGNMENT)
-    return _accepted(request, operation)
+    return await _ask(request, end(request))
 
 
-def _accepted(request: Request, operation: UUID, headers: Mapping[str, str] | None = None) -> Answer:
+def end(request: Request) -> Wanted:
+    """The end of the path's assignment."""
+    (id,) = request.ids
+    return Wanted("DeleteAssignment", id, None, None, {}, request.checksum, request.asker)
+
+
+async def _ask(request: Request, wanted: Wanted) -> Answer:
+    (found,) = await asking.ask(request.db, request.customer, [wanted])
+    if (refusal := absent(found)) is not None:
+        raise refusal
+    return _accepted(request, wanted)
+
+
+def absent(found: Found) -> NotFound | None:
+    """The refusal of what names something that is not there."""
+    for there, reason in ((found.assignment, NO_ASSIGNMENT), (found.car, NO_CAR), (found.user, NO_USER)):
+        if not there:
+            return NotFound(reason)
+    return None
+
+
+def _accepted(request: Request, wanted: Wanted, headers: Mapping[str, str] | None = None) -> Answer:
     """204 for what was written down."""
     request.announce(WORK)
-    told = {"Operation-Id": str(operation), "Operation-Location": f"/v3/operations/{operation}"}
-    return Answer(204, headers={**told, **(headers or {})}, made=operation)
+    told = {"Operation-Id": str(wanted.operation), "Operation-Location": location(wanted)}
+    return Answer(204, headers={**told, **(headers or {})}, made=wanted.operation)
+
+
+def location(wanted: Wanted) -> str:
+    """Where to ask for the outcome."""
+    return f"/v3/operations/{wanted.operation}"
 
 
 def _check(
