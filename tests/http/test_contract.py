@@ -474,6 +474,7 @@ CHANGE_THE_GROUND = {
     ("DELETE", "/pairings"),
     ("PUT", "/users/assignments/customers"),
     ("DELETE", "/users/assignments/customers"),
+    ("POST", "/batch"),
 }
 
 

@@ -128,6 +128,7 @@ class Endpoint:
     before_parts: tuple[type, ...] = ()
     # It changes what pending operations stand on: these are applied first, unless it is refused by this look already
     ground: Check | None = None
+    settles: Callable[[Any], bool] = lambda value: True  # whether this value for the body does so
     key: bool = True  # the exceptions of the edge's checks, each visible in its row
     token: bool = True
     customer: bool = True
@@ -144,6 +145,7 @@ class Endpoint:
         None  # the read of one row whose answer comes back where `return=representation` is preferred
     )
     secret: bool = False  # a successful answer shows a secret, so it is never compressed (docs/decisions.md, "BREACH")
+    most: Callable[[Settings], int] = lambda settings: settings.max_body  # bytes from which on a body is refused
     headers: Mapping[str, str] = field(default_factory=dict[str, str])  # of a successful answer: name -> meaning
 
     @cached_property

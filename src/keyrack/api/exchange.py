@@ -13,7 +13,7 @@ from keyrack.access.devices import Device
 from keyrack.assignments.asking import Asker, checksum
 from keyrack.database.batching import Batches
 from keyrack.database.connection import Database
-from keyrack.errors import JSON
+from keyrack.errors import JSON, Refusal
 
 Returns = Literal["", "minimal", "representation"]  # "" for what the spec says
 
@@ -60,6 +60,15 @@ class Answer:
     parts: AsyncIterator[bytes] | None = None
     fixed: bool = False  # the same bytes each time, so that what is made of them can be kept
     made: int | UUID | None = None  # the id of what was made, or of the work that was asked for
+
+
+class Undone(Exception):
+    """An answer, or a refusal, that leaves nothing behind: it is raised, so that the transaction that it stands in is
+    undone, and what is kept for an Idempotency-Key with it."""
+
+    def __init__(self, outcome: Answer | Refusal) -> None:
+        super().__init__()
+        self.outcome = outcome
 
 
 NO_CONTENT = Answer(204)

@@ -11,6 +11,7 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, LiteralString
+from uuid import UUID
 
 from keyrack.assignments.rules import Assignment, Decision, Ground, Key, Operation, as_given_up, decide
 from keyrack.database.connection import Connection, Row
@@ -26,6 +27,14 @@ PENDING: LiteralString = (
     + _COLUMNS
     + " from operation where customer_id = $1 and state = 'Pending' order by cause = 'Request', seq limit $2"
 )
+NAMED: LiteralString = (
+    "select "
+    + _COLUMNS
+    + " from operation where customer_id = $1 and operation_id = any($2::uuid[]) and state = 'Pending' order by seq"
+)
+FAILURES: LiteralString = """
+select operation_id, error_message from operation where customer_id = $1 and operation_id = any($2::uuid[])
+"""
 # The same of several customers, as far as nobody else holds them; see the function
 CLAIM: LiteralString = "select " + _COLUMNS + " from claim_operations($1, $2)"
 ASSIGNMENTS: LiteralString = """
@@ -89,6 +98,17 @@ async def pending(connection: Connection, customer: int, most: int) -> list[Row]
     return await connection.fetch(PENDING, customer, most)
 
 
+async def named(connection: Connection, customer: int, operations: Sequence[UUID]) -> list[Row]:
+    """Those of these that are pending, of a customer that the caller holds, in the order in which they come."""
+    return await connection.fetch(NAMED, customer, operations)
+
+
+async def failures(connection: Connection, customer: int, operations: Sequence[UUID]) -> dict[UUID, str | None]:
+    """Why each of these failed, None where it did not."""
+    rows = await connection.fetch(FAILURES, customer, operations)
+    return {row["operation_id"]: row["error_message"] for row in rows}
+
+
 async def claim(connection: Connection, customers: Sequence[int], each: int) -> list[Row]:
     """Hold those customers whose operations are due and that nobody else holds: their first `each` operations."""
     return await connection.fetch(CLAIM, customers, each)
@@ -120,15 +140,22 @@ def _operation(row: Row) -> Operation:
     )  # fmt: skip
 
 
+async def present(connection: Connection, keys: Iterable[Key]) -> dict[Key, Assignment]:
+    """Those of these assignments that there are."""
+    return {
+        (row["customer_id"], row["assignment_id"]): Assignment(
+            row["assignment_id"], row["car_id"], row["user_id"], row["start"], row["end"], row["lifetime"],
+            row["renewable_after"],
+        )
+        for row in await connection.fetch(ASSIGNMENTS, *_columns(keys))
+    }  # fmt: skip
+
+
 async def _ground(connection: Connection, operations: Sequence[Operation]) -> Ground:
     ground = Ground()
-    named = {(o.customer, o.assignment) for o in operations if o.assignment is not None}
-    if named:
-        for row in await connection.fetch(ASSIGNMENTS, *_columns(named)):
-            ground.assignments[row["customer_id"], row["assignment_id"]] = Assignment(
-                row["assignment_id"], row["car_id"], row["user_id"], row["start"], row["end"], row["lifetime"],
-                row["renewable_after"],
-            )  # fmt: skip
+    wanted = {(o.customer, o.assignment) for o in operations if o.assignment is not None}
+    if wanted:
+        ground.assignments = await present(connection, wanted)
     cars: set[Key] = set()
     users: set[Key] = set()
     for operation in operations:
@@ -137,9 +164,9 @@ async def _ground(connection: Connection, operations: Sequence[Operation]) -> Gr
             cars.add((customer, operation.car))
             users.add((customer, operation.user or 0))
         elif operation.kind == "UpdateAssignment" and (customer, operation.assignment or 0) in ground.assignments:
-            present = ground.assignments[customer, operation.assignment or 0]
-            cars |= {(customer, present.car), (customer, asked.get("carId", present.car))}
-            users |= {(customer, present.user), (customer, asked.get("userId", present.user))}
+            before = ground.assignments[customer, operation.assignment or 0]
+            cars |= {(customer, before.car), (customer, asked.get("carId", before.car))}
+            users |= {(customer, before.user), (customer, asked.get("userId", before.user))}
     if cars:
         for row in await connection.fetch(GROUND, *_columns(cars), *_columns(users)):
             if row["car_id"] is None:

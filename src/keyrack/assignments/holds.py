@@ -10,9 +10,10 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import Counter
-from collections.abc import AsyncGenerator, Iterable
+from collections.abc import AsyncGenerator, Iterable, Sequence
 from contextlib import asynccontextmanager
 from typing import LiteralString
+from uuid import UUID
 
 import structlog
 
@@ -73,6 +74,13 @@ async def drain(db: Database, customer: int, settings: Settings) -> None:
         done += len(rows)
         if done >= settings.drain_operations or time.monotonic() > end:
             raise Unavailable(BUSY)
+
+
+async def foretell(connection: Connection, customer: int, operations: Sequence[UUID]) -> dict[UUID, str | None]:
+    """Apply these pending operations of a customer that the caller holds, and tell why each came to nothing, or None.
+    The caller undoes it all. Raises `Unavailable` if they cannot be applied."""
+    await _apply(connection, await applying.named(connection, customer, operations))
+    return await applying.failures(connection, customer, operations)
 
 
 async def _apply(connection: Connection, rows: list[Row]) -> None:

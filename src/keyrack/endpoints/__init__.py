@@ -5,6 +5,7 @@ from __future__ import annotations
 from keyrack.api.endpoint import Endpoint
 from keyrack.endpoints import (
     assignments,
+    batch,
     brands,
     cars,
     customers,
@@ -25,6 +26,6 @@ from keyrack.endpoints import (
 
 MODULES = (
     oauth2, customers, cars, users, assignments, groups, products, services, installations, pairings, brands, sdk,
-    events, ingest, operations, webhooks, documents,
+    events, ingest, operations, batch, webhooks, documents,
 )  # fmt: skip
 ALL: tuple[Endpoint, ...] = tuple(row for module in MODULES for row in module.endpoints.rows)

@@ -53,7 +53,7 @@ async def body(http: Incoming, endpoint: Endpoint, settings: Settings, room: Roo
 
     Raises `UnsupportedMediaType`, `ContentTooLarge`, `RequestTimeout`, `Unavailable`, and `BadRequest` for gzip.
     """
-    limit = settings.max_ingest if endpoint.raw else settings.max_body
+    limit = settings.max_ingest if endpoint.raw else endpoint.most(settings)
     if (http.content_length or 0) >= limit:
         raise _too_large(limit)
     sent = bool(http.content_length) or http.get_header("Transfer-Encoding") is not None

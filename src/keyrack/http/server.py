@@ -20,7 +20,7 @@ from keyrack.access import signing
 from keyrack.access.auth import CHANGES, Access, Manager
 from keyrack.api import idempotency
 from keyrack.api.endpoint import Check, Endpoint
-from keyrack.api.exchange import Answer, Request
+from keyrack.api.exchange import Answer, Request, Undone
 from keyrack.api.representation import minimal, representation
 from keyrack.api.spool import Spool
 from keyrack.assignments.holds import Turns, drain
@@ -32,7 +32,7 @@ from keyrack.database.notices import Announcer
 from keyrack.documents import errors, openapi, reference, refusals
 from keyrack.endpoints import ALL
 from keyrack.endpoints.documents import Documents, Readiness
-from keyrack.errors import Unavailable
+from keyrack.errors import Refusal, Unavailable
 from keyrack.http import intake
 from keyrack.http.preferences import NONE, preferences
 from keyrack.http.trace import ID
@@ -182,11 +182,15 @@ class Server:
         key = http.get_header("Idempotency-Key") if endpoint.repeatable else None
         for _ in range(DEADLOCKS):
             try:
-                if endpoint.ground is None:
+                if endpoint.ground is None or not endpoint.settles(value):
                     return await self._once(handler, request, value, key)
                 return await self._on_settled_ground(endpoint.ground, handler, request, value, key)
             except asyncpg.DeadlockDetectedError:
                 continue  # it did nothing; whoever it stood against goes on now
+            except Undone as undone:
+                if isinstance(undone.outcome, Refusal):
+                    raise undone.outcome from None
+                return undone.outcome
         raise Unavailable
 
     def _database(self, endpoint: Endpoint, manager: Manager | None, customer: int) -> Database:

@@ -55,6 +55,10 @@ def _unknown(
 ) -> Iterator[Unknown]:
     if "$ref" in schema:
         schema = defs[schema["$ref"].rsplit("/", 1)[-1]]
+    if "discriminator" in schema:
+        schema = _meant(value, schema["discriminator"])
+        if "$ref" in schema:
+            schema = defs[schema["$ref"].rsplit("/", 1)[-1]]
     for choice in schema.get("anyOf", ()):
         if "$ref" in choice or "properties" in choice:
             yield from _unknown(value, choice, defs, place)
@@ -68,6 +72,12 @@ def _unknown(
                 yield from _unknown(member, known[name], defs, (*place, name))
             else:
                 yield Unknown(name, list(known), (*place, name))
+
+
+def _meant(value: object, told: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Of several forms the one that the value names."""
+    name = cast("dict[str, object]", value).get(told["propertyName"]) if isinstance(value, dict) else None
+    return {"$ref": told["mapping"][name]} if isinstance(name, str) and name in told["mapping"] else {}
 
 
 def refusal(what: str, members: Sequence[Unknown], others: Iterable[Fault] = ()) -> BadRequest:

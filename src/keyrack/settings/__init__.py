@@ -7,6 +7,7 @@ import ipaddress
 from pydantic import Field, ValidationInfo, field_validator
 from pydantic_settings import SettingsConfigDict
 
+from keyrack.settings.batches import Batches
 from keyrack.settings.callers import Callers
 from keyrack.settings.edge import Edge
 from keyrack.settings.lists import Lists
@@ -18,7 +19,7 @@ from keyrack.settings.work import Work
 __all__ = ["Settings", "default_state"]
 
 
-class Settings(Units, Work, Callers, Lists, Edge, Storage):
+class Settings(Units, Work, Callers, Batches, Lists, Edge, Storage):
     """Every setting; docs/settings.md is made from these fields."""
 
     model_config = SettingsConfigDict(env_prefix="KEYRACK_", extra="ignore", env_ignore_empty=True, frozen=True)

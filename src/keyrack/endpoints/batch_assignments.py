@@ -1,0 +1,110 @@
+"""In charge of batches of assignments: their items are asked for at once, in their order, and told as operations."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+from keyrack.api.exchange import Request
+from keyrack.api.items import Item
+from keyrack.assignments import asking
+from keyrack.assignments.asking import Wanted
+from keyrack.assignments.holds import foretell
+from keyrack.assignments.overlaps import Overlap, find
+from keyrack.database.connection import Connection
+from keyrack.endpoints import assignments
+from keyrack.endpoints.batch_forms import AssignmentBatch
+from keyrack.errors import Conflict, Reason, Refusal
+from keyrack.settings import Settings
+
+OVERLAP = Reason("assignment-conflict", "The car has another assignment within this time.")
+
+
+@dataclass(slots=True)
+class Asked:
+    """What has become of the items, by their places: asked for or refused, with what they overlap and how they would
+    end. `creations` count for the rate limit."""
+
+    wanted: dict[int, Wanted]
+    refused: dict[int, Refusal]
+    overlaps: Mapping[int, Overlap]
+    failures: Mapping[UUID, str | None]
+
+    @property
+    def creations(self) -> int:
+        return sum(one.kind == "CreateAssignment" for one in self.wanted.values())
+
+    def told(self, place: int) -> Refusal | dict[str, Any]:
+        """The item's result beside its overlaps."""
+        if place in self.refused:
+            return self.refused[place]
+        one = self.wanted[place]
+        done: dict[str, Any] = {"status": 204, "checksum": one.checksum}
+        if one.operation not in self.failures:
+            return done | {"operationId": str(one.operation), "operationLocation": assignments.location(one)}
+        failure = self.failures[one.operation]
+        return done if failure is None else done | {"wouldFail": failure}
+
+    def overlap(self, place: int) -> dict[str, Any]:
+        """With whom the item overlaps."""
+        found = self.overlaps.get(place)
+        if found is None or not found.told:
+            return {}
+        return {"conflicts": found.told} | ({"moreConflicts": True} if found.more else {})
+
+
+async def ask(
+    connection: Connection, request: Request, batch: AssignmentBatch, items: Sequence[Item], settings: Settings
+) -> Asked:
+    """Ask for what the items want, in the caller's transaction. With conflicts or a dry run it holds the customer, and
+    nothing is pending."""
+    asked = Asked({}, {}, {}, {})
+    for place, item in enumerate(items):
+        wanted = _wanted(item)
+        if isinstance(wanted, Refusal):
+            asked.refused[place] = wanted
+        else:
+            asked.wanted[place] = wanted
+    if not asked.wanted:
+        return asked
+    found = await asking.ask(connection, request.customer, list(asked.wanted.values()))
+    for place, there in zip(list(asked.wanted), found, strict=True):
+        if (refusal := assignments.absent(there)) is not None:
+            asked.refused[place] = refusal
+            del asked.wanted[place]
+    if batch.conflicts != "allow":
+        await _compare(connection, request, asked, settings, refuse=batch.conflicts == "refuse")
+    if batch.dry_run:
+        operations = [one.operation for one in asked.wanted.values()]
+        asked.failures = await foretell(connection, request.customer, operations)
+    return asked
+
+
+def _wanted(item: Item) -> Wanted | Refusal:
+    if item.refusal is not None:
+        return item.refusal
+    try:
+        match item.endpoint.method:
+            case "PUT":
+                return assignments.creation(item.request, item.value)
+            case "PATCH":
+                return assignments.change(item.request, item.value)
+            case _:
+                return assignments.end(item.request)
+    except Refusal as refusal:
+        return refusal
+
+
+async def _compare(connection: Connection, request: Request, asked: Asked, settings: Settings, *, refuse: bool) -> None:
+    asked.overlaps = await find(connection, request.customer, asked.wanted, settings.batch_conflicts, refuse=refuse)
+    if not refuse:
+        return
+    gone: list[UUID] = []
+    for place, overlap in asked.overlaps.items():
+        if overlap.is_new:
+            gone.append(asked.wanted.pop(place).operation)
+            asked.refused[place] = Conflict(OVERLAP)
+    if gone:
+        await asking.take_back(connection, request.customer, gone)

@@ -1,0 +1,31 @@
+"""In charge of settings of batches: many creations, changes and ends in one call."""
+
+from __future__ import annotations
+
+from pydantic import Field
+from pydantic_settings import BaseSettings
+
+
+class Batches(BaseSettings):
+    """Settings of batches: many creations, changes and ends in one call."""
+
+    batch_items: int = Field(default=1_000, ge=1, le=10_000, description="Items of a `POST /batch`, at most: 400.")
+    batch_bytes: int = Field(
+        default=1_000_000, ge=1_000, description="Bytes from which on the body of a `POST /batch` is refused: 413."
+    )
+    batch_seconds: float = Field(
+        default=10.0,
+        gt=0,
+        description="Seconds that a batch may take in the database, and before that for its passwords: then it is "
+        "undone, 503.",
+    )
+    batch_passwords: int = Field(
+        default=50, ge=0, description="Users of the type `Normal` that one batch creates, at most: 400."
+    )
+    batch_conflicts: int = Field(
+        default=10, ge=1, le=1_000, description="Overlapping assignments that an item of a batch is told, at most."
+    )
+    dry_run_rate: int = Field(
+        default=60, ge=1, description="Batches with `dryRun` a minute that each customer may send over time."
+    )
+    dry_run_burst: int = Field(default=10, ge=1, description="Batches with `dryRun` that a customer may send at once.")
