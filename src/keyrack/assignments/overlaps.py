@@ -25,6 +25,7 @@ cross join lateral (
   select * from assignment a
   where a.customer_id = $1 and a.car_id = w.car_id and a.starts_at < coalesce(w."end"::timestamptz, 'infinity')
     and coalesce(a.ends_at, 'infinity') > greatest(w.start::timestamptz, a.starts_at)
+    and (w."end" is null or w."end" > w.start)
     and a.assignment_id not in (select unnest($6::integer[]))
   order by a.starts_at, a.assignment_id limit $7) a
 order by w.place, a.starts_at, a.assignment_id

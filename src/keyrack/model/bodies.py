@@ -23,7 +23,7 @@ from pydantic_core import PydanticCustomError
 
 from keyrack.errors import BadRequest
 from keyrack.model import members
-from keyrack.model.faults import at, faults
+from keyrack.model.faults import at, faults, placed
 from keyrack.model.texts import LONGEST_ADDRESS, NOT_BLANK, email_address
 from keyrack.reasons import Fault, Reason
 
@@ -220,7 +220,7 @@ def checked(
     except ValidationError as error:
         if error.error_count() > ERRORS:  # to look at each would take longer than to find them
             raise BadRequest(TOO_MANY_ERRORS.format(what=what, most=ERRORS)) from None
-        problems = error.errors(include_url=False, include_context=False)
+        problems = placed(adapter, error.errors(include_url=False, include_context=False))
         found = faults(adapter, problems)
         if len(found) < len(problems):  # some members are unknown
             raise members.refusal(what, members.unknown(adapter, body), found) from None
@@ -259,7 +259,7 @@ HINTED = {"string_too_long", "greater_than_equal", "less_than_equal", "too_long"
 
 def _member(location: tuple[int | str, ...]) -> str | None:
     names = [part for part in location if isinstance(part, str)]
-    return names[-1] if names and not isinstance(location[-1], int) else None
+    return names[-1] if names else None
 
 
 def _form(kind: str) -> str:

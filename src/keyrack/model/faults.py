@@ -52,6 +52,38 @@ def faults(adapter: TypeAdapter[Any], problems: Iterable[Problem]) -> list[Fault
     return [_fault(adapter, problem) for problem in problems if problem["type"] != "extra_forbidden"]
 
 
+def placed(adapter: TypeAdapter[Any], problems: Sequence[Problem]) -> Sequence[Problem]:
+    """Pydantic's errors with the places that they have in the body: where a member says which of several forms is meant,
+    pydantic's own have the name of that form among them, and none for the member itself."""
+    whole = schema(adapter)
+    return [_placed(whole, problem) for problem in problems] if _has_forms(adapter) else problems
+
+
+@cache
+def _has_forms(adapter: TypeAdapter[Any]) -> bool:
+    return "discriminator" in str(schema(adapter))
+
+
+def _placed(whole: dict[str, Any], problem: Problem) -> Problem:
+    found, place = whole, list[int | str]()
+    for part in problem["loc"]:
+        if "discriminator" in found:
+            found = _resolved(whole, {"$ref": found["discriminator"]["mapping"][part]})
+            continue
+        place.append(part)
+        inner: Any = found.get("items") if isinstance(part, int) else found.get("properties", {}).get(part)
+        found = _resolved(whole, inner or {})
+    kind = problem["type"]
+    if kind.startswith("union_tag_"):
+        told = found["discriminator"]
+        kind = "missing" if kind == "union_tag_not_found" else "literal_error"
+        found = {"enum": list(told["mapping"])}
+        place.append(told["propertyName"])
+    valid = tuple(found.get("enum", ())) if kind == "literal_error" else ()
+    message = "Input should be one of " + ", ".join(map(str, valid)) if valid else problem["msg"]
+    return {**problem, "type": kind, "loc": tuple(place), "msg": message, "valid": valid}
+
+
 def pointer(location: Location) -> str:
     """The JSON Pointer (RFC 6901) to a place in a body."""
     return "".join("/" + str(part).replace("~", "~0").replace("/", "~1") for part in location)
@@ -82,7 +114,7 @@ def _fault(adapter: TypeAdapter[Any], problem: Problem) -> Fault:
         return blank(pointer(location))
     code = _CODES.get(kind, "wrong-type")
     detail = _DETAILS.get(kind) or _sentence(problem["msg"])
-    valid = _values(schema(adapter), location) if code == "not-one-of" else ()
+    valid = problem.get("valid") or (_values(schema(adapter), location) if code == "not-one-of" else ())
     return Fault(code, detail, pointer(location), valid)
 
 
