@@ -167,7 +167,60 @@ class Client:
                 at = "/users/assignments/customers"
                 gone = await self.change("user gone", user, "DELETE", at, {"userId": user})
                 if not gone or some.random() < 0.7:
-                    await self.change("user", user, "PUT", at, {"userId": user})
+                    await self.take_in(user)
+            case "batch":
+                items = [await self.item() for _ in range(some.randrange(1, 7))]
+                how = {"conflicts": some.choice(("allow", "allow", "report", "refuse")), "dryRun": some.random() < 0.1}
+                for result in await self.batch("assignments", items, **how):
+                    if "operationId" in result:
+                        self.steps.append(Step(operation=result["operationId"]))
+            case "batch of ends":
+                await self.end_at_once()
+
+    async def batch(self, kind: str, items: list[Any], **how: Any) -> list[Any]:
+        """The results of a batch, all or nothing or each for itself; none of one that was refused."""
+        body = {"kind": kind, "items": items, "atomic": self.random.random() < 0.4, **how}
+        status, _, told = await self.call("POST", "/batch", body)
+        assert status in (200, 422, 503), status
+        return told["results"] if status == 200 else []
+
+    async def item(self) -> dict[str, Any]:
+        """What a batch asks for: sometimes what is not there."""
+        some = self.random
+        car, user = some.choice(self.fleet.cars), some.choice(self.fleet.users)
+        id = await self.assignment() if some.random() < 0.9 else 2_000_000_000
+        match some.choice(("create", "create", "change", "end")):
+            case "change" if id is not None:
+                return {"op": "change", "id": id, "patch": self.patch(car, user)}
+            case "end" if id is not None:
+                return {"op": "end", "id": id}
+            case _:
+                return {"op": "create", "body": {"carId": car, "userId": user, **self.times()}}
+
+    async def end_at_once(self) -> None:
+        """Delete cars or remove users in one batch; new cars come in the same one."""
+        kind, ids = self.random.choice((("cars", self.fleet.cars), ("users", self.fleet.users)))
+        ends = self.random.sample(ids, 2)
+        items = [{"op": "end", "id": id} for id in ends]
+        items += [{"op": "create", "body": {"name": "new"}} for _ in ends] if kind == "cars" else []
+        sent = time.time()
+        results = await self.batch(kind, items)
+        answered = time.time()
+        what = "car gone" if kind == "cars" else "user gone"
+        for id, result in zip(ends, results, strict=False):
+            if result["status"] == 204:
+                self.steps.append(Step(ground=(what, id), sent=sent, answered=answered))
+        if kind == "cars":
+            made = {old: result["id"] for old, result in zip(ends, results[len(ends) :], strict=False)}
+            self.fleet.cars = [made.get(old, old) for old in self.fleet.cars]
+        else:
+            for user in ends:
+                await self.take_in(user)
+
+    async def take_in(self, user: int) -> None:
+        """By the address: by the number only those are found who are in a customer."""
+        address = await self.sql.fetchval(ADDRESS, user)
+        await self.change("user", user, "PUT", "/users/assignments/customers", {"emailAddress": address})
 
     def times(self) -> dict[str, Any]:
         some = self.random
@@ -193,14 +246,17 @@ class Client:
         return self.random.choice(ids) if ids else None
 
 
-ACTIONS = ("create", "change", "end", "uninstall", "install", "unpair", "delete car", "remove user")
-WEIGHTS = (8, 9, 2, 2, 4, 2, 1, 1)
+ACTIONS = (
+    "create", "change", "end", "uninstall", "install", "unpair", "delete car", "remove user", "batch", "batch of ends",
+)  # fmt: skip
+WEIGHTS = (8, 9, 2, 2, 4, 2, 1, 1, 6, 1)
 CAR_OF = "select car_id from product where customer_id = $1 and product_id = $2"
 FREE = """
 select c.car_id, p.product_id from car c join product p on p.customer_id = c.customer_id and p.car_id is null
 where c.customer_id = $1 and not exists (
   select from product i where i.customer_id = c.customer_id and i.car_id = c.car_id)
 """
+ADDRESS = "select email_address from person where user_id = $1"
 IDS = "select assignment_id from assignment where customer_id = $1"
 
 

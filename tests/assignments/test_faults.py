@@ -1,8 +1,8 @@
 """The fault suite: workers killed, the database restarted, receivers that fail, and not one outcome lost.
 
-Beside assignments that live from their creation to their end, other customers' clients move, hand over, install,
-uninstall, delete and remove at random. Every outcome must be told, once and in order, and each customer's fleet must
-end as the model of its history says.
+Beside assignments that live from their creation to their end, alone or many together in batches, other customers'
+clients move, hand over, install, uninstall, delete and remove at random. Every outcome must be told, once and in order,
+and each customer's fleet must end as the model of its history says.
 
 `make test-faults` runs 10,000 operations beside 200 histories; the suite runs a few hundred (KEYRACK_FAULTS says how
 many).
@@ -20,7 +20,7 @@ import sys
 import time
 import uuid
 from collections import Counter
-from collections.abc import AsyncGenerator, Iterator
+from collections.abc import AsyncGenerator, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -47,6 +47,7 @@ WORKERS = 3
 KILL_EVERY = 1.0  # seconds
 BAD = 0.2  # of the receiver's answers
 STEPS_OF_A_LIFE = 5  # operations on each assignment: one creates, three change, one ends it
+TOGETHER = 10  # assignments whose steps are asked for in batches; as many others live alone
 START = "2026-01-01T08:00:00Z"
 FINAL_WAIT = 120.0
 
@@ -161,6 +162,13 @@ class Fleet:
         answer = await self.call(method, path, body)
         self.operations.append(answer.headers["Operation-Id"])
         return answer.headers["Operation-Id"]
+
+    async def ask_at_once(self, items: list[Any]) -> list[str]:
+        """The operations of a batch."""
+        answer = await self.call("POST", "/batch", {"kind": "assignments", "atomic": True, "items": items}, 200)
+        told = [result["operationId"] for result in (await answer.json())["results"]]
+        self.operations += told
+        return told
 
 
 class Patient:
@@ -292,21 +300,35 @@ async def scenario(dsn: str, state: Path) -> None:
             restarts = [assignments * (n + 1) // (RESTARTS + 1) for n in range(RESTARTS)]
             slots = asyncio.Semaphore(40)
 
+            async def made(operation: str) -> int:
+                """The assignment, as soon as it is there."""
+                while True:
+                    row = await (await fleet.call("GET", f"/operations/{operation}", wanted=200)).json()
+                    if row["state"] != "Pending":
+                        assert row["state"] == "Succeeded", row
+                        return row["assignmentId"]
+                    await asyncio.sleep(0.1)
+
+            async def lives(numbers: Sequence[int]) -> None:
+                """The same of several assignments, each step of all of them in one batch."""
+                async with slots:
+                    if set(numbers) & set(restarts):
+                        faults.restart_database()
+                    body = {"userId": 1, "start": START, "lifetime": 700_000}
+                    new = [{"op": "create", "body": body | {"carId": number % CARS + 1}} for number in numbers]
+                    ids = [await made(operation) for operation in await fleet.ask_at_once(new)]
+                    for step in range(1, STEPS_OF_A_LIFE - 1):
+                        patch = [{"op": "replace", "path": "/lifetime", "value": 700_000 + step}]
+                        await fleet.ask_at_once([{"op": "change", "id": id, "patch": patch} for id in ids])
+                    await fleet.ask_at_once([{"op": "end", "id": id} for id in ids])
+
             async def life(number: int) -> None:
                 """One assignment from its beginning to its end."""
                 async with slots:
                     if number in restarts:
                         faults.restart_database()
                     body = {"carId": number % CARS + 1, "userId": 1, "start": START, "lifetime": 700_000}
-                    operation = await fleet.ask("PUT", "/assignments", body)
-                    while True:
-                        answer = await fleet.call("GET", f"/operations/{operation}", wanted=200)
-                        row = await answer.json()
-                        if row["state"] != "Pending":
-                            break
-                        await asyncio.sleep(0.1)
-                    assert row["state"] == "Succeeded", row
-                    at = f"/assignments/{row['assignmentId']}"
+                    at = f"/assignments/{await made(await fleet.ask('PUT', '/assignments', body))}"
                     for step in range(1, STEPS_OF_A_LIFE - 1):
                         value = 700_000 + step
                         await fleet.ask("PATCH", at, [{"op": "replace", "path": "/lifetime", "value": value}])
@@ -332,8 +354,13 @@ async def scenario(dsn: str, state: Path) -> None:
             async with asyncio.TaskGroup() as group:
                 for some in fleet.random:
                     group.create_task(act(some))
-                for number in range(assignments):
-                    group.create_task(life(number))
+                for number in range(0, assignments, TOGETHER):
+                    together = range(number, min(number + TOGETHER, assignments))
+                    if number // TOGETHER % 2:
+                        group.create_task(lives(together))
+                        continue
+                    for one in together:
+                        group.create_task(life(one))
             asked = time.monotonic() - begin
             await all_done(dsn, FINAL_WAIT)
             killing.cancel()
