@@ -2,12 +2,13 @@
 
 import sys
 
-from benchmarks import compression, foundation, outcomes, query, telemetry
+from benchmarks import batch, compression, foundation, outcomes, query, telemetry
 
 PARTS = {
     "foundation": foundation.main,
     "query": query.main,
     "outcomes": outcomes.main,
+    "batch": batch.main,
     "telemetry": telemetry.main,
     "compression": compression.main,
 }

@@ -8,7 +8,7 @@ but that, so nobody else can ask for the same time meanwhile. An assignment of n
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, LiteralString
 
 from keyrack.assignments import applying
@@ -42,22 +42,9 @@ class Span:
     start: str
     end: str | None  # None: without end
 
-    def overlaps(self, other: Span) -> bool:
-        return (
-            self.car == other.car
-            and _before(self.start, other.end)
-            and _before(other.start, self.end)
-            and _before(self.start, self.end)
-            and _before(other.start, other.end)
-        )
-
     def lies_in(self, other: Span) -> bool:
         ends_in = other.end is None or (self.end is not None and self.end <= other.end)
         return self.car == other.car and self.start >= other.start and ends_in
-
-
-def _before(start: str, end: str | None) -> bool:
-    return end is None or start < end
 
 
 def _span(assignment: Assignment) -> Span:
@@ -76,12 +63,17 @@ class Overlap:
     is_new: bool = False
 
 
-@dataclass(slots=True)
-class _Book:
-    """The times that change here: by the place of what makes them, or by the assignment."""
+NEVER = "~"  # behind every time
 
-    present: dict[int, Assignment]  # what is asked to change or to end, as it is by now
-    made: dict[int, Assignment] = field(default_factory=dict[int, Assignment])  # by place
+
+class _Book:
+    """The times that change here, car by car: of assignments that are to change or to end, and of new ones."""
+
+    def __init__(self, present: Mapping[int, Assignment]) -> None:
+        self.present = dict(present)  # as it is by now
+        self._cars: dict[int, dict[tuple[str, int], Assignment]] = {}
+        for id, assignment in present.items():
+            self._enter(("assignmentId", id), assignment)
 
     def meant(self, wanted: Wanted) -> Assignment | None:
         """The assignment as it would be; None where it is to end, or is not there any more."""
@@ -93,25 +85,34 @@ class _Book:
 
     def note(self, place: int, wanted: Wanted, meant: Assignment | None) -> None:
         """It is done."""
-        if wanted.assignment is None:
-            assert meant is not None  # noqa: S101 - a creation means one
-            self.made[place] = meant
-        elif meant is None:
-            self.present.pop(wanted.assignment, None)
-        else:
+        who = _who(place, wanted)
+        if (before := self.present.pop(wanted.assignment or 0, None)) is not None:
+            self._cars[before.car].pop(who, None)
+        if meant is not None:
+            self._enter(who, meant)
+        if meant is not None and wanted.assignment is not None:
             self.present[wanted.assignment] = meant
 
-    def overlapping(self, wanted: Wanted, span: Span) -> list[Told]:
+    def _enter(self, who: tuple[str, int], assignment: Assignment) -> None:
+        there = self._cars.setdefault(assignment.car, {})
+        if assignment.start < (assignment.end or NEVER):
+            there[who] = assignment
+
+    def overlapping(self, place: int, wanted: Wanted, span: Span) -> list[Told]:
         """What changes here, and overlaps."""
+        own, start, end = _who(place, wanted), span.start, span.end or NEVER
+        if start >= end:
+            return []
         return [
-            _told({"assignmentId": id}, there.user, _span(there))
-            for id, there in self.present.items()
-            if id != wanted.assignment and span.overlaps(_span(there))
-        ] + [
-            _told({"item": place}, there.user, _span(there))
-            for place, there in self.made.items()
-            if span.overlaps(_span(there))
+            _told({name: number}, there.user, _span(there))
+            for (name, number), there in self._cars.get(span.car, {}).items()
+            if there.start < end and start < (there.end or NEVER) and (name, number) != own
         ]
+
+
+def _who(place: int, wanted: Wanted) -> tuple[str, int]:
+    """By what others are told of it."""
+    return ("item", place) if wanted.assignment is None else ("assignmentId", wanted.assignment)
 
 
 def _told(who: Mapping[str, int], user: int, span: Span) -> Told:
@@ -128,7 +129,7 @@ async def find(
     ids = {one.assignment for one in wanted.values() if one.assignment is not None}
     there = await applying.present(connection, [(customer, id) for id in sorted(ids)])
     book = _Book({id: assignment for (_, id), assignment in there.items()})
-    foreseen = _foreseen(wanted, _Book(dict(book.present)))
+    foreseen = _foreseen(wanted, _Book(book.present))
     beside = await _beside(connection, customer, foreseen, ids, most + 1)
     found: dict[int, Overlap] = {}
     for place, one in wanted.items():
@@ -139,7 +140,7 @@ async def find(
         span = _span(meant)
         if span != foreseen.get(place):  # what came before it was not done
             beside |= await _beside(connection, customer, {place: span}, ids, most + 1)
-        told = [*beside.get(place, ()), *book.overlapping(one, span)]
+        told = [*beside.get(place, ()), *book.overlapping(place, one, span)]
         is_new = bool(told) and (before is None or not span.lies_in(_span(before)))
         found[place] = Overlap(told[:most], len(told) > most, is_new)
         if not (refuse and is_new):

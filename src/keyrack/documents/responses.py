@@ -27,7 +27,7 @@ REASONS = {
     413: "The body is too large",
     414: "The query string is too long",
     415: "The body is of another media type",
-    422: "The Idempotency-Key was used for another request",
+    422: "Understood, and not done",
     429: "Too many requests",
     431: "The head of the request is too large",
     500: "An error of the server",
@@ -127,6 +127,8 @@ def _error(endpoint: Endpoint, status: int, reasons: Iterable[Reason], schemas: 
         schemas[f"Problem{status}"] = problem
         problem = {"$ref": f"#/components/schemas/Problem{status}"}
     response["content"][PROBLEM] = {"schema": problem}
+    if status in endpoint.reports:
+        response["content"][JSON] = {"schema": model(TypeAdapter(endpoint.reports[status]), schemas)}
     if status in (429, 503):
         response["headers"] = {"Retry-After": {"description": "Seconds to wait", "schema": {"type": "integer"}}}
     return response

@@ -19,7 +19,16 @@ from keyrack.assignments.holds import settle
 from keyrack.database.connection import Connection, Statements
 from keyrack.database.notices import WORK
 from keyrack.endpoints import assignments, batch_assignments
-from keyrack.endpoints.batch_forms import AnyBatch, AssignmentBatch, BatchResult, Creation, OneBatch, UserBatch, ways
+from keyrack.endpoints.batch_forms import (
+    AnyBatch,
+    AssignmentBatch,
+    BatchReport,
+    BatchResult,
+    Creation,
+    OneBatch,
+    UserBatch,
+    ways,
+)
 from keyrack.errors import JSON, BadRequest, Reason, Refusal, Unavailable
 from keyrack.settings import Settings
 
@@ -155,6 +164,7 @@ async def _may(statements: Statements, request: Request, batch: Checked) -> None
     most=_bytes,
     status=200,
     answers=BatchResult,
+    reports={422: BatchReport},
     ours=True,
     refuses={400: (TOO_MANY, TOO_MANY_PASSWORDS), 422: (REFUSED,), 429: ()},
 )

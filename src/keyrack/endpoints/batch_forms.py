@@ -171,3 +171,9 @@ class BatchResult(_Answer):
     refused: Int32
     dry_run: bool = False
     results: list[ItemResult]
+
+
+class BatchReport(BatchResult):
+    """The same of a batch that was not carried out as a whole, and why."""
+
+    message: str

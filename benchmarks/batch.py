@@ -1,0 +1,160 @@
+"""Batches beside single requests, and beside their floor: one bare insert of as many rows, in the same database.
+
+The database writes to disk as in production. Nothing applies the operations meanwhile.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import http.client
+import json
+import statistics
+import sys
+import time
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import asyncpg
+
+from benchmarks.foundation import UNLIMITED, database, free_port, load, running, token
+from benchmarks.load import http as request_bytes
+from benchmarks.load import machine, measure
+from benchmarks.outcomes import PREPARE
+
+ITEMS = 1_000
+RUNS = 7  # of which the median counts, after one that is not counted
+START = "2026-01-01T08:00:00Z"
+
+# As many rows as the batch has items, written as nobody would who had to check anything
+FLOOR_OPERATIONS = """
+insert into operation (customer_id, kind, car_id, user_id, request, checksum)
+select 1, 'CreateAssignment', car_id, 1, request::jsonb, checksum
+from unnest($1::integer[], $2::text[], $3::text[]) u (car_id, request, checksum)
+"""
+FLOOR_CARS = "insert into car (customer_id, name) select 3, name from unnest($1::text[]) u (name) returning car_id"
+
+Json = dict[str, Any]
+
+
+def creations(count: int) -> list[Json]:
+    """Of cars of the first customer, one hour each: they do not overlap."""
+    return [
+        {
+            "op": "create",
+            "body": {"carId": 1 + n % 100, "userId": 1, "start": hour(n // 100), "end": hour(n // 100 + 1)},
+        }
+        for n in range(count)
+    ]
+
+
+def create(car: int, number: int) -> Json:
+    return {"op": "create", "body": {"carId": car, "userId": 1, "start": hour(number), "end": hour(number + 1)}}
+
+
+def hour(number: int) -> str:
+    return f"2020-01-01T{number:02}:00:00Z"
+
+
+def mixed() -> list[Json]:
+    """Two creations, one change, one end, in turn."""
+    items = iter(creations(ITEMS))
+    patch = [{"op": "replace", "path": "/lifetime", "value": 700_000}]
+    found: list[Json] = []
+    for n in range(1, ITEMS // 4 + 1):
+        found += [next(items), {"op": "change", "id": n, "patch": patch}, next(items), {"op": "end", "id": n + 250}]
+    return found
+
+
+def cases() -> list[tuple[str, int, Json, str]]:
+    """Name, customer, body, and which floor it stands beside."""
+    cars = [{"op": "create", "body": {"name": f"New {n}"}} for n in range(ITEMS)]
+    assignments = {"kind": "assignments", "items": creations(ITEMS)}
+    return [
+        ("1,000 creations of assignments", 1, assignments, "operations"),
+        ("creations, changes and ends", 1, {"kind": "assignments", "items": mixed()}, "operations"),
+        ("the creations, `atomic`", 1, assignments | {"atomic": True}, "operations"),
+        ("the creations, `conflicts: refuse`", 1, assignments | {"conflicts": "refuse"}, "operations"),
+        ("the creations, `dryRun`", 1, assignments | {"dryRun": True}, "operations"),
+        ("1,000 creations of cars", 3, {"kind": "cars", "items": cars}, "cars"),
+    ]
+
+
+class Bench:
+    """A server and its database, and what is forgotten between two runs."""
+
+    def __init__(self, port: int, headers: dict[str, str], raw: Any) -> None:
+        self.connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+        self.headers, self.raw = headers | {"Content-Type": "application/json"}, raw
+
+    async def forget(self) -> None:
+        await self.raw.execute("delete from operation; delete from car where customer_id = 3")
+
+    async def median(self, once: Callable[[], Awaitable[float]]) -> float:
+        """Milliseconds of so many runs."""
+        times: list[float] = []
+        for _ in range(RUNS + 1):
+            await self.forget()
+            times.append(await once())
+        return statistics.median(times[1:]) * 1000
+
+    async def batch(self, customer: int, body: Json) -> float:
+        """Seconds of one call."""
+        content = json.dumps(body)
+        begin = time.perf_counter()
+        self.connection.request("POST", "/v3/batch", content, self.headers | {"Customer-ID": str(customer)})
+        answer = self.connection.getresponse()
+        told = json.loads(answer.read())
+        seconds = time.perf_counter() - begin
+        assert (answer.status, told["done"]) == (200, ITEMS), told
+        return seconds
+
+    async def floor(self, what: str) -> float:
+        """Seconds of one bare insert."""
+        asked = json.dumps({"start": START, "end": None, "lifetime": None, "renewableAfter": None})
+        begin = time.perf_counter()
+        if what == "cars":
+            await self.raw.fetch(FLOOR_CARS, [f"New {n}" for n in range(ITEMS)])
+        else:
+            cars = [1 + n % 100 for n in range(ITEMS)]
+            await self.raw.execute(FLOOR_OPERATIONS, cars, [asked] * ITEMS, ["0" * 32] * ITEMS)
+        return time.perf_counter() - begin
+
+
+def single(pid: int, port: int, headers: dict[str, str]) -> dict[str, float]:
+    """Milliseconds of as many single requests over eight connections."""
+    put = headers | {"Customer-ID": "1"}
+    assignments = [request_bytes("PUT", "/v3/assignments", put, item["body"]) for item in creations(100)]
+    cars = [request_bytes("PUT", "/v3/cars", headers | {"Customer-ID": "3"}, {"name": "New"})]
+    found: dict[str, float] = {}
+    for what, requests in (("operations", assignments), ("cars", cars)):
+        measure(pid, port, requests, 200)
+        found[what] = statistics.median(measure(pid, port, requests, ITEMS).seconds for _ in range(3)) * 1000
+    return found
+
+
+async def compare(dsn: str, headers: dict[str, str]) -> None:
+    """The table."""
+    port = free_port()
+    raw = await asyncpg.connect(dsn)
+    await raw.execute(PREPARE)
+    await raw.execute("vacuum analyze")
+    env = {"KEYRACK_DATABASE_URL": dsn, "KEYRACK_DRY_RUN_RATE": "100000", "KEYRACK_DRY_RUN_BURST": "1000", **UNLIMITED}
+    with running(["keyrack", "serve", "--port", str(port), "--no-worker"], port, "/health", env) as server:
+        headers = headers | {"Authorization": "Bearer " + await asyncio.to_thread(token, port, headers)}
+        bench = Bench(port, headers, raw)
+        singly = await asyncio.to_thread(single, server.pid, port, headers)
+        print("\n| in one call | ms | as single requests ms | times quicker | bare insert ms | times the floor |")
+        print("|---|---|---|---|---|---|")
+        for name, customer, body, floor in cases():
+            took = await bench.median(lambda customer=customer, body=body: bench.batch(customer, body))
+            bare = await bench.median(lambda floor=floor: bench.floor(floor))
+            quicker = f"{singly[floor]:.0f} | **{singly[floor] / took:.1f}**" if "creations of" in name else " | "
+            print(f"| {name} | {took:.0f} | {quicker} | {bare:.1f} | **{took / bare:.1f}** |")
+    await raw.close()
+
+
+def main() -> None:
+    print(f"Keyrack's batches on {machine()}, Python {sys.version.split()[0]}")
+    with database("batch") as dsn:
+        headers = asyncio.run(load(dsn, 3, 1_200))
+        asyncio.run(compare(dsn, headers))
