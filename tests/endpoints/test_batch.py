@@ -15,6 +15,7 @@ from typing import Any
 import httpx
 import pytest
 
+from keyrack.assignments import overlaps
 from keyrack.endpoints.batch_forms import ROWS
 from keyrack.settings import Settings
 from tests.assignments import model
@@ -559,6 +560,16 @@ def test_so_many_conflicts_are_told_at_most(garage: Garage, settings: Settings) 
     results = garage.send(*[garage.wants(1, 5) for _ in range(most + 2)], conflicts="report")
     assert [len(told(result)) for result in results] == [*range(most + 1), most]
     assert ["moreConflicts" in result for result in results] == [False] * (most + 1) + [True]
+
+
+def test_a_batch_that_would_be_compared_with_too_many(garage: Garage, monkeypatch: pytest.MonkeyPatch) -> None:
+    for n in (1, 3, 5):
+        garage.person.assignment(garage.car, garage.user, day(n), end=day(n + 1))
+    monkeypatch.setattr(overlaps, "COMPARED", 2)
+    assert told(garage.send(garage.wants(3, 6), conflicts="report")[0]) != []
+    body = {"kind": "assignments", "conflicts": "report", "items": [garage.wants(1, 2), garage.wants(5, 6)]}
+    text = "Its cars have more than 2 assignments between its first start and its last end."
+    refused(garage.person.post("/batch", body), 400, HEAD + text)
 
 
 def test_only_one_of_many_gets_what_all_refuse_to_share(carol: Person) -> None:

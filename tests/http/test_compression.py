@@ -321,6 +321,7 @@ def test_answers_that_show_a_secret(alice: Person, eager: RunningServer) -> None
     """BREACH: what a secret is compressed together with tells of it by the length; see docs/decisions.md."""
     showing = {name(endpoint) for endpoint in ALL if endpoint.secret}
     assert showing == {
+        "POST /batch",
         "POST /oauth2/token",
         "POST /sdk/token",
         "PUT /users",

@@ -7,28 +7,38 @@ but that, so nobody else can ask for the same time meanwhile. An assignment of n
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import groupby, islice
+from operator import itemgetter
 from typing import Any, LiteralString
 
 from keyrack.assignments import applying
 from keyrack.assignments.asking import Wanted
 from keyrack.assignments.rules import LIFETIME, Assignment
-from keyrack.database.connection import Connection
+from keyrack.database.connection import Connection, Row
+from keyrack.errors import BadRequest, Reason
 
-# For each span the first assignments of its car that overlap it, without those that are to change
+COMPARED = 50_000  # assignments that a batch is compared with, at most
+TOO_MANY = Reason(
+    "too-many-overlaps",
+    "Couldn't carry out the batch. Its cars have more than {most} assignments"
+    " between its first start and its last end.",
+)
+
+# The assignments of each car that overlap a time, without those that are to change
 BESIDE: LiteralString = """
-select w.place, a.assignment_id, a.user_id, to_char(a.starts_at, 'YYYY-MM-DD"T"HH24:MI:SS"Z"') as start,
+select w.car_id, a.assignment_id, a.user_id, to_char(a.starts_at, 'YYYY-MM-DD"T"HH24:MI:SS"Z"') as start,
   to_char(a.ends_at, 'YYYY-MM-DD"T"HH24:MI:SS"Z"') as end
-from unnest($2::integer[], $3::integer[], $4::text[], $5::text[]) w (place, car_id, start, "end")
+from unnest($2::integer[], $3::text[], $4::text[]) w (car_id, start, "end")
 cross join lateral (
   select * from assignment a
   where a.customer_id = $1 and a.car_id = w.car_id and a.starts_at < coalesce(w."end"::timestamptz, 'infinity')
     and coalesce(a.ends_at, 'infinity') > greatest(w.start::timestamptz, a.starts_at)
-    and (w."end" is null or w."end" > w.start)
-    and a.assignment_id not in (select unnest($6::integer[]))
-  order by a.starts_at, a.assignment_id limit $7) a
-order by w.place, a.starts_at, a.assignment_id
+    and a.assignment_id not in (select unnest($5::integer[]))
+  order by a.starts_at, a.assignment_id) a
+order by w.car_id, a.starts_at, a.assignment_id limit $6
 """
 
 Told = Mapping[str, Any]  # {"assignmentId": ..} or {"item": ..}, with userId, start, end
@@ -41,6 +51,11 @@ class Span:
     car: int
     start: str
     end: str | None  # None: without end
+
+    def with_(self, other: Span) -> Span:
+        """From the first start to the last end of both."""
+        end = None if self.end is None or other.end is None else max(self.end, other.end)
+        return Span(self.car, min(self.start, other.start), end)
 
     def lies_in(self, other: Span) -> bool:
         ends_in = other.end is None or (self.end is not None and self.end <= other.end)
@@ -130,7 +145,8 @@ async def find(
     there = await applying.present(connection, [(customer, id) for id in sorted(ids)])
     book = _Book({id: assignment for (_, id), assignment in there.items()})
     foreseen = _foreseen(wanted, _Book(book.present))
-    beside = await _beside(connection, customer, foreseen, ids, most + 1)
+    beside = _Beside(connection, customer, ids)
+    await beside.read(foreseen.values())
     found: dict[int, Overlap] = {}
     for place, one in wanted.items():
         meant, before = book.meant(one), book.present.get(one.assignment or 0)
@@ -139,8 +155,8 @@ async def find(
             continue
         span = _span(meant)
         if span != foreseen.get(place):  # what came before it was not done
-            beside |= await _beside(connection, customer, {place: span}, ids, most + 1)
-        told = [*beside.get(place, ()), *book.overlapping(place, one, span)]
+            await beside.read([span])
+        told = [*beside.overlapping(span, most + 1), *book.overlapping(place, one, span)]
         is_new = bool(told) and (before is None or not span.lies_in(_span(before)))
         found[place] = Overlap(told[:most], len(told) > most, is_new)
         if not (refuse and is_new):
@@ -159,16 +175,68 @@ def _foreseen(wanted: Mapping[int, Wanted], book: _Book) -> dict[int, Span]:
     return spans
 
 
-async def _beside(
-    connection: Connection, customer: int, spans: Mapping[int, Span], but: set[int], most: int
-) -> dict[int, list[Told]]:
-    """What overlaps each of the spans and does not change here."""
-    rows = await connection.fetch(
-        BESIDE, customer, list(spans), [span.car for span in spans.values()], [span.start for span in spans.values()],
-        [span.end for span in spans.values()], sorted(but), most,
-    )  # fmt: skip
-    found: dict[int, list[Told]] = {place: [] for place in spans}
-    for row in rows:
-        span = Span(0, row["start"], row["end"])
-        found[row["place"]].append(_told({"assignmentId": row["assignment_id"]}, row["user_id"], span))
-    return found
+class _Beside:
+    """The assignments that do not change here, car by car, as far as they overlap the times that were read."""
+
+    def __init__(self, connection: Connection, customer: int, but: set[int]) -> None:
+        self._connection, self._customer, self._but = connection, customer, sorted(but)
+        self._times: dict[int, Span] = {}  # of each car, from the first start to the last end
+        self._cars: dict[int, _Car] = {}
+
+    async def read(self, spans: Iterable[Span]) -> None:
+        """Read what overlaps these, unless it has been read. Raises `BadRequest` where that is too much."""
+        wider: dict[int, Span] = {}
+        for span in spans:
+            known = wider.get(span.car) or self._times.get(span.car)
+            if known is None or not span.lies_in(known):
+                wider[span.car] = span if known is None else known.with_(span)
+        if not wider:
+            return
+        rows = await self._connection.fetch(
+            BESIDE, self._customer, list(wider), [span.start for span in wider.values()],
+            [span.end for span in wider.values()], self._but, COMPARED + 1,
+        )  # fmt: skip
+        if len(rows) > COMPARED:
+            raise BadRequest(TOO_MANY.format(most=COMPARED))
+        self._times |= wider
+        found = {car: list(its) for car, its in groupby(rows, key=itemgetter("car_id"))}
+        self._cars |= {car: _Car(found.get(car, [])) for car in wider}
+
+    def overlapping(self, span: Span, most: int) -> list[Told]:
+        return self._cars[span.car].overlapping(span, most)
+
+
+class _Car:
+    """The assignments of a car in the order of their starts, and a tree of the last ends among them: so what overlaps a
+    time is found without looking at the others, however many there are."""
+
+    def __init__(self, rows: Sequence[Row]) -> None:
+        self._rows = rows
+        self._starts: list[str] = [row["start"] for row in rows]
+        self._leaves = 1 << max(0, len(rows) - 1).bit_length()
+        self._last = [""] * self._leaves + [row["end"] or NEVER for row in rows]
+        self._last += [""] * (2 * self._leaves - len(self._last))
+        for node in range(self._leaves - 1, 0, -1):
+            self._last[node] = max(self._last[2 * node], self._last[2 * node + 1])
+
+    def overlapping(self, span: Span, most: int) -> list[Told]:
+        """The first `most` that overlap."""
+        if span.start >= (span.end or NEVER):
+            return []
+        until = bisect_left(self._starts, span.end or NEVER)
+        rows = (self._rows[place] for place in islice(self._ending_after(span.start, until, 1, 0, self._leaves), most))
+        return [
+            _told({"assignmentId": row["assignment_id"]}, row["user_id"], Span(span.car, row["start"], row["end"]))
+            for row in rows
+        ]
+
+    def _ending_after(self, time: str, until: int, node: int, first: int, behind: int) -> Iterator[int]:
+        """The places below a node, before `until`, whose assignments end after the time."""
+        if first >= until or self._last[node] <= time:
+            return
+        if behind - first == 1:
+            yield first
+            return
+        middle = (first + behind) // 2
+        yield from self._ending_after(time, until, 2 * node, first, middle)
+        yield from self._ending_after(time, until, 2 * node + 1, middle, behind)

@@ -164,6 +164,7 @@ async def _may(statements: Statements, request: Request, batch: Checked) -> None
     most=_bytes,
     status=200,
     answers=BatchResult,
+    secret=True,  # users' generated passwords
     reports={422: BatchReport},
     ours=True,
     refuses={400: (TOO_MANY, TOO_MANY_PASSWORDS), 422: (REFUSED,), 429: ()},
