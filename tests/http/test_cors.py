@@ -129,6 +129,9 @@ def test_answers_tell_the_browser_what_the_page_may_see(alice: Person, open_serv
     answer = call(open_server, "PUT", "/v3/cars", alice.headers | {"Prefer": "return=minimal"}, json=body)
     assert (answer.status_code, cors(answer)) == (201, TOLD)
     assert answer.headers["vary"] == "Prefer, Origin"
+    if (tag := call(open_server, "GET", f"/v3/cars/{car}", alice.headers).headers.get("etag")) is not None:
+        answer = call(open_server, "GET", f"/v3/cars/{car}", alice.headers | {"If-None-Match": tag})
+        assert (answer.status_code, cors(answer)) == (304, TOLD)
     plain = call(open_server, "GET", f"/v3/cars/{car}", alice.headers, None)
     assert (plain.status_code, cors(plain), plain.headers["vary"]) == (200, {}, "Origin")
 
@@ -148,6 +151,9 @@ def test_refusals_tell_it_too(alice: Person, open_server: RunningServer) -> None
         answer = call(open_server, method, path, headers, **more)
         assert (answer.status_code, cors(answer)) == (status, TOLD), path
         assert answer.headers["vary"].endswith("Origin")
+        problem = call(open_server, method, path, headers | {"Accept": "application/problem+json"}, **more)
+        assert (problem.status_code, cors(problem)) == (status, TOLD), path
+        assert (problem.json()["status"], problem.headers["vary"]) == (status, "Accept, Origin")
         other = call(open_server, method, path, headers, "https://evil.example", **more)
         assert (other.status_code, other.text, cors(other)) == (status, answer.text, {}) or status == 415
 
