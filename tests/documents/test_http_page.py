@@ -13,8 +13,10 @@ import pytest
 from keyrack.settings import Settings
 from tests.conftest import Person, RunningServer
 
-TEXT = (Path(__file__).parents[2] / "docs/http.md").read_text()
-START, *SECTIONS = TEXT.split("\n## ")
+ROOT = Path(__file__).parents[2]
+TEXT = (ROOT / "docs/http.md").read_text()
+SECTIONS = TEXT.split("\n## ")[1:]
+API = re.search(r"^api\(\) {\n.*?^}\n", (ROOT / "README.md").read_text(), re.DOTALL | re.MULTILINE)
 BLOCK = re.compile(r"```sh\n(.*?)```(?:\n\n```text\n(.*?)```)?", re.DOTALL)
 
 
@@ -27,7 +29,7 @@ def told(dsn: str, settings: Settings, alice: Person) -> Iterator[dict[str, str]
         yield {
             "KEYRACK_URL": running.url + "/v3",
             "KEYRACK_API_KEY": alice.api_key,
-            "KEYRACK_TOKEN": alice.token,
+            "TOKEN": alice.token,
             "KEYRACK_CUSTOMER_ID": str(alice.customer),
         }
 
@@ -35,10 +37,8 @@ def told(dsn: str, settings: Settings, alice: Person) -> Iterator[dict[str, str]
 @pytest.mark.parametrize("section", SECTIONS, ids=lambda section: section.splitlines()[0])
 def test_the_commands_print_what_the_page_says(section: str, told: dict[str, str], tmp_path: Path) -> None:
     blocks = BLOCK.findall(section)
-    assert blocks
-    script = "\n".join(
-        ["set -euo pipefail", *BLOCK.findall(START)[0], *(f"{commands}\necho @@@" for commands, _ in blocks)]
-    )
+    assert blocks and API is not None
+    script = "\n".join(["set -euo pipefail", API[0], *(commands + "echo @@@" for commands, _ in blocks)])
     ran = subprocess.run(
         ["bash", "-c", script], capture_output=True, text=True, timeout=60, env=os.environ | told, cwd=tmp_path
     )
