@@ -82,3 +82,45 @@ def test_a_lasting_trouble_has_one_line_for_many() -> None:
     """B12: the line says how often it was due since the last one; another trouble has its own."""
     lines = [(line["error"], line["times"]) for line in logged(LAST)]
     assert lines == [("OSError: full", 1), ("ValueError: other", 1), ("OSError: full", 100)]
+
+
+BROKEN = """
+import asyncio
+from keyrack.http import app, server
+from keyrack.settings import Settings
+async def fail(*_):
+    await asyncio.gather(asyncio.create_task(aside()))
+    raise RuntimeError("a fault of ours")
+async def aside():
+    logging.getLogger("a library").warning("aside")
+server.Server.serve = fail
+async def ask(edge, headers):
+    async def receive():
+        return {"type": "http.request", "body": b"", "more_body": False}
+    async def send(message):
+        if message["type"] == "http.response.start":
+            told = dict(message["headers"])
+            structlog.get_logger("tests").info("answered", status=message["status"], id=told[b"x-request-id"].decode())
+    scope = {
+        "type": "http", "asgi": {"version": "3.0"}, "http_version": "1.1", "method": "GET", "path": "/cars",
+        "raw_path": b"/cars", "query_string": b"", "headers": headers, "client": ("::1", 1), "server": ("::1", 2),
+        "scheme": "http", "root_path": "",
+    }
+    await edge(scope, receive, send)
+async def main():
+    edge = app.create_app(Settings(), "")
+    await asyncio.gather(*[ask(edge, [(b"x-request-id", b"id-%d" % number)]) for number in range(3)])
+asyncio.run(main())
+structlog.get_logger("tests").info("outside")
+"""
+
+
+def test_every_line_of_a_request_carries_its_id() -> None:
+    """Also those of libraries and of tasks that it begins, whatever else is under way; and of an internal error."""
+    *lines, outside = logged(BROKEN)
+    assert "request_id" not in outside
+    for number in range(3):
+        own = [line for line in lines if line["request_id"] == f"id-{number}"]
+        assert {line["event"] for line in own} == {"aside", "internal error", "answered"}
+        assert [(line["status"], line["id"]) for line in own if "status" in line] == [(500, f"id-{number}")]
+    assert len(lines) == 9

@@ -5,17 +5,15 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable
-from itertools import islice
 
 from keyrack.errors import PROBLEM, Refusal
 from keyrack.reasons import Fault
 
 RANGES = 100  # of an Accept header, that are looked at
 
-# A media range with its parameters, whose values may be quoted (RFC 9110, section 12.5.1), up to the next comma
-_RANGE = re.compile(r"[\s,]*((?:[^\",]|\"(?:[^\"\\]|\\.)*+\"|\")++)")
-_QUALITY = re.compile(r";[ \t]*q[ \t]*=[ \t]*(0(?:\.[0-9]{0,3})?|1(?:\.0{0,3})?)[ \t]*(?:;|\Z)", re.IGNORECASE)
-_MALFORMED = re.compile(r";[ \t]*q[ \t]*=", re.IGNORECASE)
+# A quoted value of a parameter (RFC 9110, section 5.6.4), in which a comma separates nothing
+_QUOTED = re.compile(r'"(?:[^"\\]|\\.)*+(?:"|\Z|\\\Z)', re.DOTALL)
+_QUALITY = re.compile(r"0(?:\.[0-9]{0,3})?|1(?:\.0{0,3})?").fullmatch
 
 
 def accepted(headers: Iterable[tuple[bytes, bytes]]) -> str | None:
@@ -71,13 +69,12 @@ def _prefers_problem(accept: str, own: str) -> bool:
 def _qualities(accept: str) -> dict[str, float]:
     """Media range -> how gladly it is taken; a range whose quality is malformed counts as absent."""
     found: dict[str, float] = {}
-    for match in islice(_RANGE.finditer(accept), RANGES):
-        name, parameters = match[1].partition(";")[::2]
-        quality = _QUALITY.search(";" + parameters)
-        if quality is not None:
-            found[name.strip().lower()] = float(quality[1])
-        elif not _MALFORMED.search(";" + parameters):
-            found[name.strip().lower()] = 1.0
+    for part in _QUOTED.sub('""', accept).split(",", RANGES)[:RANGES]:
+        name, *parameters = [piece.strip(" \t") for piece in part.split(";")]
+        values = [value for key, _, value in (each.partition("=") for each in parameters) if key.lower() == "q"]
+        quality = _QUALITY(values[0]) if values else None
+        if quality is not None or not values:
+            found[name.lower()] = float(quality[0]) if quality is not None else 1.0
     return found
 
 
