@@ -11,6 +11,7 @@ import contextlib
 import itertools
 import json
 import random
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -34,8 +35,11 @@ from benchmarks.floor import Floor
 from benchmarks.foundation import Running, database, free_port, running, token
 from benchmarks.load import Result, http, machine, measure
 from keyrack import odata
+from keyrack.api.reads import Select
+from keyrack.database.session import prepare, session
 from keyrack.endpoints import ALL
-from keyrack.model.resources import CAR
+from keyrack.model.fields import Resource
+from keyrack.model.resources import CAR, EVENT
 from keyrack.settings import Settings
 
 CARS = 100_000
@@ -43,6 +47,7 @@ FLEET, LARGE, SAMPLE = 1, 3, 4  # the customers with 100 cars, with 100,000, and
 SAMPLES, FILTERS, SEED = 200, 100, 4
 COUNT = 2000  # requests of one measurement
 PEER_COUNT = 800
+ROUNDS = 41  # of a figure
 
 FILL = """
 update car set brand = (array['Volkswagen', 'Audi', 'Seat', null])[1 + car_id % 4],
@@ -50,6 +55,9 @@ update car set brand = (array['Volkswagen', 'Audi', 'Seat', null])[1 + car_id % 
 insert into product (customer_id, unique_id, serial_number, sap_number, kind, car_id)
   select 1, 'U' || n || kind, 'S' || n || kind, 'P' || n, kind, n
   from generate_series(1, 100) n, unnest(array['Box', 'IQ']) kind;
+insert into event (customer_id, event_id, local_at, local_text, utc_at, user_id, car_id, type, user_agent)
+  select 3, n, t, '', t, n % 50, n % 2000, (array['CarOpened', 'CarClosed'])[1 + n % 2], 'bench'
+  from generate_series(1, 100000) n, lateral (select '2026-01-01Z'::timestamptz + make_interval(mins => n) t) x;
 insert into customer (customer_id, name) overriding system value values (4, 'Sample');
 insert into manager_customer (manager_id, customer_id) values (1, 4);
 """
@@ -78,11 +86,46 @@ select coalesce(json_agg(r), '[]') from (
   order by name, car_id limit 10) r
 """
 
+# Figures: what is asked of which resource, and the SQL that somebody would write
+FIGURES: dict[str, tuple[Resource, str, str]] = {
+    "cars per brand": (
+        CAR,
+        "groupby((brand),aggregate($count as cars))",
+        "select brand, count(*) as cars from car where customer_id = $1 group by brand order by brand nulls first",
+    ),
+    "events per car": (
+        EVENT,
+        "groupby((carId),aggregate($count as events))",
+        'select car_id as "carId", count(*) as events from event where customer_id = $1 group by 1 order by 1',
+    ),
+    "events per day and type": (
+        EVENT,
+        "compute(date(utcDateTime) as day)/groupby((day,type),aggregate($count as events))",
+        "select (utc_at at time zone 'UTC')::date as day, type, count(*) as events from event where customer_id = $1"
+        " group by 1, 2 order by 1, 2",
+    ),
+    "events per brand of the car": (
+        EVENT,
+        "groupby((car/brand),aggregate($count as n))",
+        "select case when c.car_id then json_build_object('brand', c.brand) end as car, n from ("
+        "select c.car_id is not null as car_id, c.brand, count(*) as n from event e left join car c"
+        " on c.customer_id = e.customer_id and c.car_id = e.car_id where e.customer_id = $1 group by 1, 2) c"
+        " order by c.car_id, c.brand nulls first",
+    ),
+}
+ONE_FIGURE = "cars per brand"
+
+
+def by_hand(sql: str) -> str:
+    return f"select coalesce(json_agg(r), '[]') from ({sql}) r"
+
 
 class Answering(Floor):
-    """The floor: /customer/cars/n is the question from n on."""
+    """The floor: /customer/cars/n is the question from n on, /customer/figures/0 the cars per brand."""
 
     async def read(self, customer: int, parts: list[str]) -> bytes:
+        if parts[0] == "figures":
+            return (await self.pool.fetchrow(by_hand(FIGURES[ONE_FIGURE][2]), customer))[0]
         return (await self.pool.fetchrow(BY_HAND, customer, int(parts[1])))[0]
 
 
@@ -215,6 +258,47 @@ def expanding(keyrack: Running, headers: dict[str, str]) -> None:
         print(f"| {name} | {figures[-1][0]:.1f} | {figures[-1][1]:.1f} | {figures[-1][2]:.1f} |")
     ratios = [many / one for one, many in zip(*figures, strict=True)]
     print("| times faster | " + " | ".join(f"**{ratio:.1f}**" for ratio in ratios) + " |")
+
+
+async def statements(dsn: str) -> None:
+    """The table of figures: our statement beside the one by hand, in turn on one connection, medians."""
+    settings = Settings()
+    raw = await asyncpg.connect(dsn, server_settings=session(settings, "bench"))
+    await prepare(raw)
+    print(f"\n| `$apply` over {CARS:,} rows | ms | by hand ms | ratio |\n|---|---|---|---|")
+    for name, (resource, text, sql) in FIGURES.items():
+        plan = odata.query(
+            resource, b"$apply=" + quote(text).encode(), odata.Shape.COLLECTION, alias="t", first=2,
+            limits=odata.Limits(),
+        )  # fmt: skip
+        ours = Select(resource).statement(plan, 2 + len(plan.args))
+        bounds = (settings.list_rows * 100, settings.list_bytes)
+        times: tuple[list[float], list[float]] = ([], [])
+        rows: list[Any] = [None, None]
+        for _ in range(ROUNDS):
+            for which, ask in enumerate(((ours, LARGE, *plan.args, *bounds), (by_hand(sql), LARGE))):
+                start = time.perf_counter()
+                rows[which] = await raw.fetchval(*ask)
+                times[which].append((time.perf_counter() - start) * 1e3)
+        assert len({len(json.loads(body)) for body in rows}) == 1, f"{name}: other groups than by hand"
+        one, two = (statistics.median(found) for found in times)
+        print(f"| {name} | {one:.1f} | {two:.1f} | **{one / two:.2f}** |")
+    await raw.close()
+
+
+def figures(keyrack: Running, floor: Running, headers: dict[str, str]) -> None:
+    """The table of one figure over HTTP, one connection."""
+    mine = headers | {"Customer-ID": str(LARGE)}
+    path = "/v3/cars?$apply=" + quote(FIGURES[ONE_FIGURE][1])
+    assert answer(keyrack.port, path, mine) == answer(floor.port, f"/{LARGE}/figures/0", {})
+    ours, theirs = [http("GET", path, mine)] * ROUNDS, [http("GET", f"/{LARGE}/figures/0", {})] * ROUNDS
+    print("\n| | requests/s | p50 ms | p99 ms | CPU us | floor requests/s | floor CPU us | CPU ratio |")
+    print("|---|---|---|---|---|---|---|---|")
+    results = [
+        checked(ONE_FIGURE, measure(server.pid, server.port, requests, ROUNDS, connections=1))
+        for server, requests in ((keyrack, ours), (floor, theirs))
+    ]
+    print(foundation.row(ONE_FIGURE, *results))
 
 
 # Random filters
@@ -439,6 +523,8 @@ def main() -> None:
             headers = key | {"Authorization": f"Bearer {token(port, key)}"}
             with running(["benchmarks.query", dsn, str(floor_port)], floor_port, f"/{LARGE}/cars/1", env) as floor:
                 beside_the_floor(keyrack, floor, headers)
+                asyncio.run(statements(dsn))
+                figures(keyrack, floor, headers)
             expanding(keyrack, headers)
             peers(keyrack, dsn, headers, filters)
 

@@ -220,11 +220,16 @@ class Repeated(Refusal):
         reason: Reason,
         headers: Mapping[str, str],
         errors: Sequence[Fault],
+        extensions: Mapping[str, object],
     ) -> None:
         super().__init__(reason, headers, errors)
         self.status = status
         self.media_type = media_type
         self._body = body
+        self._extensions = extensions
+
+    def extensions(self) -> dict[str, object]:
+        return dict(self._extensions)
 
     def body(self, trace_id: str) -> bytes:
         return self._body

@@ -55,6 +55,19 @@ class Fault:
     position: int | None = None  # in the parameter's value, in characters from 0
     header: str | None = None
 
+    def members(self) -> dict[str, object]:
+        """What a client is told of it, as JSON."""
+        told = {
+            "pointer": self.pointer,
+            "parameter": self.parameter,
+            "position": self.position,
+            "header": self.header,
+            "code": self.code,
+            "detail": self.detail,
+            "valid": list(self.valid) or None,
+        }
+        return {name: value for name, value in told.items() if value is not None}
+
 
 # Code of a fault -> what it says of its place
 FAULTS = {

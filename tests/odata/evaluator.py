@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import unicodedata
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, date, datetime
 from fractions import Fraction
 from typing import Any
@@ -156,6 +156,7 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "floor": lambda x: rounded(x, "floor"),
     "ceiling": lambda x: rounded(x, "ceiling"),
     "totaloffsetminutes": lambda t: 0,
+    "decimal": Fraction,  # none of the language: what a sum of 64 bits is made of
 }
 
 
@@ -205,3 +206,100 @@ def expanded(
 
 def constant(value: Any) -> Evaluate:
     return lambda env: value
+
+
+# Transformations of $apply (OData Extension for Data Aggregation 4.0, section 3). A row is a dictionary, an object in
+# it another one, or None. Their order is total: where the text leaves it open, it is that of the key or of the groups.
+
+Row = dict[str, Any]
+Path = tuple[str, ...]
+Order = Sequence[tuple[Evaluate, bool]]  # with whether it descends
+
+
+def computed(rows: Iterable[Row], name: str, value: Evaluate) -> list[Row]:
+    """The rows with one property more; what is divided by 0 is null."""
+
+    def run(row: Row) -> Any:
+        try:
+            return value({"": row})
+        except Undefined:
+            return None
+
+    return [{**row, name: run(row)} for row in rows]
+
+
+def rank(value: Any) -> tuple[Any, ...]:
+    """Null comes first, false before true."""
+    return (0,) if value is None else (1, value)
+
+
+def in_order(rows: Iterable[Row], order: Order) -> list[Row]:
+    """A stable sort by several criteria; descending, null comes last."""
+    found = list(rows)
+    for value, descending in reversed(order):
+        found.sort(key=lambda row: rank(value({"": row})), reverse=descending)
+    return found
+
+
+def cut(rows: Sequence[Row], name: str, number: int) -> list[Row]:
+    return list(rows[:number] if name == "top" else rows[number:])
+
+
+def projected(row: Row, paths: Iterable[Path]) -> Row:
+    """What is left of a row (section 3.2.3.1); an object that is null is something else than one whose values are."""
+    found: Row = {}
+    paths = list(paths)
+    for first in dict.fromkeys(path[0] for path in paths):
+        rest = [path[1:] for path in paths if path[0] == first]
+        value = row[first]
+        found[first] = value if value is None or () in rest else projected(value, rest)
+    return found
+
+
+def frozen(value: Any) -> Any:
+    """Equal for what is the same."""
+    return tuple((name, frozen(part)) for name, part in value.items()) if isinstance(value, dict) else value
+
+
+def criteria(value: Any, path: Path) -> tuple[Any, ...]:
+    """By what groups are ordered, path by path: an object that is null is before others, null before other values."""
+    if value is None:
+        return (0,)
+    if path:
+        return (1, criteria(value[path[0]], path[1:]))
+    return (1, *[rank(part) for part in value.values()]) if isinstance(value, dict) else rank(value)
+
+
+Aggregate = tuple[str, str, Evaluate]  # the alias, the method, and what is aggregated
+
+
+def grouped(rows: Iterable[Row], paths: Sequence[Path], aggregates: Sequence[Aggregate]) -> list[Row]:
+    """One row for each group; without paths one for all rows, also where there are none."""
+    groups: dict[Any, tuple[Row, list[Row]]] = {}
+    for row in rows:
+        found = projected(row, paths)
+        groups.setdefault(frozen(found), (found, []))[1].append(row)
+    if not paths and not groups:
+        groups[()] = ({}, [])
+    ordered = sorted(groups.values(), key=lambda group: [criteria(group[0], path) for path in paths])
+    return [
+        {**group, **{alias: aggregated(method, value, members) for alias, method, value in aggregates}}
+        for group, members in ordered
+    ]
+
+
+def aggregated(method: str, value: Evaluate, rows: list[Row]) -> Any:
+    """The method over the values that are not null (section 3.2.1)."""
+    if method == "$count":
+        return Fraction(len(rows))
+    found = [row["_"] for row in computed(rows, "_", value) if row["_"] is not None]
+    if method == "countdistinct":
+        return Fraction(len({frozen(one) for one in found}))
+    if not found:
+        return None
+    if method in ("min", "max"):
+        return min(found) if method == "min" else max(found)
+    total = sum(found)
+    if method == "sum":
+        return total
+    return total / len(found) if isinstance(total, float) else Fraction(total) / len(found)

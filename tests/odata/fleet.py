@@ -6,6 +6,7 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
+from keyrack.api.reads import Select
 from keyrack.model.fields import Resource
 from keyrack.odata import Limits, Query, Shape, query
 
@@ -28,6 +29,8 @@ class Fleet:
         return query(resource, raw, shape, alias="t", first=2, limits=LIMITS)
 
     def statement(self, resource: Resource, plan: Query, shape: Shape = Shape.COLLECTION) -> str:
+        if plan.source is not None:
+            return f"select coalesce(json_agg(item), '[]'::json) from ({Select(resource).items(plan)}) i"
         where = " and ".join(part for part in (resource.scope.format(t="t"), plan.where) if part) or "true"
         item = "r.value" if shape is Shape.SCALARS or plan.value else "r"
         order = f" order by {plan.order}" if plan.order else ""

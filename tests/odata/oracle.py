@@ -17,7 +17,9 @@ from typing import Any
 SHARED = Path(__file__).parents[2].parent / "shared" / "odata"
 GRAMMAR = SHARED / "odata-abnf-construction-rules.txt"
 CASES = SHARED / "oasis-cases.json"
+AGGREGATION = SHARED / "odata-aggregation-abnf.txt"  # of the OASIS document on aggregation; what needs it is skipped
 HERE = GRAMMAR.exists() and CASES.exists()
+WHY_NO_APPLY = "the OASIS grammar of $apply is not beside this repository"
 WHY_SKIPPED = "the OASIS grammar and cases are not beside this repository"
 
 RULES = {
@@ -35,6 +37,7 @@ RULES = {
     "compute": "compute",
     "index": "index",
     "schemaversion": "schemaversion",
+    "apply": "apply",
 }
 # Accepted beyond the grammar: blanks after a comma, since npm's odata-builder writes them
 LISTS = ("orderby", "select", "expand", "compute")
@@ -65,10 +68,23 @@ def rules() -> Any:
     text = text.replace(
         '"%" ( "0" / "1" /   "3" / "4" / "5" / "6" / "8"', '"%" ( "0" / "1" /   "3" / "4" / "5" / "6" / "7" / "8"'
     )
-    lines = [line.rstrip() for line in text.splitlines() if not line.startswith(";")]
-    # `abnf` wants each rule at the start of a line, and CRLF
-    OData.load_grammar("\r\n".join(line for line in lines if line) + "\r\n")
+    OData.load_grammar(_lines(text))
+    if AGGREGATION.exists():
+        text = AGGREGATION.read_text()
+        start = text.index("; 2. System Query Option $apply\n;--")
+        OData.load_grammar(_lines(text[start:]))
+        # Of what it adds to other rules, `$these/` and `/aggregate(...)`
+        added = [
+            line for line in text[:start].splitlines() if line.startswith(("firstMemberExpr", "collectionPathExpr"))
+        ]
+        OData.load_grammar(_lines("\n".join(added)))
     return OData
+
+
+def _lines(text: str) -> str:
+    """`abnf` wants each rule at the start of a line, and CRLF."""
+    lines = [line.rstrip() for line in text.splitlines() if not line.startswith(";")]
+    return "\r\n".join(line for line in lines if line) + "\r\n"
 
 
 def encoded(option: str, text: str) -> str:

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from keyrack.api.reads import Select
 from keyrack.model.fields import Resource
 from keyrack.model.resources import ASSIGNMENT, CAR, EVENT, SERVICE
 from keyrack.odata import Limits, Shape, query
@@ -138,3 +139,34 @@ def test_a_count_is_one_look_into_the_index_for_each_row(sql: Any, customer: int
 def test_expanded_rows_are_found_by_index(sql: Any, customer: int) -> None:
     plan = explain(sql, customer, CAR, "$top=10&$expand=products,assignments")
     assert not any(node["Node Type"] == "Seq Scan" and node["Relation Name"] == "assignment" for node in plan)
+
+
+FIGURES = [
+    (CAR, "$apply=groupby((brand),aggregate($count as n))"),
+    (CAR, "$apply=filter(brand eq 'VW')/groupby((model),aggregate($count as n))&$orderby=n desc&$top=10"),
+    (EVENT, "$apply=groupby((carId),aggregate($count as n))"),
+    (EVENT, "$apply=compute(date(utcDateTime) as day)/groupby((day,carId,type),aggregate($count as n))"),
+    (EVENT, "$apply=groupby((car/brand,type),aggregate($count as n,car with countdistinct as cars))"),
+    (ASSIGNMENT, "$apply=groupby((user/emailAddress),aggregate($count as n))"),
+    (ASSIGNMENT, "$apply=filter(end eq null)/groupby((carId),aggregate($count as n))&$orderby=n desc&$top=10"),
+]
+
+
+@pytest.mark.parametrize(("resource", "text"), FIGURES, ids=lambda value: str(value)[:60])
+def test_figures_are_one_look_at_the_rows(sql: Any, customer: int, resource: Resource, text: str) -> None:
+    """Each table is read once, relations are joined, and nothing is asked for row by row."""
+    plan = query(resource, text.encode(), Shape.COLLECTION, alias="t", first=2, limits=Limits())
+    explained = sql.value("explain (format json) " + Select(resource).items(plan), customer, *plan.args)
+    found = list(nodes(json.loads(explained)[0]["Plan"]))
+    read = [node["Relation Name"] for node in found if "Relation Name" in node]
+    assert not any(node.get("Parent Relationship") in ("SubPlan", "InitPlan") for node in found), found
+    assert sum(node["Node Type"] == "Aggregate" and node.get("Partial Mode") != "Partial" for node in found) == 1
+    assert len(read) == len({*read}), read
+
+
+def test_few_rows_are_found_by_index_before_they_are_reckoned_with(sql: Any, customer: int) -> None:
+    text = "$apply=filter(carId eq 7 and utcDateTime ge 2026-01-14T00:00:00Z)/groupby((type),aggregate($count as n))"
+    plan = query(EVENT, text.encode(), Shape.COLLECTION, alias="t", first=2, limits=Limits())
+    explained = sql.value("explain (format json) " + Select(EVENT).items(plan), customer, *plan.args)
+    used = [node["Index Name"] for node in nodes(json.loads(explained)[0]["Plan"]) if "Index Name" in node]
+    assert any("(customer_id, car_id, utc_at, event_id)" in row[0] for row in sql.rows(DEFINITIONS, used))

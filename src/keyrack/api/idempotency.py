@@ -140,7 +140,12 @@ def _sealed(result: Answer | Refusal, key: str, request_id: str) -> bytes:
     }
     if isinstance(result, Refusal):  # its reason, too: who repeats the request may ask for another form
         reason, errors = result.reason, [asdict(fault) for fault in result.errors]
-        head["refusal"] = {"code": reason.code, "text": reason.text, "errors": errors}
+        head["refusal"] = {
+            "code": reason.code,
+            "text": reason.text,
+            "errors": errors,
+            "extensions": result.extensions(),
+        }
     nonce = secrets.token_bytes(12)
     return nonce + _cipher(key).encrypt(nonce, json.dumps(head).encode() + b"\n" + (body or b""), None)
 
@@ -156,5 +161,5 @@ def _opened(sealed: bytes, key: str) -> Answer:
     if (refused := told.get("refusal")) is not None:
         reason = Reason(refused["code"], refused["text"])
         errors = [Fault(**fault) for fault in refused["errors"]]
-        raise Repeated(told["status"], told["mediaType"], body, reason, headers, errors)
+        raise Repeated(told["status"], told["mediaType"], body, reason, headers, errors, refused["extensions"])
     return Answer(told["status"], body if told["hasBody"] else None, headers, told["mediaType"])

@@ -7,7 +7,7 @@ from functools import lru_cache
 from typing import LiteralString
 
 from keyrack.model.fields import Resource
-from keyrack.odata import Query, Segment, Shape, place
+from keyrack.odata import Query, Segment, Shape, Source, place
 
 LONGEST_KEPT = 8_000  # characters of a statement that is kept: nobody can fill the memory with long ones
 PAGE: LiteralString = "1000"  # rows of a paged read when the client names no $top (odata rules, "Limits")
@@ -56,10 +56,11 @@ class Select:
 
         A list takes two parameters more, from `free` on: how many rows it may have, and how many bytes each of them.
         """
-        if len(query.columns) + len(query.where) > LONGEST_KEPT:
+        if len(query.columns) + len(query.where) + sum(map(len, query.source or ())) > LONGEST_KEPT:
             return self.build(query, free)
         return _built(
             self, query.columns, query.value, query.where, query.order, query.limit, query.count, query.top is None,
+            query.source,
             free,
         )  # fmt: skip
 
@@ -69,12 +70,12 @@ class Select:
 
     def may_be_narrowed(self, query: Query) -> bool:
         """Whether the row says if anything is `there` before the query options narrow it."""
-        return self.tells_absence and bool(query.where or query.limit)
+        return self.tells_absence and bool(query.where or query.limit or query.source)
 
     def build(self, query: Query, free: int) -> LiteralString:
         """The statement, made anew."""
-        everything: LiteralString = self._source("")
-        rows: LiteralString = self._source(query.where)
+        everything: LiteralString = self._resource("")
+        rows: LiteralString = self._source(query)
         columns: list[LiteralString] = [self._body(query, free) + " as body"]
         if self.may_be_narrowed(query):
             columns.append("exists (select" + everything + ") as there")
@@ -106,7 +107,7 @@ class Select:
             [key.sql + " as " + name for key, name in zip(query.walk, names, strict=True)]
         )
         row: LiteralString = ", lateral (select " + query.columns + ") x"
-        found: LiteralString = "select x, " + criteria + self._source(query.where, row, behind.where if behind else "")
+        found: LiteralString = "select x, " + criteria + self._source(query, row, behind.where if behind else "")
         ordered: LiteralString = found + " order by " + (behind.order if behind else query.order) + page
         written: LiteralString = (
             "select " + self._array() + " as body, count(*) as rows, max(array["
@@ -126,7 +127,7 @@ class Select:
 
     def _body(self, query: Query, free: int) -> LiteralString:
         if self.one:
-            found: LiteralString = "select " + query.columns + self._source(query.where)
+            found: LiteralString = "select " + query.columns + self._source(query)
             return "(select " + self._value(query, "r") + " from (" + found + ") r)"
         rows: LiteralString = place(free) + "::int8"
         size: LiteralString = place(free + 1) + "::int8"
@@ -144,12 +145,14 @@ class Select:
         """SQL of a row as JSON; after its page was cut, so that no row is written in vain."""
         if query.value:
             return "(" + row + ").value"
+        if query.source is not None and query.source.item:
+            return query.source.item.format(r=row)
         return "row_to_json(" + row + ")" if self.resource.scalar is None else "to_json((" + row + ").value)"
 
     def _ordered(self, query: Query) -> LiteralString:
         """The rows that the query asks for."""
         order: LiteralString = (" order by " + query.order) if query.order else ""
-        return "select " + query.columns + self._source(query.where) + order + query.limit
+        return "select " + query.columns + self._source(query) + order + query.limit
 
     def _array(self, condition: LiteralString = "") -> LiteralString:
         """The bytes of the JSON array of the items that fulfil the condition."""
@@ -157,8 +160,18 @@ class Select:
         listed: LiteralString = "string_agg(item, " + separator + ")" + condition
         return "coalesce(convert_to('[' || " + listed + " || ']', 'UTF8'), '[]')"
 
-    def _source(self, where: LiteralString, row: LiteralString = "", behind: LiteralString = "") -> LiteralString:
-        """FROM and WHERE of the rows, inside the tenant and below the parent."""
+    def _source(self, query: Query, row: LiteralString = "", behind: LiteralString = "") -> LiteralString:
+        """FROM and WHERE of the answer's rows: the resource's, or what the client makes of them."""
+        made = query.source
+        if made is None:
+            return self._resource(query.where, row, behind)
+        if not made.before:
+            return self._resource(query.where, made.joins + row, behind)
+        where: LiteralString = " where " + query.where if query.where else ""
+        return " from (" + made.before + self._resource(made.where, made.joins) + made.after + ") t" + where
+
+    def _resource(self, where: LiteralString, row: LiteralString = "", behind: LiteralString = "") -> LiteralString:
+        """FROM and WHERE of the resource's rows, inside the tenant and below the parent."""
         link: LiteralString = "" if self.of is None else self.of.link.format(t="t", p="p")
         fixed: tuple[LiteralString, ...] = (self.resource.scope.format(t="t"), link, self.by.format(t="t"))
         asked: LiteralString = "(" + where + ")" if where else ""
@@ -190,7 +203,8 @@ def _built(
     limit: LiteralString,
     count: bool,
     untopped: bool,
+    source: Source | None,
     free: int,
 ) -> LiteralString:
-    query = Query(columns, value, where, order, limit, count, (), 0, 0, (), None if untopped else 0, None)
+    query = Query(columns, value, where, order, limit, count, (), 0, 0, (), None if untopped else 0, None, source)
     return select.build(query, free)

@@ -216,6 +216,14 @@ _OPTIONS: dict[str, tuple[Json, str]] = {
     "select": ({"type": "string"}, "Only these members."),
     "expand": ({"type": "string"}, "With these relations, as `products($select=type)`; the number: `products/$count`."),
     "search": ({"type": "string"}, "Only the rows whose texts hold these words."),
+    "compute": (
+        {"type": "string", "examples": ["length(name) as letters"]},
+        "More properties, as `length(name) as letters`, for the other options and the answer.",
+    ),
+    "apply": (
+        {"type": "string", "examples": ["groupby((brand),aggregate($count as cars))"]},
+        "Figures in place of the rows, as `groupby((brand),aggregate($count as cars))`.",
+    ),
     "format": ({"type": "string"}, "`json`, the only format there is."),
 }
 

@@ -59,7 +59,10 @@ class BatchRefused(Refusal):
         super().__init__(REFUSED)
         self.report = report
 
-    def body(self) -> bytes:
+    def extensions(self) -> dict[str, object]:
+        return {**super().extensions(), **self.report}
+
+    def body(self, trace_id: str) -> bytes:
         return json.dumps({"message": self.text, **self.report}).encode()
 
 
@@ -211,7 +214,8 @@ async def _do(connection: Connection, request: Request, todo: Sequence[Item], *,
 def _told(one: Answer | Refusal | _Result, *, is_dry: bool = False) -> _Result:
     """An item's result: what its request would have been answered. What was not made has no id."""
     if isinstance(one, Refusal):
-        return {"status": one.status, "code": one.reason.code, "detail": one.text}
+        told = {"status": one.status, "code": one.reason.code, "detail": one.text}
+        return told | ({"errors": [fault.members() for fault in one.errors]} if one.errors else {})
     if isinstance(one, Answer):
         return {"status": one.status} | (json.loads(one.body) if one.body and not is_dry else {})
     return one

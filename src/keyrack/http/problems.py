@@ -7,7 +7,6 @@ import re
 from collections.abc import Iterable
 
 from keyrack.errors import PROBLEM, Refusal
-from keyrack.reasons import Fault
 
 RANGES = 100  # of an Accept header, that are looked at
 
@@ -40,21 +39,8 @@ def _problem(refusal: Refusal, id: str, public_url: str) -> bytes:
         "code": reason.code,
     }
     if refusal.errors:
-        told["errors"] = [_fault(fault) for fault in refusal.errors]
+        told["errors"] = [fault.members() for fault in refusal.errors]
     return json.dumps(told | {"traceId": id} | refusal.extensions()).encode()
-
-
-def _fault(fault: Fault) -> dict[str, object]:
-    told = {
-        "pointer": fault.pointer,
-        "parameter": fault.parameter,
-        "position": fault.position,
-        "header": fault.header,
-        "code": fault.code,
-        "detail": fault.detail,
-        "valid": list(fault.valid) or None,
-    }
-    return {name: value for name, value in told.items() if value is not None}
 
 
 def _prefers_problem(accept: str, own: str) -> bool:

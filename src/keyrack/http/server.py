@@ -254,4 +254,6 @@ def _limits(settings: Settings) -> Limits:
         top=settings.odata_top,
         digits=settings.odata_digits,
         expanded=settings.odata_expanded,
+        transformations=settings.odata_transformations,
+        properties=settings.odata_properties,
     )

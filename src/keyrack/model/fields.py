@@ -55,7 +55,7 @@ class Complex:
 
     def shown(self, alias: LiteralString) -> LiteralString:
         """SQL of the object as JSON, for the row `alias`."""
-        members: LiteralString = ", ".join([_literal(name) + ", " + f.shown(alias) for name, f in self.fields.items()])
+        members: LiteralString = ", ".join([literal(name) + ", " + f.shown(alias) for name, f in self.fields.items()])
         return "json_build_object(" + members + ")"
 
 
@@ -118,8 +118,9 @@ def quoted(name: str, suffix: LiteralString = "") -> LiteralString:
     return '"' + _constant(name) + suffix + '"'
 
 
-def _literal(name: str) -> LiteralString:
-    return "'" + _constant(name) + "'"
+def literal(name: str, suffix: LiteralString = "") -> LiteralString:
+    """The same as a text in SQL."""
+    return "'" + _constant(name) + suffix + "'"
 
 
 def _constant(name: str) -> LiteralString:

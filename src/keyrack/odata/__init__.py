@@ -1,10 +1,11 @@
 """OData: text becomes a tree (`parse`), the tree a typed plan, the plan SQL with parameters (`query`)."""
 
-from keyrack.odata.binding import Limits
 from keyrack.odata.cursor import INVALID, NOT_SUPPORTED
+from keyrack.odata.limits import Limits
 from keyrack.odata.plan import COUNT
 from keyrack.odata.query_string import OPTIONS, Query, Shape, query
 from keyrack.odata.sql import TOO_MANY, TOO_MANY_EXPANDED
+from keyrack.odata.stages import Source
 from keyrack.odata.syntax import parse
 from keyrack.odata.walking import Key, Segment, behind, place
 
@@ -20,6 +21,7 @@ __all__ = [
     "Query",
     "Segment",
     "Shape",
+    "Source",
     "behind",
     "parse",
     "place",

@@ -7,12 +7,13 @@ the row that the option is evaluated on; `$it` is the row of the whole request (
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, NoReturn
 
 from keyrack.model.fields import Complex, Field, Relation, Resource
 from keyrack.odata import conditions, functions, names, tree
 from keyrack.odata.constants import parameter, refuse
+from keyrack.odata.limits import Limits
 from keyrack.odata.paths import NEEDS
 from keyrack.odata.plan import (
     Column,
@@ -20,6 +21,8 @@ from keyrack.odata.plan import (
     Edm,
     Exists,
     Junction,
+    Made,
+    Nested,
     Not,
     Null,
     Parameter,
@@ -27,24 +30,10 @@ from keyrack.odata.plan import (
     Step,
     Value,
 )
-
-
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """What a query may ask for, at most; more is 400 with a text that names the limit."""
-
-    nesting: int = 50  # levels of parentheses, functions, `not` and the like
-    nodes: int = 400  # of the expressions and the search of one option; the list of an `in` counts as one
-    items: int = 1_000  # in the list of one `in`
-    orderby: int = 10  # items
-    select: int = 100  # items
-    top: int = 10_000  # rows
-    digits: int = 40  # of a number
-    expanded: int = 10_000  # rows of a relation, in one row of the answer
-
+from keyrack.odata.view import View, member
 
 # A longer way is a join that nobody needs and that PostgreSQL plans slowly
-_RELATIONS_OF_A_PATH = 5
+RELATIONS_OF_A_PATH = 5
 # Frames of the recursion stay far below Python's limit: an operator costs no nesting, but a level of the tree
 _DEPTH_PER_LEVEL = 4
 
@@ -54,16 +43,20 @@ Row = tuple[Resource, int]  # a resource and the level of its row
 class Binder:
     """Binds the expressions of one option. `base` is the row it is evaluated on, `root` that of the request."""
 
-    __slots__ = ("aliases", "base", "depth", "limits", "nodes", "opened", "root", "variables")
+    __slots__ = ("aliases", "base", "deepest", "depth", "limits", "nodes", "opened", "root", "variables", "view")
 
-    def __init__(self, limits: Limits, aliases: Mapping[str, tree.Node], base: Row, root: Row) -> None:
+    def __init__(
+        self, limits: Limits, aliases: Mapping[str, tree.Node], base: Row, root: Row, view: View | None = None
+    ) -> None:
         self.limits = limits
         self.aliases = aliases
         self.base = base
         self.root = root
+        self.view = view  # of the request's rows, where they have more than the resource's own properties, or less
         self.variables: dict[str, Row] = {}
         self.nodes = 0
         self.depth = 0
+        self.deepest = 0  # level that `depth` has reached
         self.opened: set[str] = set()  # aliases that are being bound: none may contain itself
 
     def condition(self, node: tree.Node) -> Value:
@@ -75,15 +68,23 @@ class Binder:
 
     def value(self, node: tree.Node) -> Value:
         """Any value. Raises `BadRequest`."""
-        self.nodes += 1
-        if self.nodes > self.limits.nodes:
-            refuse(f"An expression has more parts than the limit of {self.limits.nodes}.")
-        self.depth += 1
-        if self.depth > self.limits.nesting * _DEPTH_PER_LEVEL:
-            refuse(f"An expression is nested deeper than the limit of {self.limits.nesting} levels.")
+        self._enter(1, 1)
         bound = _BIND[type(node)](self, node)
         self.depth -= 1
         return bound
+
+    def _enter(self, nodes: int, levels: int) -> None:
+        self.nodes += nodes
+        if self.nodes > self.limits.nodes:
+            self._refuse_parts()
+        self.depth += levels
+        if self.depth > self.deepest:
+            self.deepest = self.depth
+            if self.depth > self.limits.nesting * _DEPTH_PER_LEVEL:
+                refuse(f"An expression is nested deeper than the limit of {self.limits.nesting} levels.")
+
+    def _refuse_parts(self) -> NoReturn:
+        refuse(f"An expression has more parts than the limit of {self.limits.nodes}.")
 
     def literal(self, node: tree.Literal) -> Value:
         if node.kind is tree.Kind.ENUM:
@@ -93,26 +94,48 @@ class Binder:
     def path(self, node: tree.Path) -> Value:
         """A property of this row, or of the one row that the relations on the way lead to."""
         (resource, level), rest = self._start(node.names)
+        if self.view is not None and rest and not level:
+            name, found = self.view.find(rest[0])
+            if found is not None:
+                return self._made((name, *rest[1:]), found)
         if not rest:
             if resource.scalar is None:
                 refuse(f"'{node.names[0]}' is an object; name one of its properties.")
             value = resource.fields[resource.scalar]
-            return _column(value, level) if isinstance(value, Field) else Null()
+            return column_of(value, level) if isinstance(value, Field) else Null()
         if len(rest) == 1 and isinstance(found := names.members(resource)[0].get(rest[0]), Field):
-            return _column(found, level)
+            return column_of(found, level)
         steps, (resource, level), rest = self._walk((resource, level), rest)
         if not rest or (steps and steps[-1].relation.many):
             refuse(f"'{'/'.join(node.names)}' is no value; use any, all or /$count on rows, or name a property.")
-        name, member = names.member(resource, rest[0])
-        if isinstance(member, Complex):
+        name, own = names.member(resource, rest[0])
+        if isinstance(own, Complex):
             if len(rest) == 1:
                 refuse(f"'{name}' is an object; name one of its properties.")
-            _, member = names.part(member, name, rest[1])
+            _, own = names.part(own, name, rest[1])
             rest = rest[1:]
-        if len(rest) > 1 or isinstance(member, Relation):
+        if len(rest) > 1 or isinstance(own, Relation):
             refuse(f"'{'/'.join(node.names)}' goes on after a property that has none of its own.")
-        column = _column(member, level)
+        column = column_of(own, level)
+        if steps and self.view is not None and not steps[0].parent:
+            return column._replace(nullable=True, level=self.view.join(steps))
         return Related(column.type, steps, column) if steps else column
+
+    def _made(self, path: tuple[str, ...], found: Made | Nested) -> Value:
+        """A property that the request has made: it costs as much as what it was made of."""
+        for owner, name in pairwise(path):
+            if isinstance(found, Made):
+                refuse(f"'{'/'.join(path)}' goes on after a property that has none of its own.")
+            _, found = member(found.members, name, owner)
+        if isinstance(found, Nested):
+            refuse(f"'{path[-1]}' is an object; name one of its properties.")
+        self._enter(found.nodes - 1, found.depth)
+        self.depth -= found.depth
+        if self.view is not None:
+            self.view.named += found.nodes - 1
+            if self.view.named > self.limits.nodes:
+                self._refuse_parts()
+        return found.value
 
     def _start(self, path: tuple[str, ...]) -> tuple[Row, tuple[str, ...]]:
         first = path[0]
@@ -133,8 +156,8 @@ class Binder:
             if not isinstance(member, Relation):
                 break
             level += 1
-            if len(steps) == _RELATIONS_OF_A_PATH:
-                refuse(f"A path follows more relations than the limit of {_RELATIONS_OF_A_PATH}.")
+            if len(steps) == RELATIONS_OF_A_PATH:
+                refuse(f"A path follows more relations than the limit of {RELATIONS_OF_A_PATH}.")
             steps.append(Step(member, names.target(member), row[1], level))
             row = (steps[-1].target, level)
             path = path[1:]
@@ -143,6 +166,8 @@ class Binder:
     def _rows(self, path: tree.Path) -> tuple[tuple[Step, ...], Row]:
         """The way to the many rows of a relation. Raises `BadRequest` if it is something else."""
         row, rest = self._start(path.names)
+        if self.view is not None and rest and not row[1] and self.view.find(rest[0])[1] is not None:
+            refuse(f"'{'/'.join(path.names)}' is no relation with many rows.")
         steps, row, rest = self._walk(row, rest)
         if rest or not steps or not steps[-1].relation.many:
             _refuse_rows("/".join(path.names), steps, row[0], rest)
@@ -251,7 +276,8 @@ def _refuse_bare(name: str, resource: Resource) -> NoReturn:
     refuse(NEEDS.format(name) + known + ".")
 
 
-def _column(field: Field, level: int) -> Column:
+def column_of(field: Field, level: int) -> Column:
+    """The field of the row at the level."""
     return Column(names.TYPES[field.type], field.nullable, field.sql, level, field.enum)
 
 

@@ -11,8 +11,9 @@ from math import isinf
 from typing import NoReturn
 from uuid import UUID
 
+from keyrack import errors
 from keyrack.errors import BadRequest
-from keyrack.odata.cursor import INVALID, LONGEST_MESSAGE
+from keyrack.odata.cursor import INVALID, LONGEST_MESSAGE, NOT_SUPPORTED
 from keyrack.odata.plan import Edm, Null, Parameter, Value
 from keyrack.odata.tree import Kind, Literal
 from keyrack.reasons import Fault
@@ -37,6 +38,11 @@ def refuse(message: str, code: str = "", parameter: str | None = None, valid: Se
     told = message if len(message) <= LONGEST_MESSAGE else message[:LONGEST_MESSAGE] + "..."
     fault = Fault(code, told, parameter=parameter, valid=tuple(valid))
     raise BadRequest(INVALID.format(fault=told), errors=[fault] if code else ())
+
+
+def refuse_unsupported(what: str) -> NoReturn:
+    """Raise `NotImplemented`: `what` is well-formed, but not supported."""
+    raise errors.NotImplemented(NOT_SUPPORTED.format(what=what[:LONGEST_MESSAGE]))
 
 
 def parameter(literal: Literal, digits: int) -> Parameter | Null:

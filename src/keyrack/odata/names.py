@@ -47,7 +47,7 @@ def member(resource: Resource, name: str) -> tuple[str, Member]:
     exact, lower = members(resource)
     if (found := exact.get(name)) is not None:
         return name, found
-    right = _only(lower.get(name.lower(), []), name, type_name(resource))
+    right = only(lower.get(name.lower(), []), name, type_name(resource))
     return right, exact[right]
 
 
@@ -55,11 +55,12 @@ def part(of: Complex, owner: str, name: str) -> tuple[str, Field]:
     """The field called `name` of the complex member `owner`. Raises `BadRequest`."""
     if (found := of.fields.get(name)) is not None:
         return name, found
-    right = _only(folded(of.fields).get(name.lower(), []), name, owner[:1].upper() + owner[1:])
+    right = only(folded(of.fields).get(name.lower(), []), name, owner[:1].upper() + owner[1:])
     return right, of.fields[right]
 
 
-def _only(candidates: list[str], name: str, owner: str) -> str:
+def only(candidates: list[str], name: str, owner: str) -> str:
+    """The one name that `name` can mean. Raises `BadRequest`."""
     if len(candidates) != 1:
         if candidates:
             refuse(f"The name '{name}' is ambiguous on type '{owner}': {', '.join(candidates)}.")

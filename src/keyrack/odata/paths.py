@@ -20,7 +20,7 @@ FUNCTIONS = {
 }  # fmt: skip
 _NOT_SUPPORTED = {
     "matchespattern": (2,), "totalseconds": (1,), "hassubset": (2,), "hassubsequence": (2,), "geo.distance": (2,),
-    "geo.length": (1,), "geo.intersects": (2,),
+    "geo.length": (1,), "geo.intersects": (2,), "isdefined": (1,),
 }  # fmt: skip
 _LAMBDAS = ("any", "all")
 NEEDS = "'{}' needs a collection before it"
@@ -102,6 +102,10 @@ class Paths(Literals):
         """The options in the parentheses of `/$count`, which are `$filter` and `$search`."""
         raise NotImplementedError
 
+    def aggregate_function(self) -> None:
+        """The parentheses of the function `aggregate`: aggregation is another document's language."""
+        raise NotImplementedError
+
     def annotation(self, text: str) -> Node:
         """`@Namespace.Term#Qualifier` and what follows, or a path that begins with an alias."""
         self.check_name(text, self.at)
@@ -146,9 +150,9 @@ class Paths(Literals):
             if (arity := _NOT_SUPPORTED.get(lower)) is not None:
                 self.refuse_later(f"The function '{lower}'")
                 return self._function(lower, arity, at)
-        if lower == "aggregate" and len(names) > 1:
-            self._balanced()
-            return self.refuse_later("'aggregate'")
+        if name == "aggregate" and len(names) > 1:
+            self.aggregate_function()
+            return self.refuse_later("The function 'aggregate'")
         if not (self._empty() or self._named() or ((len(names) > 1 or "." not in name) and self._key())):
             what = TAKES.format(name) if lower in _LAMBDAS else f"there is no function '{name}' with such arguments"
             self.fail(what, at)
@@ -255,13 +259,6 @@ class Paths(Literals):
                 break
         self.close()
         return self.refuse_later("The function 'case'")
-
-    def _balanced(self) -> None:
-        """Parentheses with anything balanced in them: aggregation is another document's language."""
-        end = tokens.balanced(self.text, self.at)
-        if end is None:
-            self.fail("')' was expected", len(self.text))
-        self.at = end
 
     def array(self) -> Node:
         """A JSON array, the bracket already read (ABNF: array)."""

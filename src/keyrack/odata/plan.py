@@ -6,6 +6,7 @@ value can be null, on which depends what SQL has to say about it.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import Enum
 from typing import LiteralString, NamedTuple
 
@@ -188,6 +189,36 @@ class Expansion(NamedTuple):
     counted: bool  # whether their number is, without `rows.top` and `rows.skip`
 
 
+class Made(NamedTuple):
+    """A property that the request has made, or that is left of a row: its value, and what the answer shows where that
+    is something else; `alias` says that a client chose its name. `nodes` and `depth` are what naming it costs.
+    """
+
+    value: Value
+    alias: bool = False
+    shown: Value | None = None
+    nodes: int = 1
+    depth: int = 1
+
+
+class Nested(NamedTuple):
+    """An object among such properties, as `car` after `groupby((car/brand))`; `there` is false where it is null."""
+
+    members: Mapping[str, Made | Nested]
+    there: Value | None = None
+
+
+class Stage(NamedTuple):
+    """One SELECT around the rows, whose columns are c0, c1 and so on for the next one."""
+
+    columns: tuple[Value, ...]
+    where: Value | None
+    grouped: int | None  # by so many of the columns, from the first; None: its rows are those of before
+    order: tuple[Order, ...] = ()
+    top: int | None = None
+    skip: int | None = None
+
+
 class Rows(NamedTuple):
     """Which rows of a resource, in which order, and what of them is shown."""
 
@@ -199,6 +230,10 @@ class Rows(NamedTuple):
     order: tuple[Order, ...]  # without the key, which always follows
     top: int | None
     skip: int | None
+    made: tuple[tuple[str, Made | Nested], ...] = ()  # shown behind what is the resource's own
+    joins: tuple[Step, ...] = ()  # relations with one row, joined to the resource's rows
+    stages: tuple[Stage, ...] = ()  # around the resource's rows; without any, these are the rows
+    key: tuple[Order, ...] = ()  # of the rows of the last stage
 
 
 def divisors(*values: Value) -> tuple[Value, ...]:

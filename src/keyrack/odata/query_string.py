@@ -15,12 +15,13 @@ from urllib.parse import unquote_to_bytes
 from keyrack.errors import NotImplemented
 from keyrack.model.fields import Resource
 from keyrack.odata import tree
-from keyrack.odata.binding import Limits
 from keyrack.odata.constants import refuse
+from keyrack.odata.limits import Limits
 from keyrack.odata.plan import Rows
+from keyrack.odata.results import shaped
 from keyrack.odata.rows import Asked, rows
-from keyrack.odata.shown import columns, is_value
 from keyrack.odata.sql import Writer
+from keyrack.odata.stages import Source, shown, source
 from keyrack.odata.syntax import NOT_SUPPORTED, parse
 from keyrack.odata.walking import Key, keys
 
@@ -39,6 +40,7 @@ class Shape(Enum):
 _EVERYWHERE = frozenset(Shape)
 _OF_MANY = frozenset((Shape.COLLECTION, Shape.SCALARS))
 _OF_OBJECTS = frozenset((Shape.COLLECTION, Shape.ONE))
+_OF_MANY_OBJECTS = frozenset((Shape.COLLECTION,))
 # Option -> the shapes that it may be used on
 OPTIONS: dict[str, frozenset[Shape]] = {
     "filter": _OF_MANY,
@@ -49,6 +51,8 @@ OPTIONS: dict[str, frozenset[Shape]] = {
     "select": _OF_OBJECTS,
     "expand": _OF_OBJECTS,
     "search": _OF_MANY,
+    "compute": _OF_OBJECTS,
+    "apply": _OF_MANY_OBJECTS,
     "format": _EVERYWHERE,
 }
 # `$id` belongs to `$entity`, which there is not, so it is an unknown option here
@@ -74,6 +78,7 @@ class Query:
     walk: tuple[Key, ...]  # the criteria of `order` where rows can be gone through by it; else none
     top: int | None
     skip: int | None
+    source: Source | None = None  # where the rows come from and how they are shown, with `$apply` and `$compute`
 
 
 def query(resource: Resource, text: bytes, shape: Shape, *, alias: LiteralString, first: int, limits: Limits) -> Query:
@@ -90,7 +95,8 @@ def query(resource: Resource, text: bytes, shape: Shape, *, alias: LiteralString
 @lru_cache(PLANS)
 def _query(resource: Resource, text: bytes, shape: Shape, alias: LiteralString, first: int, limits: Limits) -> Query:
     options, aliases = _options(text, shape, limits) if text else ({}, {})
-    plan = rows(Asked(limits, aliases, (resource, 0)), resource, _tree(options))
+    asked = Asked(limits, aliases, (resource, 0))
+    plan = (shaped if "apply" in options or "compute" in options else rows)(asked, resource, _tree(options))
     return _written(plan, bool(options.get("count")), alias, first)
 
 
@@ -98,14 +104,14 @@ def _written(plan: Rows, count: bool, alias: LiteralString, first: int) -> Query
     writer = Writer(alias, first)
     where: LiteralString = "" if plan.where is None else writer.condition(plan.where)
     counted = len(writer.args)
-    shown = columns(writer, plan)
+    columns, value, item = shown(writer, plan)
+    origin = source(writer, plan, item)
     order = writer.order(plan)
     unpaged = len(writer.args)
     limit = writer.page(plan.top, plan.skip)
     args = tuple(writer.args)
     walk = keys(plan, alias, first + len(args))
-    value = is_value(plan)
-    return Query(shown, value, where, order, limit, count, args, counted, unpaged, walk, plan.top, plan.skip)
+    return Query(columns, value, where, order, limit, count, args, counted, unpaged, walk, plan.top, plan.skip, origin)
 
 
 def _tree(options: dict[str, tree.Tree]) -> tree.Options:

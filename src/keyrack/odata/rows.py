@@ -5,19 +5,22 @@ Source: OData 4.01 Part 2, sections 5.1.3 to 5.1.7; complex members may be expan
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import LiteralString, NamedTuple
 
 from keyrack.model.fields import Complex, Field, Relation, Resource
 from keyrack.odata import names, tree
-from keyrack.odata.binding import Binder, Limits, Row
+from keyrack.odata.binding import Binder, Row
 from keyrack.odata.constants import refuse
+from keyrack.odata.limits import Limits
 from keyrack.odata.plan import (
     Column,
     Edm,
     Expansion,
     Function,
     Junction,
+    Made,
+    Nested,
     Not,
     Order,
     Parameter,
@@ -26,6 +29,7 @@ from keyrack.odata.plan import (
     Step,
     Value,
 )
+from keyrack.odata.view import View
 
 EXPANSIONS = 2  # levels of $expand
 
@@ -36,9 +40,10 @@ class Asked(NamedTuple):
     limits: Limits
     aliases: Mapping[str, tree.Node]
     root: Row
+    view: View | None = None  # what the request itself has made of its rows
 
     def binder(self, base: Row) -> Binder:
-        return Binder(self.limits, self.aliases, base, self.root)
+        return Binder(self.limits, self.aliases, base, self.root, self.view)
 
 
 def rows(asked: Asked, resource: Resource, options: tree.Options, level: int = 0) -> Rows:
@@ -46,9 +51,12 @@ def rows(asked: Asked, resource: Resource, options: tree.Options, level: int = 0
     row = (resource, level)
     where = None if options.filter is None else asked.binder(row).condition(options.filter)
     if options.search is not None:
-        found = _search(asked, row, options.search)
-        where = found if where is None else Junction("and", (where, found), where.nullable)
-    wanted = _selected(asked.limits, resource, options.select) if options.select else None
+        where = both(where, searched(asked.limits, row, options.search))
+    made: dict[str, Made | Nested] = {}
+    select = options.select
+    if asked.view is not None and not level:
+        select, made = _computed(asked.view, select)
+    wanted = _selected(asked.limits, resource, select) if options.select else None
     expanded: list[Expansion] = []
     for item in options.expand:
         name, member = _expandable(resource, item)
@@ -67,25 +75,32 @@ def rows(asked: Asked, resource: Resource, options: tree.Options, level: int = 0
         None if wanted is None else _shown(resource, wanted),
         tuple(expanded),
         where,
-        _order(asked, row, options.orderby) if options.orderby else (),
-        _page(options.top, asked.limits.top),
+        ordered(asked.limits, lambda node: asked.binder(row).value(node), options.orderby),
+        page(options.top, asked.limits.top),
         options.skip,
+        tuple(made.items()),
     )
 
 
-def _page(top: int | None, most: int) -> int | None:
+def both(one: Value | None, two: Value) -> Value:
+    """A condition and another one, if there is one already."""
+    return two if one is None else Junction("and", (one, two), one.nullable or two.nullable)
+
+
+def page(top: int | None, most: int) -> int | None:
+    """How many rows are asked for. Raises `BadRequest` above the limit."""
     if top is not None and top > most:
         refuse(f"$top is greater than the limit of {most}.")
     return top
 
 
-def _order(asked: Asked, row: Row, items: tuple[tree.OrderItem, ...]) -> tuple[Order, ...]:
-    """The order, where an expression that comes again is ignored."""
-    if len(items) > asked.limits.orderby:
-        refuse(f"$orderby has more items than the limit of {asked.limits.orderby}.")
+def ordered(limits: Limits, bind: Callable[[tree.Node], Value], items: tuple[tree.OrderItem, ...]) -> tuple[Order, ...]:
+    """The order, where an expression that comes again is ignored. Raises `BadRequest`."""
+    if len(items) > limits.orderby:
+        refuse(f"$orderby has more items than the limit of {limits.orderby}.")
     order: list[Order] = []
     for item in items:
-        value = asked.binder(row).value(item.expression)
+        value = bind(item.expression)
         if value.type is Edm.OPAQUE:
             refuse("This property can be selected, but not ordered by.")
         if all(value != earlier.value for earlier in order):
@@ -93,12 +108,31 @@ def _order(asked: Asked, row: Row, items: tuple[tree.OrderItem, ...]) -> tuple[O
     return tuple(order)
 
 
+def _computed(
+    view: View, items: tuple[tree.SelectItem, ...]
+) -> tuple[tuple[tree.SelectItem, ...], dict[str, Made | Nested]]:
+    """The items of `$select` that name no computed property, and those that are shown: all, unless some are named."""
+    if not items or any(item.path == ("*",) for item in items):
+        return items, view.made
+    own: list[tree.SelectItem] = []
+    named: set[str] = set()
+    for item in items:
+        name, found = view.find(item.path[0])
+        if found is None:
+            own.append(item)
+        elif len(item.path) > 1 or item.options is not None:
+            refuse(f"'{name}' has no parts to select.")
+        else:
+            named.add(name)
+    return tuple(own), {name: made for name, made in view.made.items() if name in named}
+
+
 # Name -> the parts of a complex member that are wanted; None for the whole member
 _Wanted = dict[str, set[str] | None]
 
 
 def _selected(limits: Limits, resource: Resource, items: tuple[tree.SelectItem, ...]) -> _Wanted:
-    _check_items(limits, items)
+    check_items(limits, items)
     wanted: _Wanted = {}
     for item in items:
         if item.path == ("*",):
@@ -114,7 +148,8 @@ def _selected(limits: Limits, resource: Resource, items: tuple[tree.SelectItem, 
     return wanted
 
 
-def _check_items(limits: Limits, items: tuple[tree.SelectItem, ...]) -> None:
+def check_items(limits: Limits, items: tuple[tree.SelectItem, ...]) -> None:
+    """Raise `BadRequest` above the limit of items."""
     if len(items) > limits.select:
         refuse(f"$select has more items than the limit of {limits.select}.")
 
@@ -131,7 +166,7 @@ def _parts(
         return None
     if options != tree.Options(select=options.select):
         refuse(f"In the parentheses of '{name}' only $select can stand.")
-    _check_items(limits, options.select)
+    check_items(limits, options.select)
     parts: set[str] = set()
     for item in options.select:
         if item.path == ("*",):
@@ -199,7 +234,7 @@ def _expanded(asked: Asked, row: Row, name: str, relation: Relation, item: tree.
     return Expansion(name, step, found, asked.limits.expanded, not item.alone, item.alone or bool(options.count))
 
 
-def _search(asked: Asked, row: Row, search: tree.Search) -> Value:
+def searched(limits: Limits, row: Row, search: tree.Search) -> Value:
     """Rows in whose text fields the words stand, regardless of case."""
     resource, level = row
     texts: list[LiteralString] = [field.sql for field in _fields(resource) if field.searchable]
@@ -213,8 +248,8 @@ def _search(asked: Asked, row: Row, search: tree.Search) -> Value:
     def bind(node: tree.Search) -> Value:
         nonlocal nodes
         nodes += 1
-        if nodes > asked.limits.nodes:
-            refuse(f"$search has more parts than the limit of {asked.limits.nodes}.")
+        if nodes > limits.nodes:
+            refuse(f"$search has more parts than the limit of {limits.nodes}.")
         if isinstance(node, tree.Word):
             word = Parameter(Edm.STRING, node.text)
             return Function(Edm.BOOLEAN, False, "(strpos({0}, lower({1})) > 0)", (column, word))

@@ -5,13 +5,27 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import LiteralString
 
-from keyrack.model.fields import Resource, quoted
+from keyrack.model.fields import Resource, literal, quoted
 from keyrack.odata.plan import COUNT, Expansion, Rows
 from keyrack.odata.sql import NUMBERS, Writer
 
 
 def columns(writer: Writer, rows: Rows) -> LiteralString:
     """The select list: what is shown of a row, then what is expanded; one column where `is_value`."""
+    shown, beside = parts(writer, rows)
+    together: LiteralString = ", ".join(shown)
+    if not beside:
+        return together
+    return as_value("row_to_json(v.*)", together, beside)
+
+
+def as_value(item: LiteralString, columns: LiteralString, beside: list[LiteralString]) -> LiteralString:
+    """One column: the row `v` of the columns as JSON, where some of them are of tables beside it."""
+    return "(select " + item + " from (select " + columns + " from " + ", ".join(beside) + ") v) as value"
+
+
+def parts(writer: Writer, rows: Rows) -> tuple[list[LiteralString], list[LiteralString]]:
+    """The items of the select list, and the tables that they need beside the row."""
     shown: list[LiteralString] = [_own(writer, rows)]
     beside: list[LiteralString] = []
     for number, expansion in enumerate(rows.expanded):
@@ -27,10 +41,19 @@ def columns(writer: Writer, rows: Rows) -> LiteralString:
         if expansion.listed:
             value, source = _expanded(writer, expansion)
             shown.append("(select " + value + source + ") as " + name)
-    together: LiteralString = ", ".join([part for part in shown if part])
-    if not beside:
-        return together
-    return "(select row_to_json(v.*) from (select " + together + " from " + ", ".join(beside) + ") v) as value"
+    return [part for part in shown if part], beside
+
+
+def names(rows: Rows) -> list[tuple[LiteralString, LiteralString]]:
+    """The members of a row as texts, and the columns that they are: the resource's own, and what is expanded."""
+    own = rows.resource.fields if rows.shown is None else [member.name for member in rows.shown]
+    found: list[tuple[LiteralString, LiteralString]] = [(literal(name), quoted(name)) for name in own]
+    for expansion in rows.expanded:
+        if expansion.counted:
+            found.append((literal(expansion.name, COUNT), quoted(expansion.name, COUNT)))
+        if expansion.listed:
+            found.append((literal(expansion.name), quoted(expansion.name)))
+    return found
 
 
 def is_value(rows: Rows) -> bool:

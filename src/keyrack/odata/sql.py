@@ -188,6 +188,13 @@ class Writer:
         tables: LiteralString = ", ".join([step.target.table.format(t=self.row(step.level)) for step in steps])
         return " from " + tables + " where " + " and ".join([self._link(step) for step in steps])
 
+    def joined(self, step: Step) -> LiteralString:
+        """The one row that a relation leads to, or none, behind the row's own table; inside the tenant."""
+        table: LiteralString = step.target.table.format(t=self.row(step.level))
+        if " join " in table:
+            table = "(" + table + ")"
+        return " left join " + table + " on " + self._link(step)
+
     def _link(self, step: Step) -> LiteralString:
         alias = self.row(step.level)
         link: LiteralString = step.relation.link.format(t=alias, p=self.row(step.parent))
@@ -196,6 +203,9 @@ class Writer:
     def order(self, rows: Rows) -> LiteralString:
         """The list of ORDER BY, which ends with the key, so that it is total."""
         alias = self.row(rows.level)
+        if rows.stages:
+            items = (*rows.order, *[item for item in rows.key if all(item.value != o.value for o in rows.order)])
+            return self.items(items)
         if not rows.order:
             return _key(rows.resource, alias)
         written = [self._item(item) for item in rows.order]
@@ -204,6 +214,10 @@ class Writer:
             if all(sql != item for item, _ in written):
                 written.append((sql, ""))
         return ", ".join([sql + direction for sql, direction in written])
+
+    def items(self, order: tuple[Order, ...]) -> LiteralString:
+        """The list of ORDER BY as it is."""
+        return ", ".join([sql + direction for sql, direction in [self._item(item) for item in order]])
 
     def _item(self, item: Order) -> tuple[LiteralString, LiteralString]:
         return self.value(item.value), direction(item.descending, item.value.nullable)

@@ -9,15 +9,11 @@ import re
 from collections.abc import Callable
 
 from keyrack.odata import tokens
-from keyrack.odata.aggregation import transformations
 from keyrack.odata.cursor import NESTING
-from keyrack.odata.expressions import Parser
 from keyrack.odata.search import search
-from keyrack.odata.tree import ExpandItem, Options, OrderItem, SelectItem, Tree
+from keyrack.odata.tree import ComputeItem, ExpandItem, Options, OrderItem, SelectItem, Tree
+from keyrack.odata.unsupported import Unsupported
 
-_DIRECTION = re.compile(r"[ \t]+(asc|desc)(?!\w)", re.IGNORECASE).match
-_DIGITS = re.compile(r"[0-9]+").match
-_AS_NAME = re.compile(rf"[ \t]+as[ \t]+{tokens.IDENTIFIER}", re.IGNORECASE).match
 _OPTION = re.compile(r"\$?([A-Za-z]+)=").match
 _ALIAS = re.compile(rf"@{tokens.IDENTIFIER}=").match
 _NAMES = re.compile(rf"\({tokens.IDENTIFIER}(?:,{tokens.IDENTIFIER})*\)").match
@@ -27,37 +23,27 @@ _LEVELS = re.compile(r"[1-9][0-9]*|max", re.IGNORECASE).match
 _COUNT = re.compile(r"true|false", re.IGNORECASE).match
 
 _IN_SELECT = ("filter", "search", "count", "orderby", "skip", "top", "compute", "select")
-_IN_EXPAND = (*_IN_SELECT, "expand", "levels")
+_IN_EXPAND = (*_IN_SELECT, "expand", "levels", "apply")
 _IN_REFERENCE = ("filter", "search", "orderby", "skip", "top", "count")
 _IN_COUNT = ("filter", "search")
 
 
-class OptionParser(Parser):
+class OptionParser(Unsupported):
     """Reads a query option, and those in the parentheses of `$select` and `$expand`."""
 
     __slots__ = ()
 
     def orderby(self) -> tuple[OrderItem, ...]:
-        items: list[OrderItem] = []
-        while True:
-            at = self.at
-            expression = self.expression()
-            direction = _DIRECTION(self.text, self.at)
-            if direction is not None:
-                self.at = direction.end()
-            items.append(OrderItem(expression, direction is not None and direction[1].lower() == "desc", at))
-            if not self.next_item():
-                return tuple(items)
+        items = [self.order_item()]
+        while self.next_item():
+            items.append(self.order_item())
+        return tuple(items)
 
-    def compute(self) -> None:
-        while True:
-            self.expression()
-            found = _AS_NAME(self.text, self.at)
-            if found is None:
-                self.fail("'as' and a name were expected")
-            self.at = found.end()
-            if not self.next_item():
-                return
+    def compute(self) -> tuple[ComputeItem, ...]:
+        items = [self.compute_item()]
+        while self.next_item():
+            items.append(self.compute_item())
+        return tuple(items)
 
     def next_item(self) -> bool:
         """A comma, and blanks after it: the ABNF has none there, but npm's odata-builder writes `name, id`."""
@@ -66,16 +52,6 @@ class OptionParser(Parser):
         self.at += 1
         self.blanks()
         return True
-
-    def number(self) -> int:
-        """A number of rows. Raises `BadRequest`; what is too large for an int is left to the limits."""
-        found = _DIGITS(self.text, self.at)
-        if found is None:
-            self.fail("a number was expected")
-        if len(found[0]) > 40:
-            self.fail("a number has more than 40 digits")
-        self.at = found.end()
-        return int(found[0])
 
     def count(self) -> bool:
         found = _COUNT(self.text, self.at)
@@ -216,6 +192,8 @@ class OptionParser(Parser):
                 self.at = found.end()
             case "compute":
                 self.compute()
+            case "apply":
+                self.apply()
             case _:
                 return self.count()
         return self.refuse_later(f"${name} in parentheses")
@@ -242,16 +220,6 @@ def _text(pattern: str) -> Callable[[OptionParser], Tree]:
     return read
 
 
-def _compute(parser: OptionParser) -> Tree:
-    parser.compute()
-    return ""
-
-
-def _apply(parser: OptionParser) -> Tree:
-    transformations(parser)
-    return ""
-
-
 def _filter(parser: OptionParser) -> Tree:
     return parser.expression()
 
@@ -267,12 +235,12 @@ _READ: dict[str, Callable[[OptionParser], Tree]] = {
     "top": OptionParser.number,
     "skip": OptionParser.number,
     "count": OptionParser.count,
+    "compute": OptionParser.compute,
+    "apply": OptionParser.apply,
     "format": _text(r"(?i:atom|json|xml)\Z|[^/?\#\t]+/[^/?\#\t]+"),
 }
 # Answered 501, and 400 where the text is malformed
 _READ_AND_REFUSED: dict[str, Callable[[OptionParser], Tree]] = {
-    "compute": _compute,
-    "apply": _apply,
     "index": _text(r"-?[0-9]+"),
     "skiptoken": _text(r"(?s).+"),
     "deltatoken": _text(r"(?s).+"),

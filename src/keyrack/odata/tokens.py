@@ -82,37 +82,3 @@ def prefixed(prefix: str, content: str) -> Kind | None:
     if "." in prefix and "/" not in prefix and _ENUM_MEMBERS(content):
         return Kind.ENUM
     return None
-
-
-def balanced(text: str, at: int) -> int | None:
-    """The place after the parenthesis that closes the one at `at`, strings skipped; None if there is none."""
-    depth = 0
-    while at < len(text):
-        character = text[at]
-        if character == "'":
-            quoted = QUOTED(text, at)
-            if quoted is None:
-                return None
-            at = quoted.end()
-            continue
-        depth += (character == "(") - (character == ")")
-        at += 1
-        if depth == 0:
-            return at
-    return None
-
-
-def parts(text: str) -> list[str]:
-    """`text` split at the commas that stand in no parentheses and no string."""
-    found: list[str] = []
-    start = at = 0
-    while at < len(text):
-        if text[at] in "('":
-            quoted = QUOTED(text, at) if text[at] == "'" else None
-            at = (quoted.end() if quoted else balanced(text, at)) or len(text)
-            continue
-        if text[at] == ",":
-            found.append(text[start:at])
-            start = at + 1
-        at += 1
-    return [*found, text[start:]]

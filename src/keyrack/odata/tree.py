@@ -191,8 +191,85 @@ class ExpandItem(NamedTuple):
     alone: bool = False
 
 
+class ComputeItem(NamedTuple):
+    """`expression as alias`."""
+
+    expression: Node
+    alias: str
+    at: int
+
+
+class Identity(NamedTuple):
+    """`identity`, which leaves the rows as they are."""
+
+    at: int
+
+
+class Filter(NamedTuple):
+    """`filter(condition)`."""
+
+    condition: Node
+    at: int
+
+
+class Find(NamedTuple):
+    """`search(words)`."""
+
+    search: Search
+    at: int
+
+
+class Compute(NamedTuple):
+    """`compute(expression as alias,...)`."""
+
+    items: tuple[ComputeItem, ...]
+    at: int
+
+
+class Sort(NamedTuple):
+    """`orderby(items)`."""
+
+    items: tuple[OrderItem, ...]
+    at: int
+
+
+class Cut(NamedTuple):
+    """`top(number)` or `skip(number)`."""
+
+    name: str
+    number: int
+    at: int
+
+
+class AggregateItem(NamedTuple):
+    """`expression with method as alias`; without a method, `$count` (whose expression may be None) or a custom one."""
+
+    expression: Node | None
+    method: str | None
+    alias: str | None
+    at: int
+
+
+class Aggregate(NamedTuple):
+    """`aggregate(items)`."""
+
+    items: tuple[AggregateItem, ...]
+    at: int
+
+
+class GroupBy(NamedTuple):
+    """`groupby((paths),aggregate(items))`; without items, the distinct values of the paths."""
+
+    paths: tuple[Path, ...]
+    items: tuple[AggregateItem, ...]
+    at: int
+
+
+Transformation = Identity | Filter | Find | Compute | Sort | Cut | Aggregate | GroupBy
+
+
 class Options(NamedTuple):
-    """The options in the parentheses of `$select` or `$expand`."""
+    """The options of a request, or those in the parentheses of `$select` or `$expand`."""
 
     filter: Node | None = None
     orderby: tuple[OrderItem, ...] = ()
@@ -202,6 +279,19 @@ class Options(NamedTuple):
     top: int | None = None
     skip: int | None = None
     count: bool | None = None  # pyright: ignore[reportIncompatibleMethodOverride] - options go by their names
+    compute: tuple[ComputeItem, ...] = ()
+    apply: tuple[Transformation, ...] = ()
 
 
-Tree = Node | Search | tuple[OrderItem, ...] | tuple[SelectItem, ...] | tuple[ExpandItem, ...] | int | bool | str
+Tree = (
+    Node
+    | Search
+    | tuple[OrderItem, ...]
+    | tuple[SelectItem, ...]
+    | tuple[ExpandItem, ...]
+    | tuple[ComputeItem, ...]
+    | tuple[Transformation, ...]
+    | int
+    | bool
+    | str
+)

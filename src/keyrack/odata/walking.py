@@ -46,7 +46,7 @@ def place(number: int) -> LiteralString:
 def keys(plan: Rows, alias: LiteralString, free: int) -> tuple[Key, ...]:
     """The criteria of an order that can be walked, else none; `free` is the first number that no parameter has."""
     resource = plan.resource
-    if not resource.key or free + NO_MORE >= len(NUMBERS):
+    if plan.stages or not resource.key or free + NO_MORE >= len(NUMBERS):
         return ()
     found: list[Key] = []
     for item in plan.order:

@@ -45,3 +45,7 @@ class Lists(BaseSettings):
         description="Rows of a relation that `$expand` shows in one row, unless it has a `$top` of its own: 400.",
     )
     odata_digits: int = Field(default=40, ge=1, description="Digits of a number in a query option.")
+    odata_transformations: int = Field(default=20, ge=1, le=50, description="Transformations of one `$apply`.")
+    odata_properties: int = Field(
+        default=30, ge=1, le=40, description="Properties that `$apply` and `$compute` make or group by."
+    )
