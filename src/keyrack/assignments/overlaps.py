@@ -18,13 +18,15 @@ from keyrack.assignments import applying
 from keyrack.assignments.asking import Wanted
 from keyrack.assignments.rules import LIFETIME, Assignment
 from keyrack.database.connection import Connection, Row
-from keyrack.errors import BadRequest, Reason
+from keyrack.errors import BadRequest
+from keyrack.reasons import Reason
 
 COMPARED = 50_000  # assignments that a batch is compared with, at most
 TOO_MANY = Reason(
     "too-many-overlaps",
     "Couldn't carry out the batch. Its cars have more than {most} assignments"
     " between its first start and its last end.",
+    "Send fewer cars, or times that lie closer together, in one batch.",
 )
 
 # The assignments of each car that overlap a time, without those that are to change

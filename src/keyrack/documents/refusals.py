@@ -139,7 +139,7 @@ def codes(endpoints: Iterable[Endpoint]) -> list[Code]:
     table = list(endpoints)
     found: dict[str, Code] = {}
     for endpoint in table:
-        for status, several in refusals(endpoint).items():
+        for status, several in (*refusals(endpoint).items(), *endpoint.in_part.items()):
             for reason in several:
                 row = found.setdefault(reason.code, Code(status, reason.code, reason.title, reason.remedy))
                 row.texts.append(reason.text)

@@ -16,6 +16,7 @@ from keyrack.api.endpoint import Endpoints
 from keyrack.api.exchange import Answer, Request, Undone, answer
 from keyrack.api.items import Item
 from keyrack.assignments.holds import settle
+from keyrack.assignments.overlaps import TOO_MANY as TOO_MANY_OVERLAPS
 from keyrack.database.connection import Connection, Statements
 from keyrack.database.notices import WORK
 from keyrack.endpoints import assignments, batch_assignments
@@ -29,19 +30,39 @@ from keyrack.endpoints.batch_forms import (
     UserBatch,
     ways,
 )
-from keyrack.errors import JSON, BadRequest, Reason, Refusal, Unavailable
+from keyrack.errors import JSON, BadRequest, Refusal, Unavailable
+from keyrack.reasons import RATE_LIMITED, Reason
 from keyrack.settings import Settings
 
 endpoints = Endpoints("Batches")
 
 BATCH = "carry out the batch"
-TOO_MANY = Reason("too-many-items", f"Couldn't {BATCH}. It has too many items: at most {{items}} are possible.")
-TOO_MANY_PASSWORDS = Reason(
-    "too-many-passwords", f"Couldn't {BATCH}. It has too many users with a password: at most {{users}} are possible."
+FAULTS = 10  # of an item, that are told
+TOO_MANY = Reason(
+    "too-many-items",
+    f"Couldn't {BATCH}. It has too many items: at most {{items}} are possible.",
+    "Send the items in several batches.",
 )
-TOO_LONG = Reason("batch-too-slow", "The batch took too long, and was undone. Please send fewer items at once.")
-REFUSED = Reason("batch-refused", "The batch was not carried out, because an item was refused.")
-UNDONE = Reason("item-undone", "Not done, because another item was refused.")
+TOO_MANY_PASSWORDS = Reason(
+    "too-many-passwords",
+    f"Couldn't {BATCH}. It has too many users with a password: at most {{users}} are possible.",
+    "Send users of the type `Normal` in several batches: to hash a password takes its time.",
+)
+TOO_LONG = Reason(
+    "batch-too-slow",
+    "The batch took too long, and was undone. Please send fewer items at once.",
+    "Send the items in several batches.",
+)
+REFUSED = Reason(
+    "batch-refused",
+    "The batch was not carried out, because an item was refused.",
+    "See in `results` which items were refused, and why; or send it without `atomic`.",
+)
+UNDONE = Reason(
+    "item-undone",
+    "Not done, because another item was refused.",
+    "Put right what was refused, and send the whole batch again.",
+)
 
 # Batches of one kind in one customer one after another: each locks its rows in the order of its items
 IN_TURN: LiteralString = "select pg_advisory_xact_lock(hashtext('batch ' || $1), $2)"
@@ -170,7 +191,13 @@ async def _may(statements: Statements, request: Request, batch: Checked) -> None
     secret=True,  # users' generated passwords
     reports={422: BatchReport},
     ours=True,
-    refuses={400: (TOO_MANY, TOO_MANY_PASSWORDS), 422: (REFUSED,), 429: ()},
+    refuses={
+        400: (TOO_MANY, TOO_MANY_PASSWORDS, TOO_MANY_OVERLAPS),
+        422: (REFUSED,),
+        429: (RATE_LIMITED,),
+        503: (TOO_LONG,),
+    },
+    in_part={409: (batch_assignments.OVERLAP,), 424: (UNDONE,)},
 )
 async def batch(request: Request, batch: Checked, settings: Settings) -> Answer:
     body = batch.body
@@ -214,8 +241,8 @@ async def _do(connection: Connection, request: Request, todo: Sequence[Item], *,
 def _told(one: Answer | Refusal | _Result, *, is_dry: bool = False) -> _Result:
     """An item's result: what its request would have been answered. What was not made has no id."""
     if isinstance(one, Refusal):
-        told = {"status": one.status, "code": one.reason.code, "detail": one.text}
-        return told | ({"errors": [fault.members() for fault in one.errors]} if one.errors else {})
+        told: _Result = {"status": one.status, "code": one.reason.code, "detail": one.text}
+        return told | ({"errors": [fault.members() for fault in one.errors[:FAULTS]]} if one.errors else {})
     if isinstance(one, Answer):
         return {"status": one.status} | (json.loads(one.body) if one.body and not is_dry else {})
     return one

@@ -16,10 +16,15 @@ from keyrack.assignments.overlaps import Overlap, find
 from keyrack.database.connection import Connection
 from keyrack.endpoints import assignments
 from keyrack.endpoints.batch_forms import AssignmentBatch
-from keyrack.errors import Conflict, Reason, Refusal
+from keyrack.errors import Conflict, Refusal
+from keyrack.reasons import Reason
 from keyrack.settings import Settings
 
-OVERLAP = Reason("assignment-conflict", "The car has another assignment within this time.")
+OVERLAP = Reason(
+    "assignment-conflict",
+    "The car has another assignment within this time.",
+    "See in `conflicts` with whom; choose another time or car, or send the batch with `report`.",
+)
 
 
 @dataclass(slots=True)

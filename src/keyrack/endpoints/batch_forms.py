@@ -162,6 +162,7 @@ class ItemResult(_Answer):
     more_conflicts: bool | None = None
     code: str | None = None
     detail: str | None = None
+    errors: list[Any] | None = None
 
 
 class BatchResult(_Answer):

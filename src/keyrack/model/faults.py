@@ -55,8 +55,8 @@ def faults(adapter: TypeAdapter[Any], problems: Iterable[Problem]) -> list[Fault
 def placed(adapter: TypeAdapter[Any], problems: Sequence[Problem]) -> Sequence[Problem]:
     """Pydantic's errors with the places that they have in the body.
 
-    Where a member says which of several forms is meant, pydantic's own places have the name of that form among them, and
-    none for the member itself."""
+    Where a member says which of several forms is meant, pydantic's own places have the name of that form among them,
+    and none for the member itself."""
     whole = schema(adapter)
     return [_placed(whole, problem) for problem in problems] if _has_forms(adapter) else problems
 
