@@ -270,8 +270,15 @@ def form(text: str) -> tuple[str, str, None, Json]:
     return "POST", "/oauth2/token", None, {"content": text, "headers": media_type}
 
 
+def batched(kind: str, items: list[Json], **members: Any) -> tuple[str, str, Json]:
+    return "POST", "/batch", {"kind": kind, "items": items, **members}
+
+
 NOWHERE = 2147483647
 CASES: dict[str, Callable[[Person], tuple[Any, ...]]] = {
+    "too-many-items": lambda p: batched("cars", [{"op": "end", "id": NOWHERE}] * 1_001),
+    "too-many-passwords": lambda p: batched("users", [{"op": "create", "body": {"type": "Normal"}}] * 51),
+    "batch-refused": lambda p: batched("cars", [{"op": "end", "id": NOWHERE}], atomic=True),
     "empty-time-range": lambda p: (
         "POST", f"/webhooks/{webhook(p)}/replay", {"from": "2026-01-02T00:00:00Z", "to": "2026-01-01T00:00:00Z"},
     ),
@@ -358,8 +365,9 @@ IN_TROUBLE = {
     "query-too-slow", "answer-too-slow", "answer-too-long", "too-many-long-answers", "too-many-waiting",
     "waited-too-long", "customer-busy", "operation-retried", "secrets-closed", "too-many-connections",
     "too-much-under-way", "too-much-under-way-of-key", "idempotency-key-in-flight", "invalid-header",
-    "too-many-connections-of-address", "query-not-ascii",
+    "too-many-connections-of-address", "query-not-ascii", "batch-too-slow", "too-many-overlaps",
 }  # fmt: skip
+IN_PART = {"assignment-conflict", "item-undone"}  # of items of a batch, whose tests show them
 
 
 def reused(person: Person) -> tuple[str, str, Json, Json]:
@@ -390,7 +398,7 @@ def matches(endpoint: Endpoint, path: str) -> bool:
 
 def test_every_code_is_shown() -> None:
     known = {row.code for row in codes(ALL)}
-    shown_here = set(CASES) | OVER_THE_TABLE | BELOW | IN_TROUBLE
+    shown_here = set(CASES) | OVER_THE_TABLE | BELOW | IN_TROUBLE | IN_PART
     assert known - shown_here == set(), "say in CASES how it is brought about"
     assert shown_here - known == set()
 
