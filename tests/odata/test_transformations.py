@@ -258,6 +258,22 @@ def test_each_limit_has_its_own_refusal(text: str, limit: str, value: int) -> No
     assert f"limit of {value}" in refusal(text, **{limit: value})
 
 
+GROWING = ["groupby((a{n}))", "groupby((name),aggregate(a{n} with max as a{n}x))", "top(5)"]
+
+
+@pytest.mark.parametrize("stage", GROWING)
+def test_a_text_does_not_grow_from_stage_to_stage(stage: str) -> None:
+    """A name costs what it was made of, also behind a stage: nine times ten would be a gigabyte in a row."""
+    made, before = list[str](), "name"
+    for n in range(9):
+        made += [f"compute({'concat(' * 9 + before}{f',{before})' * 9} as a{n})", stage.format(n=n)]
+        before = f"a{n}x" if "x" in stage else f"a{n}"
+    text = "$apply=" + "/".join(made)
+    assert "more parts than the limit of 400" in refusal(text)
+    once = "$apply=" + "/".join(made[:2])
+    query(CAR, quote(once, safe="$=").encode(), Shape.COLLECTION, alias="t", first=2, limits=Limits())
+
+
 def test_a_row_has_a_bounded_number_of_members() -> None:
     items = ",".join(f"{number} as a{number}" for number in range(30))
     assert "limit of 50" in refusal(f"$compute={items}", TELEMETRY, Shape.ONE)

@@ -147,11 +147,19 @@ class Sequence:
             members[lead.name] = _grouped(lead.found, columns, order)
         grouped = len(columns.values)
         for item in items:
+            before = self._binder.nodes
             value = aggregates.value(item, self._binder, leading)
             alias = item.alias or ""
             self._check_alias(alias, made, self.view.made)
-            made[alias] = Made(columns.add(value), True)
+            made[alias] = Made(columns.add(value), True, None, self._cost(item, leading, before))
         self._next(Stage(tuple(columns.values), self.where, grouped), made, tuple(order))
+
+    def _cost(self, item: tree.AggregateItem, leading: Leading, before: int) -> int:
+        """What naming the item costs: as much as what it is made of, or a text could grow in each stage."""
+        if isinstance(item.expression, tree.Path):
+            found = leading.follow(item.expression.names, grouping=False).found
+            return found.nodes if isinstance(found, Made) else 1
+        return max(1, self._binder.nodes - before)
 
     def _settle(self) -> None:
         """Make what is left after `top` and `skip` the rows, if there was one."""
@@ -208,7 +216,7 @@ def _grouped(member: Made | Nested, columns: Columns, order: list[Order]) -> Mad
         return Nested({name: _grouped(part, columns, order) for name, part in member.members.items()}, there)
     if member.value.type is Edm.OPAQUE:
         refuse("This property can be selected, but not grouped by.")
-    return Made(_criterion(member.value, columns, order), member.alias)
+    return Made(_criterion(member.value, columns, order), member.alias, None, member.nodes)
 
 
 def _copied(member: Made | Nested, columns: Columns) -> Made | Nested:
@@ -217,7 +225,7 @@ def _copied(member: Made | Nested, columns: Columns) -> Made | Nested:
         there = None if member.there is None else columns.add(member.there)
         return Nested({name: _copied(part, columns) for name, part in member.members.items()}, there)
     shown = None if member.shown is None else columns.add(member.shown)
-    return Made(columns.add(member.value), member.alias, shown)
+    return Made(columns.add(member.value), member.alias, shown, member.nodes)
 
 
 _APPLY: dict[type[Any], Callable[[Sequence, Any], None]] = {
