@@ -24,6 +24,7 @@ from urllib.parse import quote, urlsplit, urlunsplit
 
 import asyncpg
 import httpx
+import hypothesis
 import pytest
 import structlog
 import uvicorn
@@ -55,6 +56,15 @@ structlog.configure(logger_factory=structlog.PrintLoggerFactory(file=sys.__stder
 
 # Seconds that a condition may take to come true, however busy the machine is: whoever waits for one goes on at once
 DEADLINE = 60.0
+
+# Nor is it an example's fault how long it takes on such a machine
+hypothesis.settings.register_profile(
+    "busy machine",
+    parent=hypothesis.settings.default,
+    deadline=None,
+    suppress_health_check=[hypothesis.HealthCheck.too_slow],
+)
+hypothesis.settings.load_profile("busy machine")
 
 
 def eventually(condition: Callable[[], Any], what: str = "the condition") -> Any:
@@ -223,6 +233,7 @@ def settings() -> Settings:
     return Settings(
         address_rate=100_000,
         address_burst=10_000,
+        share_seconds=60,
         worker_poll=0.2,
         webhook_networks="127.0.0.0/8",  # where the tests' receivers are
         webhook_timeout=2,

@@ -307,7 +307,7 @@ def test_a_car_that_stands_keeps_what_was_told_before(operator: Operator, unit: 
     for minutes in (50, 40, 30, 20, 10):
         unit.tell(minutes, odometer=7, currentLatitude=1, currentLongitude=1)
     discard = ("telemetry", "discard", "--customer", unit.person.customer, "--serial-number", unit.serial)
-    assert operator.value(*discard, "--from", ahead(minutes=-25))["readings"] == 4
+    assert operator.value(*discard, "--from", ago(25))["readings"] == 4
     told = unit.get(f"location/{ahead()[:19]}Z")
     assert told["date"] == told["odometerDate"] == ago(30)
 
