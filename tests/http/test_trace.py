@@ -1,4 +1,4 @@
-"""The id of a request: taken from the client, from its trace, or made; in every answer, in operations and the log."""
+"""The id of a request: the client's, its trace's or a made one; in every answer and in operations."""
 
 from __future__ import annotations
 
@@ -57,8 +57,8 @@ def test_what_is_no_id_is_replaced(alice: Person, id: str) -> None:
         (f"cc-{TRACE}-{PARENT}-01-what-the-future-brings", True), (f"00-{TRACE}-{PARENT}-01-more", False),
         (f"cc-{TRACE}-{PARENT}-01.what", False), (f"ff-{TRACE}-{PARENT}-01", False),
         (f"00-{'0' * 32}-{PARENT}-01", False), (f"00-{TRACE}-{'0' * 16}-01", False),
-        (f"00-{TRACE.upper()}-{PARENT}-01", False), (f"00-{TRACE}-{PARENT}", False),
-        (f"0-{TRACE}-{PARENT}-01", False), (f"00-{TRACE[1:]}-{PARENT}-01", False), ("nonsense", False), ("", False),
+        (f"00-{TRACE.upper()}-{PARENT}-01", False), (f"00-{TRACE}-{PARENT}", False), (f"0-{TRACE}-{PARENT}-01", False),
+        (f"00-{TRACE[1:]}-{PARENT}-01", False), ("nonsense", False), ("", False),
     ],
 )  # fmt: skip
 def test_the_trace_is_the_id_where_there_is_none(alice: Person, parent: str, is_valid: bool) -> None:

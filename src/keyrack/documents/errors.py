@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from html import escape
-from http import HTTPStatus
 from itertools import groupby
 
 from keyrack.api.endpoint import Endpoint
 from keyrack.documents.openapi import operation_id
 from keyrack.documents.reference import STYLE, table
 from keyrack.documents.refusals import Code
+from keyrack.documents.responses import REASONS
 from keyrack.reasons import FAULTS
 
 HEAD = """# Codes of refusals
@@ -51,14 +51,16 @@ would have been right, where that can be listed. The place is a `pointer` into t
 PLACE = re.compile(r"`([^`]+)`")
 
 PAGE_STYLE = """
-article { border: 1px solid var(--line); border-radius: .5rem; margin: .6rem 0; padding: .7rem .9rem }
+article { border: 1px solid var(--line); border-radius: .5rem; margin: .6rem 0; overflow-wrap: anywhere;
+  padding: .7rem .9rem; scroll-margin-top: 1rem }
 article:target { border-color: var(--post); box-shadow: 0 0 0 1px var(--post) }
 article h3 { font-size: 1rem; margin: 0; display: flex; gap: .2rem .7rem; flex-wrap: wrap; align-items: baseline }
-article h3 a { color: inherit; text-decoration: none; overflow-wrap: anywhere }
-article h3 a:hover { text-decoration: underline }
+article h3 a { color: inherit; text-decoration: none }
+article h3 a:hover { text-decoration: underline } article h3 code { font-weight: 600 }
 article h3 span { font-weight: 400; opacity: .8 } article p { margin: .35rem 0 0 }
-.said { border-left: 3px solid var(--line); padding-left: .7rem; overflow-wrap: anywhere }
-.where { font-size: .875rem; opacity: .8 } .where code { font-size: .8125rem; overflow-wrap: anywhere }
+.said { border-left: 3px solid var(--line); padding-left: .7rem }
+.where { font-size: .875rem; opacity: .8 } .where code { font-size: .8125rem }
+h2 small { font-size: 1rem; font-weight: 400; opacity: .8 } nav a { font-variant-numeric: tabular-nums }
 pre { background: var(--soft); border-radius: .5rem; overflow-x: auto; padding: .7rem .9rem }
 """
 
@@ -67,7 +69,7 @@ def codes_markdown(rows: Iterable[Code]) -> str:
     """docs/errors.md."""
     lines = [HEAD + "\n".join(f"| `{code}` | {meaning} |" for code, meaning in FAULTS.items())]
     for status, several in groupby(rows, lambda row: row.status):
-        lines.append(f"\n## {status} {HTTPStatus(status).phrase}")
+        lines.append(f"\n## {status}: {REASONS[status]}")
         for row in several:
             texts = "\n>\n".join(f"> {text}" for text in row.texts)
             lines.append(f"\n### {row.code}\n\n{texts}\n\n{row.remedy} *{_capital(row.where)}.*")
@@ -92,7 +94,7 @@ def codes_json(rows: Iterable[Code]) -> list[dict[str, object]]:
 def page(rows: Iterable[Code], public_url: str) -> str:
     """The page as HTML, with an entry for each code, whose anchor is the code."""
     by_status = {status: list(several) for status, several in groupby(rows, lambda row: row.status)}
-    links = "".join(f'<a href="#s{status}">{status} {HTTPStatus(status).phrase}</a> ' for status in by_status)
+    links = "".join(f'<a href="#s{status}" title="{REASONS[status]}">{status}</a> ' for status in by_status)
     sections = "".join(_section(status, several) for status, several in by_status.items())
     faults = table("Codes of faults", [(code, "", meaning) for code, meaning in FAULTS.items()])
     example = (
@@ -117,7 +119,7 @@ def page(rows: Iterable[Code], public_url: str) -> str:
 
 def _section(status: int, rows: list[Code]) -> str:
     entries = "".join(_entry(row) for row in rows)
-    return f'<section><h2 id="s{status}">{status} {HTTPStatus(status).phrase}</h2>{entries}</section>'
+    return f'<section><h2 id="s{status}">{status} <small>{REASONS[status]}</small></h2>{entries}</section>'
 
 
 def _entry(row: Code) -> str:
@@ -138,7 +140,7 @@ def _places(row: Code) -> str:
 
 
 def _link(endpoint: Endpoint) -> str:
-    name = escape(f"{endpoint.method} {endpoint.path}")
+    name = f"{endpoint.method}&nbsp;{escape(endpoint.path)}"
     return f'<a href="../docs#{operation_id(endpoint)}"><code>{name}</code></a>'
 
 

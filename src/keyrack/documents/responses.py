@@ -32,7 +32,7 @@ REASONS = {
     431: "The head of the request is too large",
     500: "An error of the server",
     501: "A query option that is not supported",
-    503: "The database cannot be reached at the moment",
+    503: "Not now: nothing was done, and a repeat is safe",
 }
 LIST = (
     "The answer. A long list comes in chunks, each as of another moment: rows that stay as they are come exactly once. "
