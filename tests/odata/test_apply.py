@@ -47,7 +47,7 @@ def ask(sql: Any) -> Any:
 
 
 @settings(
-    max_examples=20_000 if LONG else 250,
+    max_examples=20_000 if LONG else 150,
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_too_large],
 )

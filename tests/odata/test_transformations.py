@@ -132,7 +132,12 @@ def test_rows_that_are_only_filtered_keep_what_they_are(fleet: Fleet) -> None:
     assert rows == fleet.ask(CAR, "$filter=brand eq 'VW'&$expand=products")
     whole = fleet.ask(CAR, "$compute=length(name) as l&$expand=products($filter=id gt $it/l;$select=id)&$top=1")[0]
     assert list(whole) == [*CAR.fields, "products", "l"]
-    assert fleet.ask(CAR, "$compute=length(name) as l&$select=*&$top=1")[0].keys() == {*CAR.fields, "l"}
+    for select in ("*", "*,l", "l,*", "*,L,id"):
+        shown = fleet.ask(CAR, f"$compute=length(name) as l&$select={select}&$top=1")[0]
+        assert list(shown) == [*CAR.fields, "l"]
+    assert list(fleet.ask(CAR, "$compute=length(name) as l&$select=id&$top=1")[0]) == ["id"]
+    counted = fleet.ask(CAR, "$compute=length(name) as l&$expand=products($count=true)&$select=l&$top=1")[0]
+    assert list(counted) == ["products@odata.count", "products", "l"]
 
 
 def test_a_whole_object_can_be_grouped_by(fleet: Fleet) -> None:

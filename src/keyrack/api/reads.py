@@ -56,12 +56,12 @@ class Select:
 
         A list takes two parameters more, from `free` on: how many rows it may have, and how many bytes each of them.
         """
-        if len(query.columns) + len(query.where) + sum(map(len, query.source or ())) > LONGEST_KEPT:
+        made = 0 if query.source is None else sum(map(len, query.source))
+        if len(query.columns) + len(query.where) + made > LONGEST_KEPT:
             return self.build(query, free)
         return _built(
             self, query.columns, query.value, query.where, query.order, query.limit, query.count, query.top is None,
-            query.source,
-            free,
+            query.source, free,
         )  # fmt: skip
 
     def pages(self, query: Query) -> bool:

@@ -186,7 +186,9 @@ class Transformations(Items):
             self.at = found.end() + len("/$count")
             self.refuse_later("A type in a path")
             return Count(Path((found[0],), at), at)
-        if _WITH(self.text, found.end()) is None:
+        method = _WITH(self.text, found.end())
+        name = method and _QUALIFIED(self.text, method.end())
+        if not name or name[0] in METHODS[:-1]:  # those take values
             return None
         self.at = found.end()
         self.refuse_later("A type in a path")

@@ -55,7 +55,7 @@ def rows(asked: Asked, resource: Resource, options: tree.Options, level: int = 0
     made: dict[str, Made | Nested] = {}
     select = options.select
     if asked.view is not None and not level:
-        select, made = _computed(asked.view, select)
+        select, made = _computed(asked.limits, asked.view, select)
     wanted = _selected(asked.limits, resource, select) if options.select else None
     expanded: list[Expansion] = []
     for item in options.expand:
@@ -109,14 +109,17 @@ def ordered(limits: Limits, bind: Callable[[tree.Node], Value], items: tuple[tre
 
 
 def _computed(
-    view: View, items: tuple[tree.SelectItem, ...]
+    limits: Limits, view: View, items: tuple[tree.SelectItem, ...]
 ) -> tuple[tuple[tree.SelectItem, ...], dict[str, Made | Nested]]:
     """The items of `$select` that name no computed property, and those that are shown: all, unless some are named."""
-    if not items or any(item.path == ("*",) for item in items):
-        return items, view.made
+    check_items(limits, items)
     own: list[tree.SelectItem] = []
-    named: set[str] = set()
+    named: set[str] = set() if items else {*view.made}
     for item in items:
+        if item.path == ("*",):
+            own.append(item)
+            named |= {*view.made}
+            continue
         name, found = view.find(item.path[0])
         if found is None:
             own.append(item)
