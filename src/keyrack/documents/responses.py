@@ -28,6 +28,7 @@ REASONS = {
     414: "The query string is too long",
     415: "The body is of another media type",
     422: "Understood, and not done",
+    424: "An item of a batch that was not done because of another one",
     429: "Too many requests",
     431: "The head of the request is too large",
     500: "An error of the server",

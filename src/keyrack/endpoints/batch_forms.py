@@ -148,6 +148,15 @@ class AssignmentConflict(_Answer):
     end: str | None
 
 
+class ItemFault(_Answer):
+    """What is wrong with the item's body or patch, where it is known which part of it."""
+
+    code: str
+    detail: str
+    pointer: str | None = None
+    valid: list[Any] | None = None
+
+
 class ItemResult(_Answer):
     """What the single request would have been answered."""
 
@@ -162,7 +171,7 @@ class ItemResult(_Answer):
     more_conflicts: bool | None = None
     code: str | None = None
     detail: str | None = None
-    errors: list[Any] | None = None
+    errors: list[ItemFault] | None = None
 
 
 class BatchResult(_Answer):
