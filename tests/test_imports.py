@@ -38,7 +38,17 @@ FLOOR = {room: number for number, floor in enumerate(reversed(FLOORS)) for room 
 # The doors of a room: the modules through which the others enter it. "" stands for the names of the package itself.
 DOORS = {
     "access": {"auth", "devices", "limits", "passwords", "privacy", "signing"},
-    "api": {"endpoint", "exchange", "idempotency", "items", "lists", "reads", "representation", "spool"},
+    "api": {
+        "conditions",
+        "endpoint",
+        "exchange",
+        "idempotency",
+        "items",
+        "lists",
+        "reads",
+        "representation",
+        "spool",
+    },
     "assignments": {"asking", "holds", "overlaps", "rounds", "rules"},
     "database": {"batching", "connection", "listener", "notices", "partitions", "pieces", "schema", "shares"},
     "demo": {"", "drawings"},

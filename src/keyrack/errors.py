@@ -134,6 +134,10 @@ class Conflict(Refusal):
     status = 409
 
 
+class PreconditionFailed(Refusal):
+    status = 412
+
+
 class ContentTooLarge(Refusal):
     status = 413
 

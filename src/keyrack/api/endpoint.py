@@ -17,7 +17,7 @@ from pydantic import TypeAdapter
 
 from keyrack import odata
 from keyrack.access.devices import Scope
-from keyrack.api import lists
+from keyrack.api import conditions, lists
 from keyrack.api.exchange import Answer, Request
 from keyrack.api.lists import Listing
 from keyrack.api.reads import PAGE, Parent, Select
@@ -57,23 +57,40 @@ class Read:
         first = len(args) + 1
         if select.one:
             row = await request.db.fetchrow(select.statement(query, first), *args, *query.args)
-            return Answer(200, self._body(row, query, None if row is None else row["body"]))
+            return self._tagged(request, row, self._body(row, query, None if row is None else row["body"]), {})
         listing = Listing(select, query, args, request.db, settings)
-        row = await listing.whole()
+        known = self._known(request, query)
+        row = await listing.whole(known)
         headers = self._headers(row, query, request, settings)
+        if row is not None and row["version"] in known:
+            return self._tagged(request, row, None, headers)
         if row is None or row["body"] is not None:
-            return Answer(200, self._body(row, query, None if row is None else row["body"]), headers)
-        if request.method == "HEAD":
-            return Answer(200, None, headers, parts=lists.nothing())
+            return self._tagged(request, row, self._body(row, query, None if row is None else row["body"]), headers)
+        answer = conditions.judged(request, Answer(200, None, {**headers, **conditions.FRESH}, parts=lists.nothing()))
+        if request.method == "HEAD" or answer.status != 200:
+            return answer
         if not query.walk or not request.chunks:
             kept = await listing.kept(spool, request.customer)
-            return Answer(200, None, {**headers, "Content-Length": str(kept.length)}, parts=kept)
+            return Answer(200, None, {**answer.headers, "Content-Length": str(kept.length)}, parts=kept)
         piece = await listing.first()
         if piece is None:
             raise NotFound(self.missing)
         if piece["place"] is None:
-            return Answer(200, self._body(row, query, piece["body"]), headers)
-        return Answer(200, None, headers, parts=listing.pieces(piece))
+            return Answer(200, self._body(row, query, piece["body"]), answer.headers)
+        return Answer(200, None, answer.headers, parts=listing.pieces(piece))
+
+    def _known(self, request: Request, query: Query) -> list[int]:
+        """The versions of a list that the client has, where it is of use that the database knows them: it does not make
+        the JSON then. Whether a list may be empty is asked of the list."""
+        if request.if_none_match is None or self.empty or not query.plain:
+            return []
+        return conditions.versions(self.select.resource, conditions.had(request.if_none_match))
+
+    def _tagged(self, request: Request, row: Row | None, body: bytes | None, headers: Mapping[str, str]) -> Answer:
+        """The answer with its tag, or that the client has it. Raises `PreconditionFailed`."""
+        assert row is not None  # noqa: S101 - a body was found in it
+        told = {**headers, **conditions.FRESH, "ETag": conditions.tag(self.select.resource, row["version"])}
+        return conditions.judged(request, Answer(200, body, told))
 
     def query(self, request: Request, limits: Limits) -> Query:
         """What the query options ask for. Raises `BadRequest`, `NotImplemented`."""
@@ -129,6 +146,10 @@ class Endpoint:
     # It changes what pending operations stand on: these are applied first, unless it is refused by this look already
     ground: Check | None = None
     settles: Callable[[Any], bool] = lambda value: True  # whether this value for the body does so
+    # `If-Match` is compared with the row of the path, which is shown by the read of the same path
+    compares: Resource | None = None
+    # With `If-Match` it is done like what changes the ground: this is the look that refuses it at once
+    settled: Check | None = None
     key: bool = True  # the exceptions of the edge's checks, each visible in its row
     token: bool = True
     customer: bool = True
@@ -164,6 +185,11 @@ class Endpoint:
         return 200 if self.shows.path == self.path else 202
 
     @property
+    def tagged(self) -> bool:
+        """Whether its answers have an ETag."""
+        return self.read is not None or "ETag" in self.headers
+
+    @property
     def repeatable(self) -> bool:
         """Whether an Idempotency-Key makes it safe to send again."""
         return self.once and self.token and self.method != "GET"
@@ -175,6 +201,7 @@ FROM_DEVICES: dict[str, Any] = {
 }  # fmt: skip
 # A row of ours that anybody may read
 PUBLIC: dict[str, Any] = {"status": 200, "key": False, "token": False, "customer": False, "ours": True}
+TAGGED = {"ETag": "What the answer is: `If-None-Match` with it is answered 304 as long as nothing has changed."}
 
 
 class Endpoints:

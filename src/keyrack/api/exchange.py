@@ -16,6 +16,7 @@ from keyrack.database.connection import Database
 from keyrack.errors import JSON, Refusal
 
 Returns = Literal["", "minimal", "representation"]  # "" for what the spec says
+ANY = ("*",)  # in place of tags: whatever there is
 
 
 @dataclass(slots=True)
@@ -37,6 +38,14 @@ class Request:
     chunks: bool  # the client understands an answer whose length is not known beforehand
     device: Device | None = None  # who delivers, where a device key says so
     returns: Returns = ""  # what the client prefers to get of a write
+    # One of these tags, in quotes, must be that of what there is; or `ANY`
+    if_match: tuple[str, ...] | None = None
+    if_none_match: str | None = None  # of a read, as it was sent
+
+    @property
+    def compares(self) -> bool:
+        """Whether what is changed has to be something that the client has seen."""
+        return self.if_match is not None and self.if_match != ANY
 
     @property
     def asker(self) -> Asker:

@@ -75,7 +75,11 @@ async def once(request: Request, key: str, hours: int, run: Callable[[Request], 
     manager = request.manager.id if request.manager and not request.customer else 0
     scope = (request.customer, manager, _digest(b"key", key.encode()))
     asked = [request.method.encode(), request.path.encode(), request.query, request.body]
-    told = _digest(b"request", *asked, *([request.returns.encode()] if request.returns else ()))
+    if request.returns:
+        asked.append(request.returns.encode())
+    if request.if_match is not None:
+        asked += [b"if-match", *[tag.encode() for tag in request.if_match]]
+    told = _digest(b"request", *asked)
     announced: list[LiteralString] = []
     async with request.db.transaction() as connection:
         if not await connection.fetchval(LOCK, _lock_number(scope)):

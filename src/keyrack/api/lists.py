@@ -45,11 +45,12 @@ class Listing:
     db: Database
     settings: Settings
 
-    async def whole(self) -> Row | None:
-        """The row of `Select.statement`: its body is null where the list is too long for one piece."""
-        bounds = (self.settings.list_rows, max(1, self.settings.list_bytes // SMALL))
+    async def whole(self, known: Sequence[int]) -> Row | None:
+        """The row of `Select.statement`: its body is null where the list is too long for one piece, or has one of the
+        versions that are known."""
+        bounds = (self.settings.list_rows, max(1, self.settings.list_bytes // SMALL), *([known] if known else ()))
         free = len(self.args) + len(self.query.args) + 1
-        return await self._row(self.select.statement(self.query, free), *self.query.args, *bounds)
+        return await self._row(self.select.statement(self.query, free, known=bool(known)), *self.query.args, *bounds)
 
     async def first(self) -> Row | None:
         """The row of `Select.piece` at the beginning; None where the parent has gone meanwhile."""

@@ -10,6 +10,7 @@ from keyrack.model.fields import Resource
 from keyrack.odata import Query, Segment, Shape, Source, place
 
 LONGEST_KEPT = 8_000  # characters of a statement that is kept: nobody can fill the memory with long ones
+_OF_ITEM: LiteralString = "hashtextextended(item, 0)"  # the version of what is shown as `item`
 PAGE: LiteralString = "1000"  # rows of a paged read when the client names no $top (odata rules, "Limits")
 
 
@@ -26,7 +27,8 @@ class Select:
     """What a read asks of the database: one row, or none where the parent is missing.
 
     Its columns: `body`, the JSON, null where one row was asked for and is missing, or where a list is too long for one
-    piece; and where they are of use `there` (is anything there before the query options narrow it), `total` (rows
+    piece; `version`, 64 bits that differ where the answer differs (of a list null where it is empty or has too many
+    rows); and where they are of use `there` (is anything there before the query options narrow it), `total` (rows
     without `$top` and `$skip`) and `more` (rows follow after the page). The tenant's predicate stands outside of
     whatever a client asks for.
     """
@@ -51,17 +53,17 @@ class Select:
         """What stands between two rows, as PostgreSQL's `json_agg` writes it."""
         return ", \n " if self.resource.scalar is None else ", "
 
-    def statement(self, query: Query, free: int) -> LiteralString:
+    def statement(self, query: Query, free: int, *, known: bool = False) -> LiteralString:
         """The statement with query options; equal shapes give equal SQL.
 
-        A list takes two parameters more, from `free` on: how many rows it may have, and how many bytes each of them.
+        A list takes two parameters more, from `free` on: how many rows it may have, and how many bytes each of them;
+        and where versions are `known` a third one, these: its JSON is not made, but null, if it has one of them.
         """
-        made = 0 if query.source is None else sum(map(len, query.source))
-        if len(query.columns) + len(query.where) + made > LONGEST_KEPT:
-            return self.build(query, free)
+        if len(query.columns) + len(query.where) + sum(map(len, query.source or ())) > LONGEST_KEPT:
+            return self.build(query, free, known=known)
         return _built(
             self, query.columns, query.value, query.where, query.order, query.limit, query.count, query.top is None,
-            query.source, free,
+            query.source, query.plain, free, known,
         )  # fmt: skip
 
     def pages(self, query: Query) -> bool:
@@ -72,25 +74,46 @@ class Select:
         """Whether the row says if anything is `there` before the query options narrow it."""
         return self.tells_absence and bool(query.where or query.limit or query.source)
 
-    def build(self, query: Query, free: int) -> LiteralString:
+    def build(self, query: Query, free: int, *, known: bool = False) -> LiteralString:
         """The statement, made anew."""
-        everything: LiteralString = self._resource("")
+        beside = self._beside(query)
+        version: LiteralString = "a.version"
+        if beside:
+            version = "hash_record_extended(row(" + ", ".join(["a.version", *beside]) + "), 0)"
+        if self.one:
+            answer, body = self._one(query), "a.body"
+        elif known:
+            answer = self._version(query, free)
+            has_it: LiteralString = version + " = any(" + place(free + 2) + "::int8[])"
+            body = "case when " + has_it + " then null else (" + self._array_of(query, free) + ") end"
+        else:
+            answer, body = self._whole(query, free), "a.body"
+        columns: list[LiteralString] = [body + " as body", version + " as version", *beside, *self._there(query)]
+        joined: LiteralString = "".join([" cross join lateral " + source for source in beside.values()])
+        selected: LiteralString = "select " + ", ".join(columns) + " from "
+        if self.of is None:
+            return selected + "(" + answer + ") a" + joined
+        return selected + self._parent(" left join lateral (" + answer + ") a on true" + joined + " where ")
+
+    def _beside(self, query: Query) -> dict[LiteralString, LiteralString]:
+        """What is told of a list beside its body, each with the SQL that it comes from."""
         rows: LiteralString = self._source(query)
-        columns: list[LiteralString] = [self._body(query, free) + " as body"]
-        if self.may_be_narrowed(query):
-            columns.append("exists (select" + everything + ") as there")
-        if self.teller is not None and self.of is not None:
-            columns.append(
-                "exists (select from " + self.teller.table.format(t="t") + " where " + self.teller.scope.format(t="t")
-                + " and " + self.of.link.format(t="t", p="p") + ") as there"
-            )  # fmt: skip
+        found: dict[LiteralString, LiteralString] = {}
         if query.count:
-            columns.append("(select count(*)" + rows + ") as total")
+            found["total"] = "(select count(*) as total" + rows + ") c"
         if self.pages(query):
             page: LiteralString = query.limit + " limit " + PAGE + " + 1"
-            columns.append("(select count(*) > " + PAGE + " from (select" + rows + page + ") m) as more")
-        statement: LiteralString = "select " + ", ".join(columns)
-        return statement if self.of is None else statement + " from " + self._parent(" where ")
+            found["more"] = "(select count(*) > " + PAGE + " as more from (select" + rows + page + ") m) m"
+        return found
+
+    def _there(self, query: Query) -> list[LiteralString]:
+        """The column that says whether anything is there, where it is of use."""
+        if self.may_be_narrowed(query):
+            return ["exists (select" + self._resource("") + ") as there"]
+        if self.teller is None or self.of is None:
+            return []
+        scope: LiteralString = self.teller.scope.format(t="t") + " and " + self.of.link.format(t="t", p="p")
+        return ["exists (select from " + self.teller.table.format(t="t") + " where " + scope + ") as there"]
 
     def piece(self, query: Query, free: int, behind: Segment | None = None) -> LiteralString:
         """A part of a list in its order: its rows in a segment, or from the beginning.
@@ -125,21 +148,61 @@ class Select:
         ordered: LiteralString = self._ordered(query) + page
         return self._below("select " + self._value(query, "r") + " as item from (" + ordered + ") r")
 
-    def _body(self, query: Query, free: int) -> LiteralString:
-        if self.one:
-            found: LiteralString = "select " + query.columns + self._source(query)
-            return "(select " + self._value(query, "r") + " from (" + found + ") r)"
+    def _one(self, query: Query) -> LiteralString:
+        """The row with its version; none where it is missing."""
+        if query.plain:
+            return "select row_to_json(r.x) as body, r.version from (" + self._ordered(query, versions=True) + ") r"
+        item: LiteralString = (
+            "select " + self._value(query, "r") + "::text as item from (" + self._ordered(query) + ") r offset 0"
+        )
+        return "select convert_to(item, 'UTF8') as body, " + _OF_ITEM + " as version from (" + item + ") s"
+
+    def _whole(self, query: Query, free: int) -> LiteralString:
+        """The list with its version, made in one go."""
+        version: LiteralString = "version" if query.plain else _OF_ITEM
+        body = self._array_or_null(free) + " as body, " + self._fingerprint(version, free) + " as version"
+        return "select " + body + self._items(query, free, versions=query.plain)
+
+    def _array_of(self, query: Query, free: int) -> LiteralString:
+        """The list without its version."""
+        return "select " + self._array_or_null(free) + self._items(query, free)
+
+    def _version(self, query: Query, free: int) -> LiteralString:
+        """The version of the list alone."""
+        rows: LiteralString = "select " + self.resource.version("t") + " as version" + self._page(query)
+        return (
+            "select " + self._fingerprint("version", free) + " as version from (select version from ("
+            + self._bounded(query, free, rows, " r") + ") s"
+        )  # fmt: skip
+
+    def _items(self, query: Query, free: int, *, versions: bool = False) -> LiteralString:
+        """FROM of the list's rows as text, one more than it may have at most."""
+        row, version = ("r.x", ", r.version") if versions else ("r", "")
+        rows = self._bounded(query, free, self._ordered(query, versions=versions), " r offset 0")
+        # Without its `offset` or `limit` the value would be made anew wherever it is named
+        return " from (select " + self._value(query, row) + "::text as item" + version + " from (" + rows + ") s"
+
+    def _bounded(self, query: Query, free: int, rows: LiteralString, then: LiteralString) -> LiteralString:
+        """The rows in their parenthesis, one more than the list may have at most: a `$top` stands inside of it."""
+        most: LiteralString = place(free) + "::int8 + 1"
+        if query.top is not None:
+            return rows + ")" + then + " limit " + most
+        return rows + " limit " + ("least(" + most + ", " + PAGE + ")" if self.paged else most) + ")" + then
+
+    def _array_or_null(self, free: int) -> LiteralString:
+        """The bytes of the list, null where it has too many rows or one too long."""
         rows: LiteralString = place(free) + "::int8"
         size: LiteralString = place(free + 1) + "::int8"
-        most: LiteralString = " limit " + ("least(" + rows + " + 1, " + PAGE + ")" if self.paged else rows + " + 1")
-        ordered: LiteralString = self._ordered(query) + (most if query.top is None else "")
-        # Without its `offset` or `limit` the value would be made anew wherever it is named
-        items: LiteralString = "select " + self._value(query, "r") + "::text as item from (" + ordered + ") r offset 0"
         small: LiteralString = self._array(" filter (where octet_length(item) <= " + size + ")")
         return (
-            "(select case when count(*) > " + rows + " or bool_or(octet_length(item) > " + size + ") then null else "
-            + small + " end from (" + items + (most if query.top is not None else "") + ") s)"
+            "case when count(*) > " + rows + " or bool_or(octet_length(item) > " + size + ") then null else " + small
+            + " end"
         )  # fmt: skip
+
+    def _fingerprint(self, version: LiteralString, free: int) -> LiteralString:
+        """The version of a list: of its rows' versions in their order, null where it has too many rows."""
+        listed: LiteralString = "coalesce(hash_array_extended(array_agg(" + version + "), 0), 0)"
+        return "case when count(*) <= " + place(free) + "::int8 then " + listed + " end"
 
     def _value(self, query: Query, row: LiteralString) -> LiteralString:
         """SQL of a row as JSON; after its page was cut, so that no row is written in vain."""
@@ -149,10 +212,17 @@ class Select:
             return query.source.item.format(r=row)
         return "row_to_json(" + row + ")" if self.resource.scalar is None else "to_json((" + row + ").value)"
 
-    def _ordered(self, query: Query) -> LiteralString:
-        """The rows that the query asks for."""
+    def _ordered(self, query: Query, *, versions: bool = False) -> LiteralString:
+        """The rows that the query asks for; with `versions` each as one value `x`, beside its version."""
+        if not versions:
+            return "select " + query.columns + self._page(query)
+        row: LiteralString = ", lateral (select " + query.columns + ") x"
+        return "select x, " + self.resource.version("t") + " as version" + self._page(query, row)
+
+    def _page(self, query: Query, row: LiteralString = "") -> LiteralString:
+        """FROM, WHERE, ORDER BY and LIMIT of the rows that the query asks for."""
         order: LiteralString = (" order by " + query.order) if query.order else ""
-        return "select " + query.columns + self._source(query) + order + query.limit
+        return self._source(query, row) + order + query.limit
 
     def _array(self, condition: LiteralString = "") -> LiteralString:
         """The bytes of the JSON array of the items that fulfil the condition."""
@@ -204,7 +274,10 @@ def _built(
     count: bool,
     untopped: bool,
     source: Source | None,
+    plain: bool,
     free: int,
+    known: bool,
 ) -> LiteralString:
-    query = Query(columns, value, where, order, limit, count, (), 0, 0, (), None if untopped else 0, None, source)
-    return select.build(query, free)
+    top = None if untopped else 0
+    query = Query(columns, value, where, order, limit, count, (), 0, 0, (), top, None, plain, source)
+    return select.build(query, free, known=known)

@@ -43,7 +43,9 @@ async def representation(
         inner = replace(request, db=bound, batches=Batches(bound), announce=announced.append)
         done = await run(inner)
         ids = request.ids if done.made is None else (done.made,)
-        shown = await shows.run(replace(inner, method="GET", ids=ids), None, limits, spool, settings)
+        # The conditions were those of the write
+        read = replace(inner, method="GET", ids=ids, if_match=None, if_none_match=None)
+        shown = await shows.run(read, None, limits, spool, settings)
     for notice in announced:
         request.announce(notice)
     headers = _applied({**shown.headers, **done.headers}, "representation")

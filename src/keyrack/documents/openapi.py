@@ -194,6 +194,24 @@ def _header_parameters(endpoint: Endpoint) -> list[Json]:
                 "schema": {"type": "string"},
             }
         )
+    if endpoint.tagged:
+        parameters.append(
+            {
+                "name": "If-None-Match",
+                "in": "header",
+                "description": "ETags of earlier answers: 304 without a body if nothing has changed since one of them.",
+                "schema": {"type": "string"},
+            }
+        )
+    if endpoint.compares is not None:
+        parameters.append(
+            {
+                "name": "If-Match",
+                "in": "header",
+                "description": "ETags of the read of this path: nothing is done (412) if it has changed since.",
+                "schema": {"type": "string"},
+            }
+        )
     if endpoint.repeatable:
         parameters.append(
             {

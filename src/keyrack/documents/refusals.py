@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from keyrack import reasons
-from keyrack.api import idempotency, lists, spool
+from keyrack.api import conditions, idempotency, lists, spool
 from keyrack.api.endpoint import Endpoint
 from keyrack.assignments import holds
 from keyrack.database import shares
@@ -82,6 +82,19 @@ SHARED: tuple[tuple[str, Callable[[Endpoint], object], ByStatus], ...] = (
         lambda row: row.repeatable,
         {400: (idempotency.INVALID,), 409: (idempotency.IN_FLIGHT,), 422: (idempotency.OTHER_REQUEST,)},
     ),
+    ("every read with an `ETag`", lambda row: row.tagged, {400: (conditions.INVALID,), 412: (conditions.CHANGED,)}),
+    (
+        "every change of what has a read of its own",
+        lambda row: row.compares,
+        {400: (conditions.INVALID,), 412: (conditions.CHANGED,)},
+    ),
+    (
+        "every other write",
+        lambda row: row.method != "GET" and not row.compares,
+        {412: (conditions.NOTHING_TO_COMPARE,)},
+    ),
+    ("every write", lambda row: row.method != "GET", {412: (conditions.ONLY_FOR_READS,)}),
+    ("every change of an assignment with `If-Match`", lambda row: row.settled, {503: (holds.BUSY, holds.STUCK)}),
     ("every change of what assignments stand on", lambda row: row.ground, {503: (holds.BUSY, holds.STUCK)}),
     (
         "every delivery of lines",

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from pydantic import TypeAdapter
 
-from keyrack.api.endpoint import Endpoint, Read
+from keyrack.api.endpoint import TAGGED, Endpoint, Read
 from keyrack.documents.refusals import refusals, special
 from keyrack.documents.schemas import Json, model, rows
 from keyrack.errors import JSON, PLAIN_TEXT, PROBLEM
@@ -17,6 +17,7 @@ REASONS = {
     201: "Made",
     202: "Accepted: the work that was asked for, which goes on",
     204: "Done; nothing to say",
+    304: "Nothing has changed: it is still what one of the tags in `If-None-Match` was given for",
     400: "The request is not valid",
     401: "The API key or the access token is missing or invalid",
     403: "The key does not open this",
@@ -24,6 +25,7 @@ REASONS = {
     405: "The path does not know the method",
     408: "The request took too long to arrive",
     409: "In conflict with what is there",
+    412: "A condition of the request does not hold",
     413: "The body is too large",
     414: "The query string is too long",
     415: "The body is of another media type",
@@ -44,6 +46,8 @@ LIST = (
 def responses(endpoint: Endpoint, schemas: dict[str, Json]) -> dict[str, Json]:
     """The answers of an endpoint, by status."""
     found: dict[str, Json] = {str(endpoint.status): _success(endpoint, schemas)}
+    if endpoint.tagged:
+        found["304"] = {"description": REASONS[304], "headers": _headers(TAGGED)}
     if endpoint.shows is not None and endpoint.shows.read is not None:
         _add_shown(endpoint, endpoint.shows.read, found, schemas)
     for status, reasons in refusals(endpoint).items():
@@ -59,10 +63,12 @@ def _success(endpoint: Endpoint, schemas: dict[str, Json]) -> Json:
         headers["X-Total-Count"] = "With `$count=true`: how many rows there are without `$top` and `$skip`."
     if endpoint.read is not None and endpoint.read.select.paged:
         headers["Link"] = 'Where rows follow: the address of the next page, with rel="next".'
+    if endpoint.read is not None:
+        headers |= TAGGED
+    if endpoint.compares is not None and endpoint.settled is None and endpoint.method == "PATCH":
+        headers["ETag"] = "The tag of what the change has made."
     if headers:
-        response["headers"] = {
-            name: {"description": meaning, "schema": {"type": "string"}} for name, meaning in headers.items()
-        }
+        response["headers"] = _headers(headers)
     schema: Json | None = None
     if endpoint.read is not None:
         schema = rows(endpoint.read, schemas)
@@ -75,6 +81,10 @@ def _success(endpoint: Endpoint, schemas: dict[str, Json]) -> Json:
     if schema is not None:
         response["content"] = {endpoint.media_type.split(";")[0]: {"schema": schema}}
     return response
+
+
+def _headers(meanings: Mapping[str, str]) -> Json:
+    return {name: {"description": meaning, "schema": {"type": "string"}} for name, meaning in meanings.items()}
 
 
 def _add_shown(endpoint: Endpoint, read: Read, found: dict[str, Json], schemas: dict[str, Json]) -> None:
@@ -97,7 +107,7 @@ def _add_shown(endpoint: Endpoint, read: Read, found: dict[str, Json], schemas: 
         told["Location"] = "With `return=representation`: where it can be read."
     for each in {status, str(endpoint.status)}:
         headers = found[each].setdefault("headers", {})
-        headers |= {name: {"description": meaning, "schema": {"type": "string"}} for name, meaning in told.items()}
+        headers |= _headers(told)
 
 
 def _members(schema: Json, schemas: dict[str, Json]) -> Iterable[str]:

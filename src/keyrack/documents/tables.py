@@ -16,7 +16,8 @@ Every path answers below `/v3` and at the root. Unless a row says otherwise a ca
 `Authorization: Bearer ...` and `Customer-ID`. What every such call can be answered: 400 for a header that is not valid,
 401, 404 for an unknown manager or customer, 414, 500, 503; with a body also 408, 413 and 415. The last column lists the
 refusals of the endpoint itself, each with its code; [errors.md](errors.md) has all of them. *Ours* marks what stands
-beside the spec.
+beside the spec, `If-Match` what honours that header; whatever else changes something answers it with 412. Reads have an
+`ETag` ([conditional requests](http.md#conditional-requests)).
 """
 
 SETTINGS_HEAD = """# Settings
@@ -51,6 +52,8 @@ def _notes(endpoint: Endpoint) -> str:
         notes = ["no `Customer-ID`"]
     else:
         notes = []
+    if endpoint.compares is not None:
+        notes.append("`If-Match`")
     if endpoint.ours:
         notes.append("*ours*")
     return f" ({', '.join(notes)})" if notes else ""

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import LiteralString
 
-from keyrack.api.endpoint import PUBLIC, Endpoints
+from keyrack.api import conditions
+from keyrack.api.endpoint import PUBLIC, TAGGED, Endpoints
 from keyrack.api.exchange import Answer, Request
 from keyrack.errors import BadRequest, NotFound
 from keyrack.model.resources import BRAND, KEY
@@ -52,6 +53,7 @@ endpoints.get(
     "The drawing of a key form",
     media_type="image/svg+xml",
     refuses={404: (NO_DRAWING,)},
+    headers=TAGGED,
     **PUBLIC,
 )
 async def drawing(request: Request) -> Answer:
@@ -62,4 +64,4 @@ async def drawing(request: Request) -> Answer:
         "Cache-Control": "public, max-age=86400",
         "Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'",
     }
-    return Answer(200, svg.encode(), headers, "image/svg+xml")
+    return conditions.document(request, Answer(200, svg.encode(), headers, "image/svg+xml"))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Literal, LiteralString
 
+from keyrack.api import conditions
 from keyrack.api.endpoint import Endpoints
 from keyrack.api.exchange import NO_CONTENT, Answer, Request, created
 from keyrack.api.reads import Parent
@@ -103,8 +104,7 @@ update car set
   license_plate = case when $3 ? 'licensePlate' then $3->>'licensePlate' else license_plate end,
   brand = case when $3 ? 'brand' then $3->>'brand' else brand end,
   model = case when $3 ? 'model' then $3->>'model' else model end
-where customer_id = $1 and car_id = $2 returning car_id
-"""
+where customer_id = $1 and car_id = $2 returning """ + CAR.version("car")
 EXISTS: LiteralString = "select exists (select from car where customer_id = $1 and car_id = $2)"
 DELETE: LiteralString = "delete from car where customer_id = $1 and car_id = $2"
 
@@ -150,6 +150,7 @@ async def create(request: Request, car: NewCar) -> Answer:
     body=Patch[CarPatch],
     what=UPDATE_CAR,
     shows=ONE_CAR,
+    compares=CAR,
     refuses={400: (no_valid(UPDATE_CAR, "name"),), 404: (NO_CAR,)},
 )
 async def update(request: Request, patch: list[CarPatch]) -> Answer:
@@ -161,9 +162,11 @@ async def update(request: Request, patch: list[CarPatch]) -> Answer:
             raise BadRequest(no_valid(UPDATE_CAR, name, hint=hint), errors=[Fault("too-long", hint, at(patch, name))])
     if "name" in changes and is_blank(changes["name"]):
         raise BadRequest(no_valid(UPDATE_CAR, "name"), errors=[blank(at(patch, "name"))])
-    if await request.db.fetchval(UPDATE, request.customer, *request.ids, changes) is None:
+    async with conditions.unchanged(request, CAR, NO_CAR) as statements:
+        version = await statements.fetchval(UPDATE, request.customer, *request.ids, changes)
+    if version is None:
         raise NotFound(NO_CAR)
-    return NO_CONTENT
+    return conditions.changed(CAR, version)
 
 
 async def check_car(statements: Statements, customer: int, car: int) -> None:
@@ -177,13 +180,18 @@ async def _deletable(statements: Statements, request: Request, _body: None = Non
 
 
 @endpoints.delete(
-    "/cars/{carId}", "Delete a car; its assignments end by webhook", ground=_deletable, refuses={404: (NO_CAR,)}
+    "/cars/{carId}",
+    "Delete a car; its assignments end by webhook",
+    ground=_deletable,
+    compares=CAR,
+    refuses={404: (NO_CAR,)},
 )
 async def delete(request: Request) -> Answer:
     (car,) = request.ids
     async with request.db.transaction() as connection:
         await settle(connection, request.customer)
         await _deletable(connection, request)
+        await conditions.compare(connection, request, CAR, NO_CAR)
         await end_all_of_car(connection, request.customer, car, "CarDeleted", request.checksum, request.asker)
         await connection.execute(DELETE, request.customer, car)
     return NO_CONTENT

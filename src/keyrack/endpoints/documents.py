@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 from typing import ClassVar, LiteralString
 
 from keyrack import __version__
-from keyrack.api.endpoint import PUBLIC, Endpoints
+from keyrack.api import conditions
+from keyrack.api.endpoint import PUBLIC, TAGGED, Endpoints
 from keyrack.api.exchange import Answer, Request, answer
 from keyrack.database.connection import UNREACHABLE, Database, is_interruption
 from keyrack.errors import Unavailable
@@ -44,10 +45,10 @@ class Documents:
     errors: Callable[[], bytes]
 
 
-@endpoints.write("GET", "/", "What this server is", **PUBLIC)
-async def about(_request: Request, settings: Settings) -> Answer:
+@endpoints.write("GET", "/", "What this server is", headers=TAGGED, **PUBLIC)
+async def about(request: Request, settings: Settings) -> Answer:
     base = settings.public_url
-    return answer(
+    told = answer(
         {
             "name": "Keyrack",
             "version": __version__,
@@ -57,6 +58,7 @@ async def about(_request: Request, settings: Settings) -> Answer:
             "openapi": f"{base}/openapi.json",
         }
     )
+    return conditions.document(request, told)
 
 
 @dataclass(slots=True)
@@ -104,16 +106,19 @@ async def health(request: Request, readiness: Readiness) -> Answer:
     return answer({"status": "ok"}, headers={"Cache-Control": "no-store"})
 
 
-@endpoints.write("GET", "/openapi.json", "This interface as OpenAPI 3.1", **PUBLIC)
-async def openapi(_request: Request, documents: Documents) -> Answer:
-    return Answer(200, documents.openapi(), {"Access-Control-Allow-Origin": "*"}, fixed=True)
+@endpoints.write("GET", "/openapi.json", "This interface as OpenAPI 3.1", headers=TAGGED, **PUBLIC)
+async def openapi(request: Request, documents: Documents) -> Answer:
+    headers = {"Access-Control-Allow-Origin": "*"}
+    return conditions.document(request, Answer(200, documents.openapi(), headers, fixed=True))
 
 
-@endpoints.write("GET", "/docs", "This interface as a page to read", media_type=HTML, **PUBLIC)
-async def docs(_request: Request, documents: Documents) -> Answer:
-    return Answer(200, documents.page(), POLICY, HTML, fixed=True)
+@endpoints.write("GET", "/docs", "This interface as a page to read", media_type=HTML, headers=TAGGED, **PUBLIC)
+async def docs(request: Request, documents: Documents) -> Answer:
+    return conditions.document(request, Answer(200, documents.page(), POLICY, HTML, fixed=True))
 
 
-@endpoints.write("GET", "/docs/errors", "The codes of refusals as a page to read", media_type=HTML, **PUBLIC)
-async def errors(_request: Request, documents: Documents) -> Answer:
-    return Answer(200, documents.errors(), POLICY, HTML, fixed=True)
+@endpoints.write(
+    "GET", "/docs/errors", "The codes of refusals as a page to read", media_type=HTML, headers=TAGGED, **PUBLIC
+)
+async def errors(request: Request, documents: Documents) -> Answer:
+    return conditions.document(request, Answer(200, documents.errors(), POLICY, HTML, fixed=True))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Literal, LiteralString
 
+from keyrack.api import conditions
 from keyrack.api.endpoint import Endpoints
 from keyrack.api.exchange import NO_CONTENT, Answer, Request, created
 from keyrack.api.reads import Parent
@@ -73,7 +74,10 @@ endpoints.get(
 )
 
 INSERT: LiteralString = "insert into fleet_group (customer_id, name) values ($1, $2) returning group_id"
-RENAME: LiteralString = "update fleet_group set name = $3 where customer_id = $1 and group_id = $2 returning group_id"
+RENAME: LiteralString = (
+    "update fleet_group set name = $3 where customer_id = $1 and group_id = $2 returning "
+    + GROUP.version("fleet_group")
+)
 EXISTS: LiteralString = "select group_id from fleet_group where customer_id = $1 and group_id = $2"
 DELETE: LiteralString = "delete from fleet_group where customer_id = $1 and group_id = $2 returning group_id"
 
@@ -112,6 +116,7 @@ async def create(request: Request, group: NewGroup) -> Answer:
     body=Patch[GroupPatch],
     what=UPDATE_GROUP,
     shows=ONE_GROUP,
+    compares=GROUP,
     refuses={400: (no_valid(UPDATE_GROUP, "name"), NAME_TOO_LONG), 404: (NO_GROUP,), 409: (SAME_NAME,)},
 )
 async def update(request: Request, patch: list[GroupPatch]) -> Answer:
@@ -122,17 +127,22 @@ async def update(request: Request, patch: list[GroupPatch]) -> Answer:
         too_long = Fault("too-long", "It has at most 250 characters.", at(patch, "name"))
         raise BadRequest(NAME_TOO_LONG, errors=[too_long])
     with on_constraint({"fleet_group_name_key": (Conflict, SAME_NAME)}):
-        if await request.db.fetchval(RENAME, request.customer, *request.ids, name) is None:
-            raise NotFound(NO_GROUP)
-    return NO_CONTENT
+        async with conditions.unchanged(request, GROUP, NO_GROUP) as statements:
+            version = await statements.fetchval(RENAME, request.customer, *request.ids, name)
+    if version is None:
+        raise NotFound(NO_GROUP)
+    return conditions.changed(GROUP, version)
 
 
-@endpoints.delete("/groups/{groupId}", "Delete an empty group", refuses={404: (NO_GROUP,), 409: (STILL_IN_USE,)})
+@endpoints.delete(
+    "/groups/{groupId}", "Delete an empty group", compares=GROUP, refuses={404: (NO_GROUP,), 409: (STILL_IN_USE,)}
+)
 async def delete(request: Request) -> Answer:
     in_use = (Conflict, STILL_IN_USE)
     with on_constraint({f"group_{item}_group_fkey": in_use for item in ("car", "user", "service", "product")}):
-        if await request.db.fetchval(DELETE, request.customer, *request.ids) is None:
-            raise NotFound(NO_GROUP)
+        async with conditions.unchanged(request, GROUP, NO_GROUP) as statements:
+            if await statements.fetchval(DELETE, request.customer, *request.ids) is None:
+                raise NotFound(NO_GROUP)
     return NO_CONTENT
 
 

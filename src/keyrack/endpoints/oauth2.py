@@ -9,7 +9,8 @@ from pydantic import BaseModel
 
 from keyrack.access.auth import TOKEN_SECONDS, Access, digest
 from keyrack.access.limits import Limit, Taken, give_back_each, network, take_each
-from keyrack.api.endpoint import PUBLIC, Endpoints
+from keyrack.api import conditions
+from keyrack.api.endpoint import PUBLIC, TAGGED, Endpoints
 from keyrack.api.exchange import Answer, Request, answer
 from keyrack.errors import GrantRefused, WrongCredentials
 from keyrack.reasons import RATE_LIMITED, WRONG_CREDENTIALS, Reason
@@ -122,17 +123,19 @@ async def token(request: Request, wanted: PasswordGrant, settings: Settings, acc
     )
 
 
-@endpoints.write("GET", "/.well-known/jwks.json", "The public keys of the tokens", **PUBLIC)
-async def jwks(_request: Request, access: Access) -> Answer:
+@endpoints.write("GET", "/.well-known/jwks.json", "The public keys of the tokens", headers=TAGGED, **PUBLIC)
+async def jwks(request: Request, access: Access) -> Answer:
     keys = await access.signing_keys()
-    return answer(keys.public(), headers={"Cache-Control": "public, max-age=300"})
+    return conditions.document(request, answer(keys.public()))
 
 
-@endpoints.write("GET", "/.well-known/openid-configuration", "Where the token endpoint and the keys are", **PUBLIC)
-async def discovery(_request: Request, settings: Settings) -> Answer:
+@endpoints.write(
+    "GET", "/.well-known/openid-configuration", "Where the token endpoint and the keys are", headers=TAGGED, **PUBLIC
+)
+async def discovery(request: Request, settings: Settings) -> Answer:
     """OpenID Connect Discovery 1.0, section 3, as far as it applies."""
     base = settings.public_url
-    return answer(
+    told = answer(
         {
             "issuer": base,
             "token_endpoint": f"{base}/v3/oauth2/token",
@@ -144,3 +147,4 @@ async def discovery(_request: Request, settings: Settings) -> Answer:
             "id_token_signing_alg_values_supported": ["RS256"],
         }
     )
+    return conditions.document(request, told)

@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal, LiteralString
 from pydantic import AfterValidator, Field, TypeAdapter
 
 from keyrack.access.limits import Limit
+from keyrack.api import conditions
 from keyrack.api.endpoint import Endpoints, Parent
 from keyrack.api.exchange import NO_CONTENT, Answer, Request, answer
 from keyrack.database.notices import DELIVER
@@ -165,6 +166,7 @@ async def create(request: Request, webhook: NewWebhook, settings: Settings, vaul
     body=Patch[WebhookPatch],
     what=UPDATE,
     shows=ONE_WEBHOOK,
+    compares=WEBHOOK,
     refuses={400: tuple(no_valid(UPDATE, name) for name in ("url", "secret", "kinds", "enabled")), 404: (NO_WEBHOOK,)},
     ours=True,
 )
@@ -174,18 +176,25 @@ async def update(request: Request, patch: list[WebhookPatch], vault: Vault) -> A
     whole: dict[str, Any] = checked(CHANGED, json.dumps(given).encode(), UPDATE, patch=patch).model_dump()
     changes = {step.path[1:]: whole[step.path[1:]] for step in patch}
     async with request.db.transaction() as connection:
-        if not await registry.change(connection, vault, request.customer, request.ids[0], changes):
+        await conditions.compare(connection, request, WEBHOOK, NO_WEBHOOK)
+        version = await registry.change(connection, vault, request.customer, request.ids[0], changes)
+        if version is None:
             raise NotFound(NO_WEBHOOK)
     request.announce(DELIVER)
-    return NO_CONTENT
+    return conditions.changed(WEBHOOK, version)
 
 
 @endpoints.delete(
-    "/webhooks/{webhookId}", "Remove a webhook and the log of its deliveries", refuses={404: (NO_WEBHOOK,)}, ours=True
+    "/webhooks/{webhookId}",
+    "Remove a webhook and the log of its deliveries",
+    compares=WEBHOOK,
+    refuses={404: (NO_WEBHOOK,)},
+    ours=True,
 )
 async def delete(request: Request) -> Answer:
-    if await request.db.fetchval(registry.DELETE, request.customer, *request.ids) is None:
-        raise NotFound(NO_WEBHOOK)
+    async with conditions.unchanged(request, WEBHOOK, NO_WEBHOOK) as statements:
+        if await statements.fetchval(registry.DELETE, request.customer, *request.ids) is None:
+            raise NotFound(NO_WEBHOOK)
     return NO_CONTENT
 
 

@@ -8,12 +8,15 @@ from collections.abc import AsyncIterable, Mapping
 from typing import Any, Protocol
 
 from keyrack.access.auth import Manager
+from keyrack.api import conditions
+from keyrack.api.conditions import NOTHING_TO_COMPARE, ONLY_FOR_READS
 from keyrack.api.endpoint import Endpoint
 from keyrack.errors import (
     JSON,
     BadRequest,
     ContentTooLarge,
     NotFound,
+    PreconditionFailed,
     Refusal,
     RequestTimeout,
     UnsupportedMediaType,
@@ -140,6 +143,19 @@ def customer(http: Incoming, manager: Manager) -> int:
     if tenant not in manager.customers:
         raise NotFound(NO_CUSTOMER)
     return tenant
+
+
+def expected(http: Incoming, endpoint: Endpoint) -> tuple[str, ...] | None:
+    """The tags of `If-Match`, None without it. Raises `BadRequest`, and `PreconditionFailed` for a condition that the
+    endpoint does not compare: who sends one wants nothing done if it does not hold."""
+    if endpoint.method != "GET" and http.get_header("If-None-Match") is not None:
+        raise PreconditionFailed(ONLY_FOR_READS)
+    header = http.get_header("If-Match")
+    if header is None:
+        return None
+    if endpoint.method != "GET" and endpoint.compares is None:
+        raise PreconditionFailed(NOTHING_TO_COMPARE)
+    return conditions.expected(header)
 
 
 def ids(endpoint: Endpoint, params: Mapping[str, str]) -> tuple[Any, ...]:

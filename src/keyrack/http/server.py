@@ -163,6 +163,7 @@ class Server:
         customer = intake.customer(http, manager) if endpoint.customer and manager else 0
         device = await process.access.device(http.get_header(DEVICE_KEY), endpoint.device) if endpoint.device else None
         customer = device.customer if device else customer
+        expected = intake.expected(http, endpoint)
         body, value, preferred = b"", None, NONE
         if endpoint.body is not None or endpoint.shows is not None:
             preferred = preferences(http.get_header("Prefer"))
@@ -176,15 +177,16 @@ class Server:
             self._database(endpoint, manager, customer), process.batches, process.announce, http.scope[ID],
             http.method, http.path, http.remote_addr, manager, customer, intake.ids(endpoint, params),
             http.scope["query_string"], body, http.scope["http_version"] != "1.0", device,
-            preferred.returns if endpoint.shows is not None else "",
+            preferred.returns if endpoint.shows is not None else "", expected, http.get_header("If-None-Match"),
         )  # fmt: skip
         value = await handler.before(request, value)
         key = http.get_header("Idempotency-Key") if endpoint.repeatable else None
+        ground = endpoint.ground or (endpoint.settled if request.compares else None)
         for _ in range(DEADLOCKS):
             try:
-                if endpoint.ground is None or not endpoint.settles(value):
+                if ground is None or not endpoint.settles(value):
                     return await self._once(handler, request, value, key)
-                return await self._on_settled_ground(endpoint.ground, handler, request, value, key)
+                return await self._on_settled_ground(ground, handler, request, value, key)
             except asyncpg.DeadlockDetectedError:
                 continue  # it did nothing; whoever it stood against goes on now
             except Undone as undone:

@@ -78,6 +78,10 @@ class Query:
     walk: tuple[Key, ...]  # the criteria of `order` where rows can be gone through by it; else none
     top: int | None
     skip: int | None
+    # `columns` show nothing but values of the resource's own fields, and `walk` leads to the rows: their values tell
+    # them apart for less than their JSON. What is expanded, computed, or has no key, is dug out of something larger,
+    # and of rows that are sorted many more are read than shown
+    plain: bool
     source: Source | None = None  # where the rows come from and how they are shown, with `$apply` and `$compute`
 
 
@@ -111,7 +115,10 @@ def _written(plan: Rows, count: bool, alias: LiteralString, first: int) -> Query
     limit = writer.page(plan.top, plan.skip)
     args = tuple(writer.args)
     walk = keys(plan, alias, first + len(args))
-    return Query(columns, value, where, order, limit, count, args, counted, unpaged, walk, plan.top, plan.skip, origin)
+    plain = bool(walk) and not plan.expanded and origin is None
+    return Query(
+        columns, value, where, order, limit, count, args, counted, unpaged, walk, plan.top, plan.skip, plain, origin
+    )
 
 
 def _tree(options: dict[str, tree.Tree]) -> tree.Options:

@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 from keyrack.database.connection import Connection
 from keyrack.vault.holdings import SIGNING_SECRET, STATIC_SECRET
 from keyrack.vault.sealing import Vault
+from keyrack.webhooks.outcomes import WEBHOOK
 
 # Sealed secrets are bound to the id, so it is drawn first
 NEXT_ID: LiteralString = "select nextval(pg_get_serial_sequence('webhook', 'webhook_id'))::integer"
@@ -26,8 +27,7 @@ update webhook set
   kinds = case when $3 ? 'kinds' then array(select jsonb_array_elements_text($3->'kinds')) else kinds end,
   is_enabled = case when $3 ? 'enabled' then ($3->'enabled')::boolean else is_enabled end,
   disabled_reason = case when $3 ? 'enabled' then null else disabled_reason end
-where customer_id = $1 and webhook_id = $2 returning webhook_id
-"""
+where customer_id = $1 and webhook_id = $2 returning """ + WEBHOOK.version("webhook")
 DELETE: LiteralString = """
 with gone as (delete from webhook where customer_id = $1 and webhook_id = $2 returning customer_id, webhook_id)
 insert into removed_webhook (customer_id, webhook_id) select customer_id, webhook_id from gone returning webhook_id
@@ -87,12 +87,14 @@ async def add(
     return None if added is None else (id, signing)
 
 
-async def change(connection: Connection, vault: Vault, customer: int, webhook: int, changes: Mapping[str, Any]) -> bool:
-    """Change what is named: `url`, `secret`, `kinds`, `enabled`. False: there is no such webhook."""
+async def change(
+    connection: Connection, vault: Vault, customer: int, webhook: int, changes: Mapping[str, Any]
+) -> int | None:
+    """Change what is named: `url`, `secret`, `kinds`, `enabled`. The webhook's version; None: there is no such one."""
     secret = changes.get("secret")
     static = secret and await vault.seal(connection, secret, STATIC_SECRET, customer, webhook)
     told = {**changes, "secret": True} if "secret" in changes else changes
-    return await connection.fetchval(UPDATE, customer, webhook, told, static) is not None
+    return await connection.fetchval(UPDATE, customer, webhook, told, static)
 
 
 async def rotate(
