@@ -52,6 +52,8 @@ class Fleet:
     cars: list[int]
     users: list[int]
     boxes: dict[int, int]  # box -> its service
+    # Operation -> the assignment that its client had seen, and wanted changed only if it was still like that
+    seen: dict[str, Mapping[str, Any]] = field(default_factory=dict)
 
     @classmethod
     async def make(cls, sql: Any, manager: int) -> Fleet:
@@ -95,8 +97,12 @@ class Client:
     steps: list[Step] = field(default_factory=list)
     answers: Counter[str] = field(default_factory=Counter)
 
-    async def call(self, method: str, path: str, body: Any = None) -> tuple[int, Mapping[str, str], Any]:
+    async def call(
+        self, method: str, path: str, body: Any = None, tag: str | None = None
+    ) -> tuple[int, Mapping[str, str], Any]:
         headers = dict(self.headers) | {"Customer-ID": str(self.fleet.customer)}
+        if tag is not None:
+            headers["If-Match"] = tag
         if self.sure:
             headers["Idempotency-Key"] = str(uuid.uuid4())
         while True:
@@ -126,6 +132,19 @@ class Client:
         if status == 204:
             self.steps.append(Step(operation=headers["Operation-Id"]))
 
+    async def ask_about(self, method: str, id: int, body: Any = None) -> None:
+        """Ask for a change of an assignment; half of the time only of what was seen of it."""
+        path = f"/assignments/{id}"
+        if self.random.random() < 0.5:
+            await self.ask(method, path, body)
+            return
+        status, headers, seen = await self.call("GET", path)
+        if status == 200:
+            status, told, _ = await self.call(method, path, body, headers["ETag"])
+            if status == 204:
+                self.fleet.seen[told["Operation-Id"]] = seen
+                self.steps.append(Step(operation=told["Operation-Id"]))
+
     async def change(self, what: str, of: int, method: str, path: str, body: Any = None) -> bool:
         """Change the ground; whether it was done."""
         sent = time.time()
@@ -143,10 +162,10 @@ class Client:
                 await self.ask("PUT", "/assignments", {"carId": car, "userId": user, **self.times()})
             case "change":
                 if (id := await self.assignment()) is not None:
-                    await self.ask("PATCH", f"/assignments/{id}", self.patch(car, user))
+                    await self.ask_about("PATCH", id, self.patch(car, user))
             case "end":
                 if (id := await self.assignment()) is not None:
-                    await self.ask("DELETE", f"/assignments/{id}")
+                    await self.ask_about("DELETE", id)
             case "uninstall":
                 if (at := await self.sql.fetchval(CAR_OF, self.fleet.customer, box)) is not None:
                     await self.change("uninstall", box, "DELETE", "/installations", {"carId": at, "productId": box})

@@ -199,8 +199,19 @@ class Model:
         assert json.loads(row["result"]) == told, said
 
 
-def replayed(ground: Iterable[Mapping[str, Any]], operations: Iterable[Mapping[str, Any]]) -> Model:
-    """The model after everything that happened."""
+def shown(id: int, assignment: Mapping[str, Any]) -> dict[str, Any]:
+    """An assignment as it is read."""
+    half = assignment["lifetime"] // 2
+    chosen = assignment["renewableAfter"]
+    return {"id": id, **assignment, "renewableAfter": half if chosen is None else chosen}
+
+
+def replayed(
+    ground: Iterable[Mapping[str, Any]],
+    operations: Iterable[Mapping[str, Any]],
+    seen: Mapping[str, Mapping[str, Any]],
+) -> Model:
+    """The model after everything that happened; `seen` is what an operation was asked for on condition of."""
     model = Model()
     changes = list(ground)
     for number, row in enumerate(operations, 1):
@@ -208,6 +219,9 @@ def replayed(ground: Iterable[Mapping[str, Any]], operations: Iterable[Mapping[s
         while changes and changes[0]["after"] < number:
             change = changes.pop(0)
             model.change(change["what"], change["a"], change["b"])
+        if row["id"] in seen:
+            id = row["assignment_id"]
+            assert seen[row["id"]] == shown(id, model.assignments[id]), f"{number}: {dict(row)}"
         model.apply(row)
     for change in changes:
         model.change(change["what"], change["a"], change["b"])
@@ -215,9 +229,9 @@ def replayed(ground: Iterable[Mapping[str, Any]], operations: Iterable[Mapping[s
     return model
 
 
-async def check(sql: Any, customer: int) -> None:
+async def check(sql: Any, customer: int, seen: Mapping[str, Mapping[str, Any]] | None = None) -> None:
     """Whether the database of a customer with nothing pending is what the model makes of its history."""
-    model = replayed(await sql.fetch(GROUND, customer), await sql.fetch(OPERATIONS, customer))
+    model = replayed(await sql.fetch(GROUND, customer), await sql.fetch(OPERATIONS, customer), seen or {})
     found = {
         row["assignment_id"]: {
             "carId": row["car_id"], "userId": row["user_id"], "start": row["start"], "end": row["end"],

@@ -143,12 +143,13 @@ async def random_histories(dsn: str) -> None:
 
         await asyncio.gather(*(histories(fleet, n) for n, fleet in enumerate(fleets)))
         for fleet in fleets:
-            await model.check(at.sql, fleet.customer)
+            await model.check(at.sql, fleet.customer, fleet.seen)
         states = await at.sql.fetch("select cause, state, count(*) from operation group by 1, 2 order by 1, 2")
     print(f"{HISTORIES} histories: {dict(sorted(answers.items()))}; {[tuple(row) for row in states]}")
     assert not [answer for answer in answers if answer.endswith(" 500")]
     # Every kind of request was answered, and every cause of an end came up
     assert {row["cause"] for row in states} == {"Request", "Uninstallation", "CarDeleted", "UserRemoved"}
+    assert any(fleet.seen for fleet in fleets)
 
 
 def test_a_backlog_is_applied_in_the_order_in_which_it_was_accepted(own: str) -> None:

@@ -7,17 +7,19 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, LiteralString
 
 from pydantic import WithJsonSchema
 
 from keyrack.access.limits import Limit
+from keyrack.api import conditions
 from keyrack.api.endpoint import Endpoints
 from keyrack.api.exchange import Answer, Request
 from keyrack.assignments import asking
 from keyrack.assignments.asking import Found, Wanted
+from keyrack.assignments.holds import apply_at_once, settle
 from keyrack.assignments.rules import LIFETIME, LIFETIME_BOUND, lifetimes
-from keyrack.database.connection import Database
+from keyrack.database.connection import Database, Statements
 from keyrack.database.notices import WORK
 from keyrack.endpoints.cars import NO_CAR
 from keyrack.endpoints.operations import ONE_OPERATION
@@ -51,6 +53,8 @@ RENEWABLE_RANGE = Reason(
     "renewableAfter must be 0 or more and less than lifetime.",
     "Send seconds from 0 up to, but without, the lifetime, or none: it is half of it then.",
 )
+
+EXISTS: LiteralString = "select exists (select from assignment where customer_id = $1 and assignment_id = $2)"
 
 OPERATION_HEADERS = {
     "Operation-Id": "The operation that was asked for; its outcome comes by webhook.",
@@ -147,12 +151,20 @@ def creation(request: Request, body: NewAssignment) -> Wanted:
     return Wanted("CreateAssignment", None, body.car_id, body.user_id, asked, request.checksum, request.asker)
 
 
+async def _there(statements: Statements, request: Request, _body: object = None) -> None:
+    """Raises `NotFound` unless the customer has this assignment."""
+    if not await statements.fetchval(EXISTS, request.customer, *request.ids):
+        raise NotFound(NO_ASSIGNMENT)
+
+
 @endpoints.patch(
     "/assignments/{assignmentId}",
     "Ask for a change of an assignment",
     body=Patch[AssignmentPatch],
     what=UPDATE,
     shows=ONE_OPERATION,
+    compares=ASSIGNMENT,
+    settled=_there,
     refuses={
         400: (END_BEFORE_START, LIFETIME_RANGE, RENEWABLE_RANGE),
         404: (NO_ASSIGNMENT, NO_CAR, NO_USER),
@@ -187,6 +199,8 @@ def change(request: Request, patch: list[AssignmentPatch]) -> Wanted:
     "/assignments/{assignmentId}",
     "Ask for the end of an assignment",
     shows=ONE_OPERATION,
+    compares=ASSIGNMENT,
+    settled=_there,
     refuses={404: (NO_ASSIGNMENT,)},
     headers=OPERATION_HEADERS,
 )
@@ -201,10 +215,27 @@ def end(request: Request) -> Wanted:
 
 
 async def _ask(request: Request, wanted: Wanted) -> Answer:
-    (found,) = await asking.ask(request.db, request.customer, [wanted])
+    """Write down what is wanted.
+
+    With `If-Match` it has its place in the order of work at once: after everything that was asked for before it, and
+    before whatever is asked for while it is compared. So what it changes is what the client has seen. Raises
+    `NotFound`, `PreconditionFailed`, `Unavailable`.
+    """
+    if not request.compares:
+        await _write(request.db, request.customer, wanted)
+        return _accepted(request, wanted)
+    async with request.db.transaction() as connection:
+        await settle(connection, request.customer)
+        await conditions.compare(connection, request, ASSIGNMENT, NO_ASSIGNMENT)
+        await _write(connection, request.customer, wanted)
+        await apply_at_once(connection, request.customer, wanted.operation)
+    return _accepted(request, wanted)
+
+
+async def _write(statements: Statements, customer: int, wanted: Wanted) -> None:
+    (found,) = await asking.ask(statements, customer, [wanted])
     if (refusal := absent(found)) is not None:
         raise refusal
-    return _accepted(request, wanted)
 
 
 def absent(found: Found) -> NotFound | None:
