@@ -2,10 +2,11 @@
 
 import sys
 
-from benchmarks import batch, compression, foundation, outcomes, query, telemetry
+from benchmarks import batch, compression, conditional, foundation, outcomes, query, telemetry
 
 PARTS = {
     "foundation": foundation.main,
+    "conditional": conditional.main,
     "query": query.main,
     "outcomes": outcomes.main,
     "batch": batch.main,

@@ -1,0 +1,99 @@
+"""A 304 beside its 200, in one run: what the server and PostgreSQL's backends spend on each.
+
+The client of the 200 asks as if for the first time, that of the 304 has the answer. The last column is the goal: both
+together at most half.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import urllib.request
+from dataclasses import dataclass
+
+import asyncpg
+
+from benchmarks.foundation import LARGE, SMALL, UNLIMITED, Running, database, free_port, load, running, token
+from benchmarks.load import cpu_seconds, http, machine, measure
+
+CUSTOMERS, CARS = 3, 2_000
+ROUNDS = 5  # the 200 and the 304 by turns, so that what else the machine does meets both
+
+
+@dataclass
+class Spent:
+    """Microseconds of CPU a request."""
+
+    server: float = 0.0
+    database: float = 0.0
+
+    @property
+    def both(self) -> float:
+        return self.server + self.database
+
+
+async def backends(dsn: str) -> list[int]:
+    """The backends that serve requests."""
+    raw = await asyncpg.connect(dsn)
+    rows = await raw.fetch("select pid from pg_stat_activity where application_name = 'keyrack'")
+    await raw.close()
+    return [row["pid"] for row in rows]
+
+
+def spent(keyrack: Running, dsn: str, requests: list[bytes], count: int, status: int) -> Spent:
+    """What so many of these requests cost, which are all answered with the status."""
+    measure(keyrack.pid, keyrack.port, requests, len(requests) * 8)  # the connections are open and their plans made
+    pids = asyncio.run(backends(dsn))
+    before = sum(cpu_seconds(pid) for pid in pids)
+    result = measure(keyrack.pid, keyrack.port, requests, count, 4)
+    database = sum(cpu_seconds(pid) for pid in pids) - before
+    assert set(result.statuses) == {status}, result.statuses
+    return Spent(result.cpu, database / count * 1e6)
+
+
+def tags(port: int, paths: list[str], headers: dict[str, str]) -> list[str]:
+    """The tag of each path."""
+    found: list[str] = []
+    for path in paths:
+        request = urllib.request.Request(f"http://127.0.0.1:{port}/v3{path}", headers=headers)
+        found.append(urllib.request.urlopen(request, timeout=10).headers["ETag"])
+    return found
+
+
+def compare(keyrack: Running, dsn: str, paths: list[str], headers: dict[str, str], count: int) -> tuple[Spent, Spent]:
+    """The 200 and the 304 of these paths, by turns."""
+    whole = [http("GET", "/v3" + path, headers) for path in paths]
+    same = [
+        http("GET", "/v3" + path, headers | {"If-None-Match": tag})
+        for path, tag in zip(paths, tags(keyrack.port, paths, headers), strict=True)
+    ]
+    totals = Spent(), Spent()
+    for _ in range(ROUNDS):
+        for total, requests, status in ((totals[0], whole, 200), (totals[1], same, 304)):
+            found = spent(keyrack, dsn, requests, count, status)
+            total.server += found.server / ROUNDS
+            total.database += found.database / ROUNDS
+    return totals
+
+
+def main() -> None:
+    print(f"A 304 beside its 200 on {machine()}, Python {sys.version.split()[0]}")
+    with database("conditional") as dsn:
+        key = asyncio.run(load(dsn, CUSTOMERS, CARS))
+        port = free_port()
+        command = ["keyrack", "serve", "--port", str(port), "--no-worker"]
+        with running(command, port, "/health", {"KEYRACK_DATABASE_URL": dsn, **UNLIMITED}) as keyrack:
+            signed_in = key | {"Authorization": f"Bearer {token(port, key)}"}
+            small = signed_in | {"Customer-ID": str(SMALL)}
+            cases = [
+                ("GET /cars/{carId}", [f"/cars/{id}" for id in range(1, 101)], small, 2_000),
+                ("GET /cars, 100 rows", ["/cars"], small, 1_000),
+                ("GET /cars, 1,000 rows", ["/cars"], signed_in | {"Customer-ID": str(LARGE)}, 300),
+            ]
+            print("\n| CPU us: server + PostgreSQL | 200 | 304 | ratio |\n|---|---|---|---|")
+            for name, paths, headers, count in cases:
+                whole, same = compare(keyrack, dsn, paths, headers, count)
+                print(
+                    f"| {name} | {whole.server:.0f} + {whole.database:.0f} | {same.server:.0f} + {same.database:.0f} "
+                    f"| **{same.both / whole.both:.2f}** |"
+                )
