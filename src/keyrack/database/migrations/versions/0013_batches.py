@@ -2,7 +2,7 @@
 
 from alembic import op
 
-revision = "0014"
+revision = "0013"
 down_revision = "0012"
 
 # `owed` is how many were taken beyond what the bucket had: so far ahead of the clock `full_at` may be, beside the
