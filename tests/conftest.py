@@ -194,7 +194,8 @@ class RunningServer:
     """The server in a thread: real HTTP, real database, and quick to start."""
 
     def __init__(self, settings: Settings, dsn: str, *, worker: bool = True) -> None:
-        self.port = free_port()
+        self._socket = socket.create_server(("127.0.0.1", 0))  # nobody else can get the port in between
+        self.port = self._socket.getsockname()[1]
         self.url = f"http://127.0.0.1:{self.port}"
         self.settings = settings.model_copy(update={"public_url": self.url})
         self._dsn = dsn
@@ -205,7 +206,7 @@ class RunningServer:
         self._thread = threading.Thread(target=lambda: uvloop.run(self._run()), daemon=True)
 
     async def _run(self) -> None:
-        serving = asyncio.create_task(self._server.serve())
+        serving = asyncio.create_task(self._server.serve([self._socket]))
         if not self._with_worker:
             await serving
             return
