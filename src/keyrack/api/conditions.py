@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import AsyncGenerator, Iterable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from functools import lru_cache
@@ -160,10 +160,26 @@ async def compare(connection: Statements, request: Request, resource: Resource, 
 
 @lru_cache(256)
 def _locked(resource: Resource) -> LiteralString:
+    return "select " + resource.version("t") + " = any($3::int8[])" + _row(resource) + " for update of t"
+
+
+def _row(resource: Resource) -> LiteralString:
+    """FROM and WHERE of the row $2 of the customer $1."""
     return (
-        "select " + resource.version("t") + " = any($3::int8[]) from " + resource.table.format(t="t")
-        + " where " + resource.scope.format(t="t") + " and " + resource.order("t") + " = $2 for update of t"
+        " from " + resource.table.format(t="t") + " where " + resource.scope.format(t="t") + " and "
+        + resource.order("t") + " = $2"
     )  # fmt: skip
+
+
+def is_there(resource: Resource, missing: Reason) -> Callable[[Statements, Request, object], Awaitable[None]]:
+    """The look whether the path's row is there, without a lock; it raises `NotFound`."""
+    sql: LiteralString = "select true" + _row(resource)
+
+    async def look(statements: Statements, request: Request, _body: object = None) -> None:
+        if not await statements.fetchval(sql, request.customer, *request.ids):
+            raise NotFound(missing)
+
+    return look
 
 
 @asynccontextmanager

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
-from typing import Annotated, Any, Literal, LiteralString
+from typing import Annotated, Any, Literal
 
 from pydantic import WithJsonSchema
 
@@ -53,8 +53,6 @@ RENEWABLE_RANGE = Reason(
     "renewableAfter must be 0 or more and less than lifetime.",
     "Send seconds from 0 up to, but without, the lifetime, or none: it is half of it then.",
 )
-
-EXISTS: LiteralString = "select exists (select from assignment where customer_id = $1 and assignment_id = $2)"
 
 OPERATION_HEADERS = {
     "Operation-Id": "The operation that was asked for; its outcome comes by webhook.",
@@ -151,12 +149,6 @@ def creation(request: Request, body: NewAssignment) -> Wanted:
     return Wanted("CreateAssignment", None, body.car_id, body.user_id, asked, request.checksum, request.asker)
 
 
-async def _there(statements: Statements, request: Request, _body: object = None) -> None:
-    """Raises `NotFound` unless the customer has this assignment."""
-    if not await statements.fetchval(EXISTS, request.customer, *request.ids):
-        raise NotFound(NO_ASSIGNMENT)
-
-
 @endpoints.patch(
     "/assignments/{assignmentId}",
     "Ask for a change of an assignment",
@@ -164,7 +156,7 @@ async def _there(statements: Statements, request: Request, _body: object = None)
     what=UPDATE,
     shows=ONE_OPERATION,
     compares=ASSIGNMENT,
-    settled=_there,
+    settled=conditions.is_there(ASSIGNMENT, NO_ASSIGNMENT),
     refuses={
         400: (END_BEFORE_START, LIFETIME_RANGE, RENEWABLE_RANGE),
         404: (NO_ASSIGNMENT, NO_CAR, NO_USER),
@@ -200,7 +192,7 @@ def change(request: Request, patch: list[AssignmentPatch]) -> Wanted:
     "Ask for the end of an assignment",
     shows=ONE_OPERATION,
     compares=ASSIGNMENT,
-    settled=_there,
+    settled=conditions.is_there(ASSIGNMENT, NO_ASSIGNMENT),
     refuses={404: (NO_ASSIGNMENT,)},
     headers=OPERATION_HEADERS,
 )
@@ -221,14 +213,14 @@ async def _ask(request: Request, wanted: Wanted) -> Answer:
     before whatever is asked for while it is compared. So what it changes is what the client has seen. Raises
     `NotFound`, `PreconditionFailed`, `Unavailable`.
     """
-    if not request.compares:
+    if request.compares:
+        async with request.db.transaction() as connection:
+            await settle(connection, request.customer)
+            await conditions.compare(connection, request, ASSIGNMENT, NO_ASSIGNMENT)
+            await _write(connection, request.customer, wanted)
+            await apply_at_once(connection, request.customer, wanted.operation)
+    else:
         await _write(request.db, request.customer, wanted)
-        return _accepted(request, wanted)
-    async with request.db.transaction() as connection:
-        await settle(connection, request.customer)
-        await conditions.compare(connection, request, ASSIGNMENT, NO_ASSIGNMENT)
-        await _write(connection, request.customer, wanted)
-        await apply_at_once(connection, request.customer, wanted.operation)
     return _accepted(request, wanted)
 
 
