@@ -183,6 +183,8 @@ def test_the_neighbour_is_not_counted(fleet: Fleet, sql: Any) -> None:
         (CAR, "$apply=aggregate($count as n,id with max as n)", "The alias 'n' is given more than once."),
         (CAR, "$apply=compute(id as a)/aggregate(a with max as a)", "The alias 'a' is given more than once."),
         (CAR, "$apply=groupby((brand))/top(1)&$filter=products/any()", "'products' is not in the result of $apply."),
+        (CAR, "$apply=groupby((name),aggregate($count as Name))", "The alias 'Name' is the name of a property of"),
+        (CAR, "$compute=1 as a,2 as A", "The alias 'A' is given more than once."),
         (CAR, "$compute=1 as a,2 as a", "The alias 'a' is given more than once."),
         (CAR, "$compute=id add 1 as id", "The alias 'id' is the name of a property of 'Car'."),
         (CAR, "$apply=aggregate($count as n)&$compute=1 as n", "The alias 'n' is given more than once."),

@@ -185,10 +185,14 @@ class Sequence:
         self._cut, self._top, self._skip = False, None, 0
 
     def _check_alias(self, alias: str, made: _Members, before: Mapping[str, Any] = _NOTHING) -> None:
-        """Raise `BadRequest` where the name is taken, now or by the rows of before (section 3.1.1: "alias")."""
-        if alias in names.members(self.resource)[0]:
+        """Raise `BadRequest` where the name is taken, now or by the rows of before (section 3.1.1: "alias").
+
+        Another case does not make another name: many clients would not tell the two apart.
+        """
+        lower = alias.lower()
+        if lower in names.members(self.resource)[1]:
             refuse(f"The alias '{alias}' is the name of a property of '{self.resource.name}'.")
-        if alias in made or alias in before:
+        if any(lower == other.lower() for other in (*made, *before)):
             refuse(f"The alias '{alias}' is given more than once.")
         self._check_number(len(made) + 1)
 
