@@ -5,11 +5,11 @@ from __future__ import annotations
 import ast
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import keyrack
-from keyrack.documents.refusals import refusals
+from keyrack.documents.refusals import codes, refusals
 from keyrack.endpoints import ALL
 from keyrack.errors import NotFound
 from keyrack.reasons import Reason
@@ -19,9 +19,9 @@ KEPT = SOURCE / "api/idempotency.py"  # whose reasons are read again
 KEBAB = re.compile(r"[a-z]+(-[a-z]+)*")
 
 
-def written() -> Iterator[str]:
-    """The code of every reason that stands anywhere in the source; `*` where a part of it is filled in."""
-    for file in SOURCE.rglob("*.py"):
+def written(where: Callable[[Path], bool] = lambda _: True) -> Iterator[str]:
+    """The code of every reason that stands in these files of the source; `*` where a part of it is filled in."""
+    for file in filter(where, SOURCE.rglob("*.py")):
         for node in ast.walk(ast.parse(file.read_text())):
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "Reason":
                 code = node.args[0]
@@ -42,13 +42,24 @@ def test_a_code_is_kebab_case_and_given_once() -> None:
     assert [code for code, count in Counter(codes).items() if count > 1] == []
 
 
-def test_a_code_has_one_status() -> None:
-    found: dict[str, set[int]] = {}
+def test_a_code_has_one_status_and_one_meaning() -> None:
+    statuses: dict[str, set[int]] = {}
+    remedies: dict[str, set[str]] = {}
     for endpoint in ALL:
-        for status, reasons in refusals(endpoint).items():
+        for status, reasons in (*refusals(endpoint).items(), *endpoint.in_part.items()):
             for reason in reasons:
-                found.setdefault(reason.code, set()).add(status)
-    assert {code: several for code, several in found.items() if len(several) > 1} == {}
+                statuses.setdefault(reason.code, set()).add(status)
+                remedies.setdefault(reason.code, set()).add(reason.remedy)
+    assert {code: several for code, several in statuses.items() if len(several) > 1} == {}
+    assert {code: several for code, several in remedies.items() if len(several) > 1 or "" in several} == {}
+
+
+def test_every_code_is_in_the_table() -> None:
+    """What the source can refuse the documents tell; commands tell their users in words alone."""
+    known = {row.code for row in codes(ALL)}
+    for code in written(lambda file: file.parent.name not in ("commands", "demo")):
+        pattern = re.compile(code.replace("*", "[a-z]+"))
+        assert any(pattern.fullmatch(one) for one in known), code
 
 
 def test_a_reason_in_other_words_keeps_its_code() -> None:
