@@ -276,6 +276,14 @@ def batched(kind: str, items: list[Json], **members: Any) -> tuple[str, str, Jso
 
 NOWHERE = 2147483647
 CASES: dict[str, Callable[[Person], tuple[Any, ...]]] = {
+    "invalid-if-match": lambda p: (
+        "PATCH", f"/cars/{p.car()}", [step("/name", "x")], {"headers": {"If-Match": "no tag"}},
+    ),
+    "precondition-failed": lambda p: (
+        "PATCH", f"/cars/{p.car()}", [step("/name", "x")], {"headers": {"If-Match": '"another"'}},
+    ),
+    "precondition-only-for-reads": lambda p: ("PUT", "/cars", {"name": "x"}, {"headers": {"If-None-Match": "*"}}),
+    "precondition-unsupported": lambda p: ("PUT", "/cars", {"name": "x"}, {"headers": {"If-Match": '"another"'}}),
     "too-many-items": lambda p: batched("cars", [{"op": "end", "id": NOWHERE}] * 1_001),
     "too-many-passwords": lambda p: batched("users", [{"op": "create", "body": {"type": "Normal"}}] * 51),
     "batch-refused": lambda p: batched("cars", [{"op": "end", "id": NOWHERE}], atomic=True),
