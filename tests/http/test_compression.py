@@ -161,12 +161,14 @@ def test_it_can_be_switched_off(fleet: Person, dsn: str, settings: Settings) -> 
         (Answer(200, b"x" * 2_000, {"Vary": "Accept"}), {"Vary": "Accept, Accept-Encoding"}),
         (Answer(200, b"x" * 2_000, {"Content-Encoding": "br"}), {"Content-Encoding": "br", "Vary": None}),
         (Answer(200, b"x" * 2_000, media_type="image/png"), {"Content-Encoding": None, "Vary": None}),
-        (Answer(304, None, {"ETag": '"a"'}), {"ETag": '"a-gzip"', "Vary": "Accept-Encoding", "Content-Encoding": None}),
         (Answer(304, None, {"ETag": '"b"'}), {"ETag": '"b"', "Vary": "Accept-Encoding"}),
-        (Answer(304, None, {"ETag": '"a-gzip"'}), {"ETag": '"a-gzip"', "Vary": "Accept-Encoding"}),
+        (
+            Answer(304, None, {"ETag": '"a-gzip"'}),
+            {"ETag": '"a-gzip"', "Vary": "Accept-Encoding", "Content-Encoding": None},
+        ),
         (Answer(204), {"Content-Encoding": None, "Vary": None}),
     ],
-    ids=range(9),
+    ids=range(8),
 )
 def test_what_an_answer_says_of_itself(answer: Answer, headers: dict[str, str | None]) -> None:
     asked = {"Accept-Encoding": "gzip", "If-None-Match": '"z", "a-gzip"'}

@@ -283,6 +283,24 @@ def test_what_is_told_beside_a_list_belongs_to_its_tag(carol: Person) -> None:
     assert carol.get(nothing, **none_match(before)).status_code == 200
 
 
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/cars?$compute=products/$count as n&$select=name,n",
+        "/cars?$expand=products/$count",
+        "/cars?$filter=products/any()",
+        "/products?$apply=groupby((car/name),aggregate($count as n))",
+    ],
+)
+def test_what_comes_from_elsewhere_belongs_to_the_tag(carol: Person, path: str) -> None:
+    car = carol.car("Somewhere")
+    before = tag_of(carol, path)
+    unchanged(carol.get(path, **none_match(before)), before)
+    carol.box_in(car)
+    after = carol.get(path, **none_match(before))
+    assert after.status_code == 200 and after.headers["etag"] != before
+
+
 def test_a_page_has_its_link_when_nothing_has_changed_too(carol: Person, sql: Sql) -> None:
     car = carol.car()
     event = carol.event(car, carol.user())
@@ -380,7 +398,8 @@ def test_a_document_has_the_tag_of_its_bytes(endpoint: Endpoint, server: Running
         answer = anyone.get(url)
         tag = answer.headers["etag"]
         assert answer.status_code == 200
-        assert answer.headers["cache-control"].startswith("public, max-age=")
+        kept = "no-cache" if endpoint.path == "/" else "public, max-age="
+        assert answer.headers["cache-control"].startswith(kept)
         unchanged(anyone.get(url, **none_match(tag)), tag)
         unchanged(anyone.head(url, **none_match("*")), tag)
         assert anyone.get(url, **none_match(OTHER)).content == answer.content

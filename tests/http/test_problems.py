@@ -350,10 +350,6 @@ CASES: dict[str, Callable[[Person], tuple[Any, ...]]] = {
     "query-too-long": lambda p: ("GET", "/cars?$filter=" + "x" * 9_000),
     "product-not-found": lambda p: ("PUT", f"/groups/{p.group()}/products", {"productId": NOWHERE}),
     "path-not-found": lambda p: ("GET", "/nothing"),
-    "invalid-if-match": lambda p: ("DELETE", f"/groups/{p.group()}", None, {"headers": {"If-Match": "x"}}),
-    "precondition-failed": lambda p: ("DELETE", f"/groups/{p.group()}", None, {"headers": {"If-Match": '"x"'}}),
-    "precondition-unsupported": lambda p: ("PUT", "/groups", {"name": "x"}, {"headers": {"If-Match": "*"}}),
-    "precondition-only-for-reads": lambda p: ("PUT", "/groups", {"name": "x"}, {"headers": {"If-None-Match": "*"}}),
 }  # fmt: skip
 # Shown by the tests above, over the rows
 OVER_THE_TABLE = {

@@ -38,8 +38,8 @@ def ask(sql: Any) -> Any:
     def run(**options: str) -> tuple[list[Any], int]:
         plan = compiled(**options, count="true")
         statement = OF_SAMPLE.statement(plan, 2 + len(plan.args))
-        body, total = sql.rows(statement, OURS, *plan.args, 10_000, 1_000_000)[0]
-        return json.loads(body, parse_float=Fraction), total
+        row = sql.rows(statement, OURS, *plan.args, 10_000, 1_000_000)[0]
+        return json.loads(row["body"], parse_float=Fraction), row["total"]
 
     yield run
     for table in ("odata_sample", "odata_part", "odata_whole"):

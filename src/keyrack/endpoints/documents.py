@@ -56,7 +56,8 @@ async def about(request: Request, settings: Settings) -> Answer:
             "baseUrl": f"{base}/v3",
             "documentation": f"{base}/docs",
             "openapi": f"{base}/openapi.json",
-        }
+        },
+        headers={"Cache-Control": "no-cache"},  # whoever asks whether the process lives is not to hear it from a cache
     )
     return conditions.document(request, told)
 

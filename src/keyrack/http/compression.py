@@ -70,7 +70,7 @@ class Compression:
         if not self._least or "Content-Encoding" in answer.headers:
             return answer
         if answer.status == 304:
-            return _still_valid(http, answer)
+            return replace(answer, headers=varied(answer.headers, "Accept-Encoding"))
         size = self._least if answer.body is None else len(answer.body)
         if (answer.body is None and answer.parts is None) or not size or not answer.media_type.startswith(KINDS):
             return answer
@@ -135,15 +135,6 @@ def _encoded(headers: dict[str, str]) -> dict[str, str]:
         headers["ETag"] = tag[:-1] + SUFFIX
     headers["Content-Encoding"] = "gzip"
     return headers
-
-
-def _still_valid(http: falcon.asgi.Request, answer: Answer) -> Answer:
-    """304 has the headers that 200 would have: the tag by which the client knows what it has kept."""
-    headers = varied(answer.headers, "Accept-Encoding")
-    packed = headers.get("ETag", "")[:-1] + SUFFIX
-    if packed in (http.get_header("If-None-Match") or ""):
-        headers["ETag"] = packed
-    return replace(answer, headers=headers)
 
 
 def accepts(header: str | None) -> Accepted:
