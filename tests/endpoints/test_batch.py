@@ -14,7 +14,7 @@ from typing import Any
 import httpx
 import pytest
 
-from keyrack.assignments import overlaps
+from keyrack.assignments import holds, overlaps
 from keyrack.endpoints.batch_forms import ROWS
 from keyrack.settings import Settings
 from tests.assignments import model
@@ -873,3 +873,43 @@ def test_ending_cars_ends_their_assignments(carol: Person, sql: Sql) -> None:
     )
     found = eventually(lambda: len(rows := sql.rows(done, carol.customer)) == 3 and rows, "the outcomes")
     assert [row[0] for row in found] == [garage.car for garage in garages]
+
+
+@pytest.fixture(params=["cars", "users"])
+def crowded(request: pytest.FixtureRequest, carol: Person) -> tuple[str, int, int]:
+    """A kind, one of it with more assignments than are applied at once, and another one."""
+    car, user, other = carol.car_with_box(), carol.user(), carol.car_with_box()
+    carol.sql.execute(
+        "insert into assignment (customer_id, car_id, user_id, starts_at, lifetime)"
+        " select $1, $2, $3, timestamptz '2026-01-01T00:00:00Z' + n * interval '1 hour', 700000"
+        " from generate_series(1, 1200) n",
+        carol.customer,
+        car,
+        user,
+    )
+    return ("cars", car, other) if request.param == "cars" else ("users", user, carol.user())
+
+
+def test_what_ends_many_assignments_is_followed_by_other_ends(carol: Person, crowded: tuple[str, int, int]) -> None:
+    """Nobody else could apply the ends that the batch's own transaction has brought about."""
+    kind, full, other = crowded
+    with nobody_works(carol):
+        assert statuses(send(carol, kind, end(full), end(other), dryRun=True)) == [204, 204]
+        assert statuses(send(carol, kind, end(full), end(full), end(other))) == [204, 404, 204]
+        state = "select state, count(*) from operation where customer_id = $1 and cause <> 'Request' group by 1"
+        assert [tuple(row) for row in carol.sql.rows(state, carol.customer)] == [("Succeeded", 1200)]
+    assert carol.sql.value("select count(*) from assignment where customer_id = $1", carol.customer) == 0
+
+
+def test_ends_of_too_many_assignments_are_undone(
+    carol: Person, dsn: str, settings: Settings, crowded: tuple[str, int, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One by one, they take more than the time that the batch has."""
+    kind, full, other = crowded
+    monkeypatch.setattr(holds, "PIECE", 1)
+    body = {"kind": kind, "items": [end(full), end(other)]}
+    with RunningServer(settings.model_copy(update={"batch_seconds": 0.5}), dsn, worker=False) as running:
+        answer = web().post(running.url + "/batch", json=body, headers=carol.headers)
+    refused(answer, 503, "The batch took too long, and was undone. Please send fewer items at once.")
+    assert carol.sql.value("select count(*) from assignment where customer_id = $1", carol.customer) == 1200
+    assert {full, other} <= {row["id"] for row in carol.get(f"/{kind}").json()}

@@ -49,12 +49,18 @@ async def take(connection: Connection, customer: int) -> None:
 
 
 async def settle(connection: Connection, customer: int) -> None:
-    """Hold the customer and apply what is pending. Raises `Unavailable` if that is more than a piece."""
+    """Hold the customer and apply what is pending. Raises `Unavailable` if more than a piece has been asked for.
+
+    Ends that a change of the ground has brought about do not count: in a batch they may be this transaction's own, so
+    that nobody else could ever apply them. They go piece by piece, however many, in the time that the caller has.
+    """
     await take(connection, customer)
     # Lock first, read in the next statement: what was committed before the lock was ours is seen
-    rows = await applying.pending(connection, customer, PIECE + 1)
-    if len(rows) > PIECE:
-        raise Unavailable(BUSY)
+    while len(rows := await applying.pending(connection, customer, PIECE + 1)) > PIECE:
+        ends = [row for row in rows if row["cause"] != "Request"]  # these come first
+        if not ends:
+            raise Unavailable(BUSY)
+        await _apply(connection, ends)
     await _apply(connection, rows)
 
 
