@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from keyrack.assignments import overlaps
 from tests.assignments import model
 from tests.conftest import Person
 
@@ -83,12 +84,14 @@ def random_items(some: random.Random, cars: list[int], users: list[int], ids: li
 
 
 @pytest.mark.parametrize("how", ["report", "refuse"])
-def test_who_overlaps_is_what_the_rule_says(how: str, carol: Person) -> None:
+def test_who_overlaps_is_what_the_rule_says(how: str, carol: Person, monkeypatch: pytest.MonkeyPatch) -> None:
     seed = random.randrange(10**6)
     print(f"seed {seed}")
     some = random.Random(seed)
     cars, users = [carol.car_with_box() for _ in range(2)], [carol.user() for _ in range(2)]
     for _ in range(ROUNDS):
+        monkeypatch.setattr(overlaps, "BLOCK", some.choice((1, 2, 3, 64)))
+        monkeypatch.setattr(overlaps, "READ", some.choice((1, 2, 5)))
         # Who asks for conflicts has what is pending applied first
         nothing = {"kind": "assignments", "items": [{"op": "end", "id": 2147483647}], "conflicts": "report"}
         assert carol.post("/batch", nothing).status_code == 200

@@ -2,16 +2,16 @@
 
 The times of a car are those of its assignments, [start, end), as they are once everything is applied that was asked for
 before; then what is asked for here changes them, in its order. Whoever calls holds the customer and has nothing pending
-but that, so nobody else can ask for the same time meanwhile. An assignment of no length overlaps nothing.
+but that. An assignment of no length overlaps nothing.
 """
 
 from __future__ import annotations
 
+import asyncio
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import groupby, islice
-from operator import itemgetter
+from itertools import chain, islice
 from typing import Any, LiteralString
 
 from keyrack.assignments import applying
@@ -22,6 +22,9 @@ from keyrack.errors import BadRequest
 from keyrack.reasons import Reason
 
 COMPARED = 50_000  # assignments that a batch is compared with, at most
+BREATH = 25  # items after which others get their turn
+READ = 1_000  # assignments after which they do
+BLOCK = 64  # assignments of a car whose last end is known
 TOO_MANY = Reason(
     "too-many-overlaps",
     "Couldn't carry out the batch. Its cars have more than {most} assignments"
@@ -115,16 +118,14 @@ class _Book:
         if assignment.start < (assignment.end or NEVER):
             there[who] = assignment
 
-    def overlapping(self, place: int, wanted: Wanted, span: Span) -> list[Told]:
-        """What changes here, and overlaps."""
+    def overlapping(self, place: int, wanted: Wanted, span: Span) -> Iterator[Told]:
+        """What changes here, and overlaps; looked for as far as it is asked for."""
         own, start, end = _who(place, wanted), span.start, span.end or NEVER
         if start >= end:
-            return []
-        return [
-            _told({name: number}, there.user, _span(there))
-            for (name, number), there in self._cars.get(span.car, {}).items()
-            if there.start < end and start < (there.end or NEVER) and (name, number) != own
-        ]
+            return
+        for who, there in self._cars.get(span.car, {}).items():
+            if there.start < end and start < (there.end or NEVER) and who != own:
+                yield _told(who, there.user, _span(there))
 
 
 def _who(place: int, wanted: Wanted) -> tuple[str, int]:
@@ -132,8 +133,9 @@ def _who(place: int, wanted: Wanted) -> tuple[str, int]:
     return ("item", place) if wanted.assignment is None else ("assignmentId", wanted.assignment)
 
 
-def _told(who: Mapping[str, int], user: int, span: Span) -> Told:
-    return {**who, "userId": user, "start": span.start, "end": span.end}
+def _told(who: tuple[str, int], user: int, span: Span) -> Told:
+    name, number = who
+    return {name: number, "userId": user, "start": span.start, "end": span.end}
 
 
 async def find(
@@ -146,11 +148,11 @@ async def find(
     ids = {one.assignment for one in wanted.values() if one.assignment is not None}
     there = await applying.present(connection, [(customer, id) for id in sorted(ids)])
     book = _Book({id: assignment for (_, id), assignment in there.items()})
-    foreseen = _foreseen(wanted, _Book(book.present))
+    foreseen = await _foreseen(wanted, _Book(book.present))
     beside = _Beside(connection, customer, ids)
     await beside.read(foreseen.values())
     found: dict[int, Overlap] = {}
-    for place, one in wanted.items():
+    async for place, one in _breathing(wanted):
         meant, before = book.meant(one), book.present.get(one.assignment or 0)
         if meant is None:
             book.note(place, one, meant)
@@ -158,7 +160,7 @@ async def find(
         span = _span(meant)
         if span != foreseen.get(place):  # what came before it was not done
             await beside.read([span])
-        told = [*beside.overlapping(span, most + 1), *book.overlapping(place, one, span)]
+        told = list(islice(chain(beside.overlapping(span), book.overlapping(place, one, span)), most + 1))
         is_new = bool(told) and (before is None or not span.lies_in(_span(before)))
         found[place] = Overlap(told[:most], len(told) > most, is_new)
         if not (refuse and is_new):
@@ -166,10 +168,18 @@ async def find(
     return found
 
 
-def _foreseen(wanted: Mapping[int, Wanted], book: _Book) -> dict[int, Span]:
+async def _breathing(wanted: Mapping[int, Wanted]) -> AsyncIterator[tuple[int, Wanted]]:
+    """Each of these by its place; others get their turn between them."""
+    for number, placed in enumerate(wanted.items(), 1):
+        yield placed
+        if not number % BREATH:
+            await asyncio.sleep(0)
+
+
+async def _foreseen(wanted: Mapping[int, Wanted], book: _Book) -> dict[int, Span]:
     """The span of each, if all of them are done."""
     spans: dict[int, Span] = {}
-    for place, one in wanted.items():
+    async for place, one in _breathing(wanted):
         meant = book.meant(one)
         if meant is not None:
             spans[place] = _span(meant)
@@ -201,44 +211,44 @@ class _Beside:
         if len(rows) > COMPARED:
             raise BadRequest(TOO_MANY.format(most=COMPARED))
         self._times |= wider
-        found = {car: list(its) for car, its in groupby(rows, key=itemgetter("car_id"))}
-        self._cars |= {car: _Car(found.get(car, [])) for car in wider}
+        self._cars |= {car: _Car() for car in wider}
+        for first in range(0, len(rows), READ):
+            for row in rows[first : first + READ]:
+                self._cars[row["car_id"]].enter(row)
+            await asyncio.sleep(0)
 
-    def overlapping(self, span: Span, most: int) -> list[Told]:
-        return self._cars[span.car].overlapping(span, most)
+    def overlapping(self, span: Span) -> Iterator[Told]:
+        return self._cars[span.car].overlapping(span)
 
 
 class _Car:
-    """The assignments of a car in the order of their starts, and a tree of the last ends among them: so what overlaps a
-    time is found without looking at the others, however many there are."""
+    """The assignments of a car in the order of their starts, in blocks of which the last end is known: so what overlaps
+    a time is found without looking at most of the others."""
 
-    def __init__(self, rows: Sequence[Row]) -> None:
-        self._rows = rows
-        self._starts: list[str] = [row["start"] for row in rows]
-        self._leaves = 1 << max(0, len(rows) - 1).bit_length()
-        self._last = [""] * self._leaves + [row["end"] or NEVER for row in rows]
-        self._last += [""] * (2 * self._leaves - len(self._last))
-        for node in range(self._leaves - 1, 0, -1):
-            self._last[node] = max(self._last[2 * node], self._last[2 * node + 1])
+    def __init__(self) -> None:
+        self._rows: list[Row] = []
+        self._starts: list[str] = []
+        self._last: list[str] = []  # of each block
 
-    def overlapping(self, span: Span, most: int) -> list[Told]:
-        """The first `most` that overlap."""
+    def enter(self, row: Row) -> None:
+        """What starts after all that is here."""
+        end = row["end"] or NEVER
+        if len(self._rows) % BLOCK:
+            self._last[-1] = max(self._last[-1], end)
+        else:
+            self._last.append(end)
+        self._rows.append(row)
+        self._starts.append(row["start"])
+
+    def overlapping(self, span: Span) -> Iterator[Told]:
+        """What overlaps, by its start; looked for as far as it is asked for."""
         if span.start >= (span.end or NEVER):
-            return []
+            return
         until = bisect_left(self._starts, span.end or NEVER)
-        rows = (self._rows[place] for place in islice(self._ending_after(span.start, until, 1, 0, self._leaves), most))
-        return [
-            _told({"assignmentId": row["assignment_id"]}, row["user_id"], Span(span.car, row["start"], row["end"]))
-            for row in rows
-        ]
-
-    def _ending_after(self, time: str, until: int, node: int, first: int, behind: int) -> Iterator[int]:
-        """The places below a node, before `until`, whose assignments end after the time."""
-        if first >= until or self._last[node] <= time:
-            return
-        if behind - first == 1:
-            yield first
-            return
-        middle = (first + behind) // 2
-        yield from self._ending_after(time, until, 2 * node, first, middle)
-        yield from self._ending_after(time, until, 2 * node + 1, middle, behind)
+        for block, first in enumerate(range(0, until, BLOCK)):
+            if self._last[block] <= span.start:
+                continue
+            for row in self._rows[first : min(first + BLOCK, until)]:
+                if (row["end"] or NEVER) > span.start:
+                    there = Span(span.car, row["start"], row["end"])
+                    yield _told(("assignmentId", row["assignment_id"]), row["user_id"], there)
