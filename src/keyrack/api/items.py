@@ -120,12 +120,16 @@ async def do(connection: Connection, items: Sequence[Item], announce: Callable[[
     results: list[Result] = []
     for first in range(0, len(items), PIECE):
         piece = items[first : first + PIECE]
+        notices: list[LiteralString] = []
         try:
             async with connection.transaction():
-                done = await _each(_Straight(connection), piece, announce)
+                done = await _each(_Straight(connection), piece, notices.append)
         except _Broken:
-            done = await _each(InTransaction(connection), piece, announce)
+            notices.clear()  # what they were about is undone
+            done = await _each(InTransaction(connection), piece, notices.append)
         results += done
+        for notice in notices:
+            announce(notice)
     return results
 
 

@@ -1,0 +1,56 @@
+"""Items of a batch: what is announced of them, when a piece of them is done again."""
+
+from __future__ import annotations
+
+import asyncio
+from types import SimpleNamespace
+from typing import Any, LiteralString
+
+from keyrack.api import items
+from keyrack.api.exchange import NO_CONTENT, Answer, Request
+from keyrack.database.batching import Batches
+from keyrack.database.connection import Database
+from keyrack.errors import Conflict
+from keyrack.reasons import Reason
+from keyrack.settings import Settings
+
+REFUSED = Reason("refused", "Refused by the database.")
+
+
+async def announcing(request: Request, notice: LiteralString) -> Answer:
+    await request.db.execute("select 1")
+    request.announce(notice)
+    return NO_CONTENT
+
+
+async def breaking(request: Request, _value: object) -> Answer:
+    """The database refuses it, so its piece is done again."""
+    try:
+        await request.db.execute("select 1 / 0")
+    except Exception as error:
+        raise Conflict(REFUSED) from error
+    return NO_CONTENT
+
+
+def request(db: Database) -> Request:
+    return Request(
+        db, Batches(db), lambda _: None, "id", "POST", "/batch", "127.0.0.1", None, 1, (), b"", b"", chunks=True
+    )
+
+
+def test_each_notice_is_told_once_though_its_piece_is_done_again(dsn: str, settings: Settings) -> None:
+    async def told() -> tuple[list[items.Result], list[str]]:
+        db = await Database.connect(dsn, settings)
+        names: list[LiteralString] = ["a", "b"]
+        runs: list[tuple[Any, object]] = [(announcing, names[0]), (breaking, None), (announcing, names[1])]
+        todo = [items.Item(SimpleNamespace(run=run), request(db), value) for run, value in runs]  # pyright: ignore
+        notices: list[str] = []
+        try:
+            async with db.transaction() as connection:
+                return await items.do(connection, todo, notices.append), notices
+        finally:
+            await db.close()
+
+    results, notices = asyncio.run(told())
+    assert [isinstance(one, Conflict) for one in results] == [False, True, False]
+    assert notices == ["a", "b"]
