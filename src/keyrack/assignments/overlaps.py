@@ -2,7 +2,8 @@
 
 The times of a car are those of its assignments, [start, end), as they are once everything is applied that was asked for
 before; then what is asked for here changes them, in its order. Whoever calls holds the customer and has nothing pending
-but that. An assignment of no length overlaps nothing.
+but that, so of two who look here one sees what the other has asked for. Whoever does not look, as a single request,
+may ask for the same time meanwhile, or afterwards. An assignment of no length overlaps nothing.
 """
 
 from __future__ import annotations
