@@ -580,6 +580,15 @@ def test_what_is_pending_counts(garage: Garage) -> None:
         assert statuses(garage.send(garage.wants(1, 5), conflicts="refuse")) == [409]
 
 
+def test_who_does_not_look_is_not_refused(garage: Garage) -> None:
+    """What they ask for is seen by who comes later."""
+    assert statuses(garage.send(garage.wants(1, 5), conflicts="refuse")) == [204]
+    assert garage.person.put("/assignments", garage.wants(4, 8)["body"]).status_code == 204
+    assert statuses(garage.send(garage.wants(4, 9))) == [204]
+    later = garage.send(garage.wants(7, 8), garage.wants(8, 9), garage.wants(9, 10), conflicts="refuse")
+    assert statuses(later) == [409, 409, 204]
+
+
 def test_an_atomic_batch_with_a_conflict_does_nothing(garage: Garage, sql: Sql) -> None:
     results = garage.send(garage.wants(1, 5), garage.wants(4, 6), conflicts="refuse", atomic=True, status=422)
     assert statuses(results) == [424, 409]
@@ -908,7 +917,7 @@ def test_ends_of_too_many_assignments_are_undone(
     kind, full, other = crowded
     monkeypatch.setattr(holds, "PIECE", 1)
     body = {"kind": kind, "items": [end(full), end(other)]}
-    with RunningServer(settings.model_copy(update={"batch_seconds": 0.5}), dsn, worker=False) as running:
+    with RunningServer(settings.model_copy(update={"batch_seconds": 0.3}), dsn, worker=False) as running:
         answer = web().post(running.url + "/batch", json=body, headers=carol.headers)
     refused(answer, 503, "The batch took too long, and was undone. Please send fewer items at once.")
     assert carol.sql.value("select count(*) from assignment where customer_id = $1", carol.customer) == 1200
