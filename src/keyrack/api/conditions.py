@@ -79,6 +79,11 @@ def expected(header: str) -> tuple[str, ...]:
         raise BadRequest(INVALID, errors=[Fault("wrong-form", INVALID.text, header="If-Match")]) from None
 
 
+def packed_tag(tag: str) -> str:
+    """The tag of the same content in a packed body."""
+    return f'{tag[:-1]}{PACKED}"'
+
+
 def had(header: str) -> dict[str, str]:
     """The tags of `If-None-Match`, weak or strong (section 13.1.2): as they are compared -> as they were sent. What is
     no list of tags is none: the whole answer is right for everybody."""

@@ -164,9 +164,8 @@ class Endpoint:
     media_type: str = JSON  # of a successful answer
     ours: bool = False  # beside the spec
     once: bool = True  # a write that honours Idempotency-Key
-    shows: Endpoint | None = (
-        None  # the read of one row whose answer comes back where `return=representation` is preferred
-    )
+    # The read of one row whose answer comes back where `return=representation` is preferred
+    shows: Endpoint | None = None
     secret: bool = False  # a successful answer shows a secret, so it is never compressed (docs/decisions.md, "BREACH")
     most: Callable[[Settings], int] = lambda settings: settings.max_body  # bytes from which on a body is refused
     headers: Mapping[str, str] = field(default_factory=dict[str, str])  # of a successful answer: name -> meaning

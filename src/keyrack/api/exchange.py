@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncIterator, Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, LiteralString
 from uuid import UUID
 
@@ -12,7 +12,7 @@ from keyrack.access.auth import Manager
 from keyrack.access.devices import Device
 from keyrack.assignments.asking import Asker, checksum
 from keyrack.database.batching import Batches
-from keyrack.database.connection import Database
+from keyrack.database.connection import Database, InTransaction
 from keyrack.errors import JSON, Refusal
 
 Returns = Literal["", "minimal", "representation"]  # "" for what the spec says
@@ -46,6 +46,10 @@ class Request:
     def compares(self) -> bool:
         """Whether what is changed has to be something that the client has seen."""
         return self.if_match is not None and self.if_match != ANY
+
+    def within(self, db: InTransaction, announce: Callable[[LiteralString], None]) -> Request:
+        """The same request in a transaction that is under way; `announce` keeps its notices until that is committed."""
+        return replace(self, db=db, batches=Batches(db), announce=announce)
 
     @property
     def asker(self) -> Asker:

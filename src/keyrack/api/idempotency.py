@@ -14,14 +14,13 @@ import hashlib
 import json
 import secrets
 from collections.abc import Awaitable, Callable
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from typing import LiteralString
 
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from keyrack.api.exchange import Answer, Request
-from keyrack.database.batching import Batches
 from keyrack.database.connection import Connection, Database, InTransaction
 from keyrack.database.pieces import repeat
 from keyrack.errors import BadRequest, Conflict, Refusal, Repeated, TooManyRequests, Unprocessable
@@ -43,7 +42,7 @@ IN_FLIGHT = Reason(
 OTHER_REQUEST = Reason(
     "idempotency-key-reused",
     "This Idempotency-Key was used for another request.",
-    "Use a new key for a new request; a repeat has the same method, path and body.",
+    "Use a new key for a new request; a repeat has the same method, address, body, `Prefer: return` and If-Match.",
 )
 
 LOCK: LiteralString = "select pg_try_advisory_xact_lock($1)"
@@ -89,8 +88,7 @@ async def once(request: Request, key: str, hours: int, run: Callable[[Request], 
             if known["request_hash"] != told:
                 raise Unprocessable(OTHER_REQUEST)
             return _opened(known["answer"], key)
-        bound = InTransaction(connection)
-        first = replace(request, db=bound, batches=Batches(bound), announce=announced.append)
+        first = request.within(InTransaction(connection), announced.append)
         result = await _first(connection, first, run)
         await connection.execute(KEEP, *scope, told, _sealed(result, key, request.id))
     for notice in announced:

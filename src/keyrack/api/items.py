@@ -16,7 +16,6 @@ import asyncpg
 
 from keyrack.api.endpoint import Endpoint
 from keyrack.api.exchange import Answer, Request
-from keyrack.database.batching import Batches
 from keyrack.database.connection import Connection, InTransaction, Row
 from keyrack.errors import Refusal, TooManyRequests
 from keyrack.model.bodies import checked
@@ -58,7 +57,7 @@ async def checked_item(
     if endpoint.body is None:
         return Item(endpoint, request)
     try:
-        value = checked(endpoint.body, json.dumps(body).encode(), endpoint.what)
+        value = checked(endpoint.body, request.body, endpoint.what)
         if endpoint.before is not None:
             value = await endpoint.before(request, value, *(parts[part] for part in endpoint.before_parts))
     except Refusal as refusal:
@@ -135,9 +134,8 @@ async def do(connection: Connection, items: Sequence[Item], announce: Callable[[
 
 async def _each(db: InTransaction, items: Sequence[Item], announce: Callable[[LiteralString], None]) -> list[Result]:
     results: list[Result] = []
-    batches = Batches(db)
     for item in items:
-        results.append(await _one(item, replace(item.request, db=db, batches=batches, announce=announce)))
+        results.append(await _one(item, item.request.within(db, announce)))
         if isinstance(db, _Straight) and db.is_broken:
             raise _Broken
     return results

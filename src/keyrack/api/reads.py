@@ -59,7 +59,8 @@ class Select:
         A list takes two parameters more, from `free` on: how many rows it may have, and how many bytes each of them;
         and where versions are `known` a third one, these: its JSON is not made, but null, if it has one of them.
         """
-        if len(query.columns) + len(query.where) + sum(map(len, query.source or ())) > LONGEST_KEPT:
+        written = len(query.columns) + len(query.where) + len(query.order) + sum(map(len, query.source or ()))
+        if written > LONGEST_KEPT:
             return self.build(query, free, known=known)
         return _built(
             self, query.columns, query.value, query.where, query.order, query.limit, query.count, query.top is None,

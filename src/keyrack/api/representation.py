@@ -13,7 +13,6 @@ from typing import LiteralString
 from keyrack.api.endpoint import Endpoint, Read
 from keyrack.api.exchange import Answer, Request, varied
 from keyrack.api.spool import Spool
-from keyrack.database.batching import Batches
 from keyrack.database.connection import InTransaction
 from keyrack.odata import Limits
 from keyrack.settings import Settings
@@ -39,8 +38,7 @@ async def representation(
     shows.run.query(request, limits)
     announced: list[LiteralString] = []
     async with request.db.transaction() as connection:
-        bound = InTransaction(connection)
-        inner = replace(request, db=bound, batches=Batches(bound), announce=announced.append)
+        inner = request.within(InTransaction(connection), announced.append)
         done = await run(inner)
         ids = request.ids if done.made is None else (done.made,)
         # The conditions were those of the write

@@ -37,7 +37,7 @@ SHARED: tuple[tuple[str, Callable[[Endpoint], object], ByStatus], ...] = (
             500: (reasons.INTERNAL_ERROR,),
             503: (
                 reasons.DATABASE_AWAY, reasons.NOT_NOW, reasons.DATABASE_TOO_SLOW, shares.TOO_MANY, shares.TOO_LONG,
-                reasons.FULL, reasons.FULL_OF_ONE, CLOSED,
+                reasons.FULL, reasons.FULL_OF_ONE, CLOSED, holds.BUSY,
             ),
         },
     ),
@@ -54,7 +54,7 @@ SHARED: tuple[tuple[str, Callable[[Endpoint], object], ByStatus], ...] = (
     ),
     (
         "every endpoint with query options",
-        lambda row: row.read,
+        lambda row: row.read or row.shows,
         {
             400: (INVALID, reasons.QUERY_OUT_OF_RANGE, reasons.QUERY_TOO_SLOW, TOO_MANY_EXPANDED),
             501: (NOT_SUPPORTED,),
@@ -94,8 +94,8 @@ SHARED: tuple[tuple[str, Callable[[Endpoint], object], ByStatus], ...] = (
         {412: (conditions.NOTHING_TO_COMPARE,)},
     ),
     ("every write", lambda row: row.method != "GET", {412: (conditions.ONLY_FOR_READS,)}),
-    ("every change of an assignment with `If-Match`", lambda row: row.settled, {503: (holds.BUSY, holds.STUCK)}),
-    ("every change of what assignments stand on", lambda row: row.ground, {503: (holds.BUSY, holds.STUCK)}),
+    ("every change of an assignment with `If-Match`", lambda row: row.settled, {503: (holds.STUCK,)}),
+    ("every change of what assignments stand on", lambda row: row.ground, {503: (holds.STUCK,)}),
     (
         "every delivery of lines",
         lambda row: row.raw,

@@ -120,14 +120,17 @@ class Worked:
         return sum(result["status"] >= 400 for result in self.results)
 
     def report(self, *, is_dry: bool) -> dict[str, Any]:
-        told = {"done": len(self.results) - self.refused, "refused": self.refused}
-        return told | ({"dryRun": True} if is_dry else {}) | {"results": self.results}
+        return _report(len(self.results) - self.refused, self.refused, self.results, is_dry=is_dry)
 
-    def undone(self) -> dict[str, Any]:
+    def undone(self, *, is_dry: bool) -> dict[str, Any]:
         """The report of a batch that was not carried out as a whole."""
         other = {"status": 424, "code": UNDONE.code, "detail": UNDONE.text}
         results = [one if one["status"] >= 400 else other for one in self.results]
-        return {"done": 0, "refused": self.refused, "results": results}
+        return _report(0, self.refused, results, is_dry=is_dry)
+
+
+def _report(done: int, refused: int, results: Sequence[_Result], *, is_dry: bool) -> dict[str, Any]:
+    return {"done": done, "refused": refused, **({"dryRun": True} if is_dry else {}), "results": results}
 
 
 async def checked(request: Request, body: OneBatch, settings: Settings, access: Access) -> Checked:
@@ -201,16 +204,10 @@ async def _may(statements: Statements, request: Request, batch: Checked) -> None
 )
 async def batch(request: Request, batch: Checked, settings: Settings) -> Answer:
     body = batch.body
-    async with _bounded(settings), request.db.transaction() as connection:
-        await _may(connection, request, batch)
-        if _needs_hold(batch):
-            await settle(connection, request.customer)
-        if isinstance(body, AssignmentBatch):
-            worked = await _ask(connection, request, body, batch.items, settings)
-        else:
-            await connection.execute(IN_TURN, body.kind, request.customer)
-            worked = await _do(connection, request, batch.items, is_dry=body.dry_run)
-        refusal = BatchRefused(worked.undone()) if body.atomic and worked.refused else None
+    async with request.db.transaction() as connection:
+        async with _bounded(settings):  # not the commit: whoever is told that it was undone must be right
+            worked = await _work(connection, request, batch, settings)
+        refusal = BatchRefused(worked.undone(is_dry=body.dry_run)) if body.atomic and worked.refused else None
         if body.dry_run:
             raise Undone(refusal or answer(worked.report(is_dry=True)))
         if refusal is not None:
@@ -220,15 +217,25 @@ async def batch(request: Request, batch: Checked, settings: Settings) -> Answer:
     return answer(worked.report(is_dry=False), headers=worked.headers)
 
 
+async def _work(connection: Connection, request: Request, batch: Checked, settings: Settings) -> Worked:
+    await _may(connection, request, batch)
+    if _needs_hold(batch):
+        await settle(connection, request.customer)
+    if isinstance(batch.body, AssignmentBatch):
+        return await _ask(connection, request, batch, batch.body, settings)
+    await connection.execute(IN_TURN, batch.body.kind, request.customer)
+    return await _do(connection, request, batch.items, is_dry=batch.body.dry_run)
+
+
 async def _ask(
-    connection: Connection, request: Request, body: AssignmentBatch, items: Sequence[Item], settings: Settings
+    connection: Connection, request: Request, batch: Checked, body: AssignmentBatch, settings: Settings
 ) -> Worked:
-    asked = await batch_assignments.ask(connection, request, body, items, settings)
-    results = [_told(asked.told(place)) | asked.overlap(place) for place in range(len(items))]
+    asked = await batch_assignments.ask(connection, request, body, batch.items, settings)
+    results = [_told(asked.told(place)) | asked.overlap(place) for place in range(len(batch.items))]
     worked = Worked(results, notices=[WORK] if asked.wanted else [])
     if asked.creations and not body.dry_run and not (body.atomic and worked.refused):
         # Last of all: the bucket is locked until the end
-        worked.headers = await assignments.limit(settings).borrow(connection, request.customer, asked.creations)
+        worked.headers = await batch.limit.borrow(connection, request.customer, asked.creations)
     return worked
 
 

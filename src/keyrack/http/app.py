@@ -16,7 +16,6 @@ from keyrack.assignments.holds import BUSY
 from keyrack.database.connection import UNREACHABLE, is_interruption
 from keyrack.endpoints import ALL
 from keyrack.errors import BadRequest, InternalError, MethodNotAllowed, NotFound, Refusal, Unavailable
-from keyrack.http.compression import Compression
 from keyrack.http.cors import Cors
 from keyrack.http.edge import METHODS, Edge
 from keyrack.http.problems import shown
@@ -52,11 +51,8 @@ class Route:
     """All endpoints of one path. Every method comes here, so that what the path does not know is a 405 after the
     checks of key and token."""
 
-    def __init__(
-        self, server: Server, compression: Compression, cors: Cors | None, endpoints: Iterable[Endpoint]
-    ) -> None:
+    def __init__(self, server: Server, cors: Cors | None, endpoints: Iterable[Endpoint]) -> None:
         self._server = server
-        self._compression = compression
         self._cors = cors
         self._by_method = {endpoint.method: Handler(endpoint) for endpoint in endpoints}
         server.handlers += self._by_method.values()
@@ -74,7 +70,9 @@ class Route:
                 await self._server.caller(http, key=self._needs_key, token=self._needs_token)
                 raise MethodNotAllowed(sorted(self._by_method))
             answer = await self._server.serve(http, handler, params)
-            _put_answer(reply, answer if handler.endpoint.secret else await self._compression.packed(http, answer))
+            _put_answer(
+                reply, answer if handler.endpoint.secret else await self._server.compression.packed(http, answer)
+            )
         except Refusal as refusal:
             _put(http, reply, refusal, self._server.settings)
         except Exception as error:
@@ -147,14 +145,13 @@ def create_app(settings: Settings, dsn: str) -> Edge:
     server = Server(settings)
     app: Any = falcon.asgi.App()
     app.req_options.strip_url_path_trailing_slash = True
-    compression = Compression(settings)
     cors = Cors(settings) if settings.origins else None
     app.add_error_handler(falcon.HTTPError, _framework_refused(settings))
     by_path: dict[str, list[Endpoint]] = {}
     for endpoint in ALL:
         by_path.setdefault(endpoint.path, []).append(endpoint)
     for path, endpoints in by_path.items():
-        app.add_route(path, Route(server, compression, cors, endpoints))
+        app.add_route(path, Route(server, cors, endpoints))
     app.add_sink(Unknown(server).serve, "/")
     return Edge(app, settings, cors, lambda: server.lifespan(dsn))
 

@@ -15,6 +15,7 @@ from typing import Any
 
 import falcon.asgi
 
+from keyrack.api.conditions import packed_tag
 from keyrack.api.exchange import Answer, varied
 from keyrack.settings import Settings
 
@@ -23,7 +24,6 @@ LONGEST = 500  # characters of Accept-Encoding that are read: no client of good 
 AT_ONCE = 262_144  # bytes that are compressed in one go: what comes of them is on its way before the next
 FLUSHED = 65_536  # bytes that may wait in the compressor for more of their kind
 GZIP = 31  # of zlib: its largest window, and gzip's head and trailer
-SUFFIX = '-gzip"'  # of a tag: the same, compressed
 BEST = 9  # level for what is compressed once and kept
 
 _CODING = re.compile(
@@ -51,8 +51,10 @@ class Stream(AsyncIterator[bytes]):
         return self._packed.__anext__()
 
     async def close(self) -> None:
-        await self._packed.aclose()
-        await (self._plain.close() if hasattr(self._plain, "close") else self._plain.aclose())
+        try:
+            await self._packed.aclose()
+        finally:
+            await (self._plain.close() if hasattr(self._plain, "close") else self._plain.aclose())
 
 
 class Compression:
@@ -64,6 +66,10 @@ class Compression:
         self._large = settings.gzip_thread_bytes
         self._threads = ThreadPoolExecutor(settings.gzip_threads, "gzip")
         self._kept: dict[bytes, bytes] = {}  # documents that never change, compressed
+
+    def close(self) -> None:
+        """End the threads; what waits for one is for nobody any more."""
+        self._threads.shutdown(wait=False, cancel_futures=True)
 
     async def packed(self, http: falcon.asgi.Request, answer: Answer) -> Answer:
         """The answer as this client gets it: compressed, if it takes gzip and the answer is worth it."""
@@ -132,7 +138,7 @@ def _encoded(headers: dict[str, str]) -> dict[str, str]:
     """The headers of the same in gzip, which is another representation: its length is not known, its tag is another."""
     headers.pop("Content-Length", None)
     if (tag := headers.get("ETag", "")).startswith('"'):
-        headers["ETag"] = tag[:-1] + SUFFIX
+        headers["ETag"] = packed_tag(tag)
     headers["Content-Encoding"] = "gzip"
     return headers
 

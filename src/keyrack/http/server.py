@@ -34,12 +34,14 @@ from keyrack.endpoints import ALL
 from keyrack.endpoints.documents import Documents, Readiness
 from keyrack.errors import Refusal, Unavailable
 from keyrack.http import intake
+from keyrack.http.compression import Compression
 from keyrack.http.preferences import NONE, preferences
 from keyrack.http.trace import ID
 from keyrack.http.underway import Room, Underway
 from keyrack.loops import lasting
 from keyrack.model.bodies import checked
 from keyrack.odata import Limits
+from keyrack.reasons import NOT_NOW
 from keyrack.settings import Settings
 from keyrack.telemetry.ingest import Telemetry
 from keyrack.vault.keeping import open_vault
@@ -96,6 +98,7 @@ class Server:
         self._key_header = f"{settings.brand}-API-Key"
         self._turns = Turns(settings.hold_waiting)
         self._underway = Underway(settings)
+        self.compression = Compression(settings)
         self._process: Process | None = None
 
     @asynccontextmanager
@@ -138,6 +141,7 @@ class Server:
                 task.cancel()
                 with suppress(asyncio.CancelledError):
                     await task
+            self.compression.close()
             await own.close()
             await db.close()
 
@@ -193,7 +197,7 @@ class Server:
                 if isinstance(undone.outcome, Refusal):
                     raise undone.outcome from None
                 return undone.outcome
-        raise Unavailable
+        raise Unavailable(NOT_NOW)
 
     def _database(self, endpoint: Endpoint, manager: Manager | None, customer: int) -> Database:
         """The database on behalf of whoever asks; who is not known yet is served by the process's own connections."""

@@ -19,7 +19,7 @@ class Callers(BaseSettings):
         default=100,
         ge=1,
         description="Assignments that a customer may ask for at once. A batch may go beyond, if one is left: what it "
-        "takes more is paid before the next.",
+        "takes beyond that is paid before the next.",
     )
     login_rate: int = Field(
         default=12, ge=1, description="Failed log-ins a minute for each user name from each address, over time."

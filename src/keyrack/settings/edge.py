@@ -62,7 +62,8 @@ class Edge(BaseSettings):
     cors_origins: str = Field(
         default="",
         description="Origins, comma-separated, whose pages may use the interface from a browser, such as "
-        "`https://console.example.com`; `*` for all. Without any, browsers let no other origin's page read an answer.",
+        "`https://console.example.com`; `*` for all. Without any, browsers let another origin's page read nothing but "
+        "`/openapi.json`.",
     )
     cors_max_age: int = Field(
         default=600, ge=0, le=86_400, description="Seconds for which browsers remember what such a page may send."
