@@ -310,6 +310,38 @@ def test_an_item_that_is_refused_is_told_where(alice: Person) -> None:
 # All or nothing
 
 
+@pytest.mark.parametrize(
+    ("body", "name"),
+    [
+        (
+            '{"kind": "cars", "dryRun": true, "dryRun": false, "items": [{"op": "end", "id": 1}]}',
+            "dryRun",
+        ),
+        ('{"kind": "cars", "atomic": true, "atomic": false, "items": [{"op": "end", "id": 1}]}', "atomic"),
+        ('{"kind": "cars", "kind": "users", "items": [{"op": "end", "id": 1}]}', "kind"),
+        ('{"kind": "cars", "items": [{"op": "end", "id": 2, "id": 1}]}', "id"),
+        ('{"kind": "cars", "items": [{"op": "create", "body": {"name": "x", "name": "y"}}]}', "name"),
+    ],
+)
+def test_what_stands_twice_in_a_batch_is_refused(alice: Person, body: str, name: str) -> None:
+    before = alice.get("/cars").content
+    answer = alice.post("/batch", content=body, headers={"Content-Type": "application/json"})
+    refused(answer, 400, f"Couldn't carry out the batch. The member {name} is given more than once.")
+    assert alice.get("/cars").content == before
+
+
+def test_a_batch_takes_no_query_string(alice: Person) -> None:
+    before = alice.get("/cars").content
+    answer = alice.post("/batch?dryRun=true", {"kind": "cars", "items": [create(name="x")]})
+    refused(answer, 400, "Couldn't carry out the batch. It takes no query string: what is wanted stands in the body.")
+    assert alice.get("/cars").content == before
+
+
+def test_a_refused_dry_run_says_so(alice: Person) -> None:
+    answer = alice.post("/batch", {"kind": "cars", "atomic": True, "dryRun": True, "items": [end(NOBODY)]})
+    assert (answer.status_code, answer.json()["dryRun"], answer.json()["refused"]) == (422, True, 1)
+
+
 def test_atomic(carol: Person) -> None:
     there = carol.group("There")
     answer = carol.post(

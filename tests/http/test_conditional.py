@@ -283,6 +283,35 @@ def test_what_is_told_beside_a_list_belongs_to_its_tag(carol: Person) -> None:
     assert carol.get(nothing, **none_match(before)).status_code == 200
 
 
+def test_a_list_tells_apart_what_has_the_same_hash_of_four_bytes(carol: Person, sql: Sql) -> None:
+    """PostgreSQL hashes four of the eight bytes of a number: names whose versions are alike in these are found at once."""
+    car = carol.car()
+    alike = sql.value(
+        "with v as (select n, " + CAR.version("c") + " as version from generate_series(1, 300000) n, lateral (select"
+        " $1::integer as car_id, 'C' || n as name, null::text as description, null::text as vin,"
+        " null::text as license_plate, null::text as brand, null::text as model) c)"
+        " select array_agg('C' || n) from v group by hashint8(version) having count(*) > 1 limit 1",
+        car,
+    )
+    tags: set[str] = set()
+    for name in alike:
+        carol.patch(f"/cars/{car}", [{"op": "replace", "path": "/name", "value": name}])
+        tags |= {tag_of(carol, path) for path in ("/cars", "/cars?$count=true", "/cars?$expand=products")}
+    assert len(tags) == 3 * len(alike)
+
+
+def test_what_is_changed_and_never_shown_belongs_to_the_tag_of_a_webhook(carol: Person) -> None:
+    made = carol.put("/webhooks", {"url": "https://example.org/s", "secret": "a" * 32}).json()
+    path = f"/webhooks/{made['id']}"
+    seen = tag_of(carol, path)
+    secrets = [[{"op": "replace", "path": "/secret", "value": letter * 32}] for letter in "bcd"]
+    answers = [carol.patch(path, patch, **match(seen)).status_code for patch in secrets]
+    assert answers == [204, 412, 412]
+    seen = tag_of(carol, path)
+    assert carol.post(f"{path}/rotate-secret").status_code == 200
+    assert carol.delete(path, **match(seen)).status_code == 412
+
+
 @pytest.mark.parametrize(
     "path",
     [

@@ -279,3 +279,21 @@ def test_preferences_may_come_in_several_headers(server: RunningServer, alice: P
             answer = line.reply()
         assert answer.status == status, answer.text
         assert answer.headers.get("preference-applied") == ("return=representation" if status == 201 else None)
+
+
+def test_a_secret_is_told_once_whatever_else_is_called_so(alice: Person) -> None:
+    answer = alice.put(
+        "/webhooks?$compute='x' as signingSecret",
+        {"url": "https://example.org/z"},
+        headers={"Prefer": "return=representation"},
+    )
+    assert answer.status_code == 201
+    assert answer.text.count('"signingSecret"') == 1
+    assert answer.json()["signingSecret"].startswith("whsec_")
+
+
+def test_the_tag_of_an_operation_is_not_taken_for_that_of_the_assignment(alice: Person) -> None:
+    id = alice.assignment(alice.car_with_box(), alice.user())
+    patch = [{"op": "replace", "path": "/end", "value": "2030-01-01T00:00:00Z"}]
+    answer = alice.patch(f"/assignments/{id}", patch, headers={"Prefer": "return=representation"})
+    assert (answer.status_code, "etag" in answer.headers) == (202, False)

@@ -284,6 +284,14 @@ CASES: dict[str, Callable[[Person], tuple[Any, ...]]] = {
     ),
     "precondition-only-for-reads": lambda p: ("PUT", "/cars", {"name": "x"}, {"headers": {"If-None-Match": "*"}}),
     "precondition-unsupported": lambda p: ("PUT", "/cars", {"name": "x"}, {"headers": {"If-Match": '"another"'}}),
+    "repeated-members": lambda p: (
+        "PUT", "/assignments", None,
+        {
+            "content": b'{"carId": 1, "userId": 1, "start": "2026-01-01T08:00:00Z", "end": "2026-01-02T08:00:00Z", "end": null}',
+            "headers": {"Content-Type": "application/json"},
+        },
+    ),
+    "batch-with-query": lambda p: ("POST", "/batch?dryRun=true", {"kind": "cars", "items": [{"op": "end", "id": 1}]}),
     "too-many-items": lambda p: batched("cars", [{"op": "end", "id": NOWHERE}] * 1_001),
     "too-many-passwords": lambda p: batched("users", [{"op": "create", "body": {"type": "Normal"}}] * 51),
     "batch-refused": lambda p: batched("cars", [{"op": "end", "id": NOWHERE}], atomic=True),

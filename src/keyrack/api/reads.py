@@ -80,7 +80,7 @@ class Select:
         beside = self._beside(query)
         version: LiteralString = "a.version"
         if beside:
-            version = "hash_record_extended(row(" + ", ".join(["a.version", *beside]) + "), 0)"
+            version = "hash_record_extended(row(" + ", ".join(["int8send(a.version)", *beside]) + "), 0)"
         if self.one:
             answer, body = self._one(query), "a.body"
         elif known:
@@ -202,7 +202,7 @@ class Select:
 
     def _fingerprint(self, version: LiteralString, free: int) -> LiteralString:
         """The version of a list: of its rows' versions in their order, null where it has too many rows."""
-        listed: LiteralString = "coalesce(hash_array_extended(array_agg(" + version + "), 0), 0)"
+        listed: LiteralString = "coalesce(hash_array_extended(array_agg(int8send(" + version + ")), 0), 0)"
         return "case when count(*) <= " + place(free) + "::int8 then " + listed + " end"
 
     def _value(self, query: Query, row: LiteralString) -> LiteralString:

@@ -47,7 +47,9 @@ async def representation(
     for notice in announced:
         request.announce(notice)
     headers = _applied({**shown.headers, **done.headers}, "representation")
-    if "ETag" in shown.headers:
+    if endpoint.shown_status == 202:
+        del headers["ETag"]  # it is the operation's, and would be taken for that of what the operation changes
+    else:
         headers["ETag"] = shown.headers["ETag"]  # of what is shown, which the query options may have shaped
     if done.status == 201:
         headers["Location"] = settings.public_url + "/v3" + shows.path.partition("{")[0] + str(done.made)
@@ -60,8 +62,7 @@ def _applied(headers: Mapping[str, str], what: str) -> dict[str, str]:
 
 
 def _with_secrets(shown: bytes, told: bytes | None) -> bytes:
-    """What is shown, and behind it what only the write itself tells, such as a generated password."""
+    """What is shown, and what only the write itself tells, such as a generated password: that counts, whatever the
+    query options have called so."""
     more = {name: value for name, value in json.loads(told or b"{}").items() if name != "id"}
-    if not more:
-        return shown
-    return shown[:-1] + (b"," if shown != b"{}" else b"") + json.dumps(more)[1:-1].encode() + b"}"
+    return json.dumps(json.loads(shown) | more).encode() if more else shown

@@ -203,12 +203,12 @@ def _header_parameters(endpoint: Endpoint) -> list[Json]:
                 "schema": {"type": "string"},
             }
         )
-    if endpoint.compares is not None:
+    if endpoint.compares is not None or endpoint.tagged:
         parameters.append(
             {
                 "name": "If-Match",
                 "in": "header",
-                "description": "ETags of the read of this path: nothing is done (412) if it has changed since.",
+                "description": "ETags of the read of this path: 412, and nothing is done, if it has changed since.",
                 "schema": {"type": "string"},
             }
         )

@@ -72,6 +72,7 @@ SHARED: tuple[tuple[str, Callable[[Endpoint], object], ByStatus], ...] = (
         {
             400: (
                 bodies.INVALID_JSON, bodies.WRONG_FORM, bodies.INVALID_MEMBERS, members.UNKNOWN_MEMBERS,
+                members.REPEATED,
                 bodies.TOO_MANY_ERRORS,
             )
         },

@@ -43,6 +43,11 @@ TOO_MANY = Reason(
     f"Couldn't {BATCH}. It has too many items: at most {{items}} are possible.",
     "Send the items in several batches.",
 )
+NO_OPTIONS = Reason(
+    "batch-with-query",
+    f"Couldn't {BATCH}. It takes no query string: what is wanted stands in the body.",
+    "Put `atomic`, `dryRun` and `conflicts` into the body.",
+)
 TOO_MANY_PASSWORDS = Reason(
     "too-many-passwords",
     f"Couldn't {BATCH}. It has too many users with a password: at most {{users}} are possible.",
@@ -136,6 +141,8 @@ def _report(done: int, refused: int, results: Sequence[_Result], *, is_dry: bool
 async def checked(request: Request, body: OneBatch, settings: Settings, access: Access) -> Checked:
     """Check what can be checked of each item alone. Raises `BadRequest`, `TooManyRequests` for dry runs, and
     `Unavailable`."""
+    if request.query:
+        raise BadRequest(NO_OPTIONS)
     if len(body.items) > settings.batch_items:
         raise BadRequest(TOO_MANY.format(items=settings.batch_items))
     if isinstance(body, UserBatch) and sum(map(_has_password, body.items)) > settings.batch_passwords:
@@ -195,7 +202,7 @@ async def _may(statements: Statements, request: Request, batch: Checked) -> None
     reports={422: BatchReport},
     ours=True,
     refuses={
-        400: (TOO_MANY, TOO_MANY_PASSWORDS, TOO_MANY_OVERLAPS),
+        400: (NO_OPTIONS, TOO_MANY, TOO_MANY_PASSWORDS, TOO_MANY_OVERLAPS),
         422: (REFUSED,),
         429: (RATE_LIMITED,),
         503: (TOO_LONG,),

@@ -210,7 +210,8 @@ def patched(steps: Sequence[PatchStep], what: str) -> dict[str, Any]:
 def checked(
     adapter: TypeAdapter[Any], body: bytes, what: str, *, strict: bool = False, patch: Sequence[PatchStep] = ()
 ) -> Any:
-    """The body as the adapter's type; `strict` refuses members that it does not know, whatever the type says of them.
+    """The body as the adapter's type; `strict` refuses members that it does not know, or has more than once, whatever
+    the type says of them; for the forms of grants, which do not know others, this holds in any case.
     Where a `patch` has made the body, faults point to its steps.
 
     Raises `BadRequest`: `Couldn't <what>. No valid <members> provided.`
@@ -229,6 +230,9 @@ def checked(
         raise BadRequest(_explained(problems, what), errors=found) from None
     if strict and (unknown := members.unknown(adapter, body)):
         raise members.refusal(what, unknown)
+    if (strict or members.is_closed(adapter)) and (name := members.repeated(body)) is not None:
+        reason = members.REPEATED.format(what=what, name=name[: members.LONGEST])
+        raise BadRequest(reason, errors=[Fault("repeated", reason.text)])
     return value
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
+from functools import cache
 from itertools import islice
 from typing import Any, NamedTuple, cast
 
@@ -16,6 +17,12 @@ from keyrack.reasons import Fault, Reason
 
 UNKNOWN_MEMBERS = Reason(
     "unknown-members", "Couldn't {what}. {members}", "Remove or rename the members that `errors` points to."
+)
+
+REPEATED = Reason(
+    "repeated-members",
+    "Couldn't {what}. The member {name} is given more than once.",
+    "Send each member of an object once: JSON does not say which of its values counts.",
 )
 
 NAMED = 5  # members that a refusal names, at most
@@ -48,6 +55,36 @@ def unknown(adapter: TypeAdapter[Any], body: bytes) -> list[Unknown]:
     """The members of a valid body that its form does not know."""
     whole = schema(adapter)
     return list(islice(_unknown(json.loads(body), whole, whole.get("$defs", {}), ()), LOOKED_AT))
+
+
+@cache
+def is_closed(adapter: TypeAdapter[Any]) -> bool:
+    """Whether the form refuses members that it does not know, as those of grants do."""
+    whole = schema(adapter)
+    return any(part.get("additionalProperties") is False for part in (whole, *whole.get("$defs", {}).values()))
+
+
+def repeated(body: bytes) -> str | None:
+    """The name of a member that an object of a valid body has more than once (RFC 8259, section 4), if there is one."""
+
+    def members(pairs: list[tuple[str, object]]) -> dict[str, object]:
+        found = dict(pairs)
+        if len(found) < len(pairs):
+            names = [name for name, _ in pairs]
+            raise _Repeated(next(name for name in names if names.count(name) > 1))
+        return found
+
+    try:
+        json.loads(body, object_pairs_hook=members, parse_int=str, parse_float=str)
+    except _Repeated as error:
+        return error.name
+    return None
+
+
+class _Repeated(Exception):
+    def __init__(self, name: str) -> None:
+        super().__init__(name)
+        self.name = name
 
 
 def _unknown(

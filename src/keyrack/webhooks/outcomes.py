@@ -65,6 +65,7 @@ WEBHOOK = Resource(
         "waiting": int32(_COUNT + "'Waiting')"),
         "dead": int32(_COUNT + "'Dead')"),
     },
+    unseen=("{t}.secret", "{t}.signing_secret"),
 )
 
 DELIVERY = Resource(
