@@ -294,8 +294,8 @@ def test_a_list_tells_apart_what_has_the_same_hash_of_four_bytes(carol: Person, 
         car,
     )
     tags: set[str] = set()
-    for name in alike:
-        carol.patch(f"/cars/{car}", [{"op": "replace", "path": "/name", "value": name}])
+    for other in alike:
+        carol.patch(f"/cars/{car}", [{"op": "replace", "path": "/name", "value": other}])
         tags |= {tag_of(carol, path) for path in ("/cars", "/cars?$count=true", "/cars?$expand=products")}
     assert len(tags) == 3 * len(alike)
 

@@ -287,7 +287,7 @@ CASES: dict[str, Callable[[Person], tuple[Any, ...]]] = {
     "repeated-members": lambda p: (
         "PUT", "/assignments", None,
         {
-            "content": b'{"carId": 1, "userId": 1, "start": "2026-01-01T08:00:00Z", "end": "2026-01-02T08:00:00Z", "end": null}',
+            "content": b'{"carId": 1, "userId": 1, "start": "2026-01-01T08:00:00Z", "carId": 2}',
             "headers": {"Content-Type": "application/json"},
         },
     ),
