@@ -1,4 +1,5 @@
-"""In charge of what a request brings along: its customer, the ids of its path, and its body, in form, size and time."""
+"""In charge of what a request brings along: its customer, its conditions, the ids of its path, and its body, in form,
+size and time."""
 
 from __future__ import annotations
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 from pydantic import TypeAdapter
 
@@ -135,7 +135,7 @@ def _values(whole: dict[str, Any], location: Location) -> tuple[object, ...]:
         inner: Any = found.get("items") if isinstance(part, int) else found.get("properties", {}).get(part)
         if not isinstance(inner, dict):
             return ()
-        found = _resolved(whole, inner)  # pyright: ignore[reportUnknownArgumentType]
+        found = _resolved(whole, cast("dict[str, Any]", inner))
     return tuple(found.get("enum", [found["const"]] if "const" in found else []))
 
 
