@@ -4,8 +4,12 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet install
 PYTEST_ARGS ?=
+# Where it is set, each test run would read all tests anew, and each command that they start the changed modules
+unexport PYTHONDONTWRITEBYTECODE
+ASSETS := src/keyrack/console/assets
+BUILD_ASSETS := $(BIN)/python console-assets/build.py
 
-.PHONY: help demo install install-dev test test-abuse test-faults test-odata-long check unit bench clean docs lock
+.PHONY: help demo install install-dev test test-abuse test-faults test-odata-long check unit bench clean docs lock screenshots test-console-long
 
 ## help: these lines
 help:
@@ -17,20 +21,25 @@ demo: install
 	@exec $(BIN)/keyrack demo $(DEMO_ARGS)
 
 ## install: the virtual environment with .venv/bin/keyrack, from pinned and hashed packages
-install: $(VENV)/.installed
+install: $(VENV)/.installed $(ASSETS)/built-from.txt
 
-$(VENV)/.installed: requirements/runtime.txt pyproject.toml
+$(VENV)/.installed: requirements/runtime.txt pyproject.toml hatch_build.py
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 	  { echo "Keyrack needs Python 3.11 or newer; say which one with: make PYTHON=python3.12 ..." >&2; exit 1; }
 	@test -x $(BIN)/python && $(BIN)/python -m pip --version >/dev/null 2>&1 || $(PYTHON) -m venv --clear $(VENV) || \
 	  { echo "Python's venv module is incomplete; on Debian and Ubuntu: apt-get install python3-venv" >&2; exit 1; }
 	@echo "Installing Keyrack into $(VENV) ..."
 	@$(PIP) --require-hashes -r requirements/runtime.txt
+	@$(BUILD_ASSETS)
 	@$(PIP) --no-deps --no-build-isolation -e .
 	@touch $@
 
+$(ASSETS)/built-from.txt: $(VENV)/.installed requirements/assets.txt $(wildcard console-assets/*.*)
+	@$(BUILD_ASSETS)
+	@touch $@
+
 ## install-dev: the same with the tools for tests, types and lint
-install-dev: $(VENV)/.installed-dev
+install-dev: $(VENV)/.installed-dev $(ASSETS)/built-from.txt
 
 $(VENV)/.installed-dev: $(VENV)/.installed requirements/dev.txt
 	@echo "Installing the development tools into $(VENV) ..."
@@ -54,6 +63,10 @@ unit: install-dev
 test-odata-long: install-dev
 	KEYRACK_LONG=1 $(BIN)/pytest -n auto --dist loadscope tests/odata/test_syntax.py tests/odata/test_rows.py
 
+## test-console-long: the tests of the console, with every page in both themes, both languages, narrow and wide
+test-console-long: install-dev
+	KEYRACK_LONG=1 $(BIN)/pytest -n auto --dist loadfile tests/console $(PYTEST_ARGS)
+
 ## test-faults: 10,000 operations while workers are killed and the database is restarted; 1,000 random histories
 test-faults: install-dev
 	KEYRACK_FAULTS=10000 KEYRACK_HISTORIES=1000 $(BIN)/pytest -s -p no:cacheprovider \
@@ -73,14 +86,21 @@ docs: install
 	$(BIN)/keyrack errors --markdown > docs/errors.md
 	$(BIN)/keyrack settings --markdown > docs/settings.md
 
-## lock: pin again from pyproject.toml (needs uv on the PATH)
+## screenshots: take the pictures of docs/console.md and the README from a demo of their own
+screenshots: install-dev
+	$(BIN)/python docs/screenshots.py
+
+## lock: pin again from pyproject.toml, requirements/*.in and console-assets/package.json (needs uv on the PATH)
 lock:
 	uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header \
 	  --no-annotate --extra embedded pyproject.toml requirements/build.in -o requirements/runtime.txt
 	uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header \
 	  --no-annotate --extra embedded --extra dev pyproject.toml requirements/build.in -c requirements/runtime.txt \
 	  -o requirements/dev.txt
+	uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header \
+	  --no-annotate --no-deps requirements/assets.in -o requirements/assets.txt
+	$(PYTHON) console-assets/build.py lock
 
-## clean: without the virtual environment and what tools have left
+## clean: without the virtual environment, the console's third-party files and what tools have left
 clean:
-	rm -rf $(VENV) .pytest_cache .ruff_cache
+	rm -rf $(VENV) $(ASSETS) $(dir $(ASSETS)).assets-* .pytest_cache .ruff_cache
