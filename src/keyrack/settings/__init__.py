@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
+from urllib.parse import urlsplit
 
 from pydantic import Field, ValidationInfo, field_validator
 from pydantic_settings import SettingsConfigDict
@@ -11,7 +12,10 @@ from keyrack.settings.batches import Batches
 from keyrack.settings.callers import Callers
 from keyrack.settings.edge import Edge
 from keyrack.settings.lists import Lists
+from keyrack.settings.live import Live
+from keyrack.settings.maps import Maps
 from keyrack.settings.origins import origins
+from keyrack.settings.sessions import Sessions
 from keyrack.settings.storage import Storage, default_state
 from keyrack.settings.units import Units
 from keyrack.settings.work import Work
@@ -19,7 +23,7 @@ from keyrack.settings.work import Work
 __all__ = ["Settings", "default_state"]
 
 
-class Settings(Units, Work, Callers, Batches, Lists, Edge, Storage):
+class Settings(Units, Work, Callers, Sessions, Batches, Lists, Maps, Live, Edge, Storage):
     """Every setting; docs/settings.md is made from these fields."""
 
     model_config = SettingsConfigDict(env_prefix="KEYRACK_", extra="ignore", env_ignore_empty=True, frozen=True)
@@ -51,6 +55,11 @@ class Settings(Units, Work, Callers, Batches, Lists, Edge, Storage):
     def origins(self) -> frozenset[str]:
         """The origins of `cors_origins`, as browsers may write them; `*` for all."""
         return origins(self.cors_origins)
+
+    @property
+    def own_origins(self) -> frozenset[str]:
+        """The origin of the public address, as browsers may write it."""
+        return origins("{0.scheme}://{0.netloc}".format(urlsplit(self.public_url)))
 
     @property
     def box(self) -> str:

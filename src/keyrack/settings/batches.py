@@ -26,6 +26,14 @@ class Batches(BaseSettings):
         default=10, ge=1, le=1_000, description="Overlapping assignments that an item of a batch is told, at most."
     )
     dry_run_rate: int = Field(
-        default=60, ge=1, description="Batches with `dryRun` a minute that each customer may send over time."
+        default=20_000,
+        ge=1,
+        description="Items of batches with `dryRun` a minute that each customer may try over time; such a batch counts "
+        "as 20 items at least.",
     )
-    dry_run_burst: int = Field(default=10, ge=1, description="Batches with `dryRun` that a customer may send at once.")
+    dry_run_burst: int = Field(
+        default=2_000,
+        ge=1,
+        description="Such items that a customer may try at once. A batch may go beyond, if one is left: what it takes "
+        "beyond that is paid before the next.",
+    )

@@ -49,3 +49,30 @@ class Lists(BaseSettings):
     odata_properties: int = Field(
         default=30, ge=1, le=40, description="Properties that `$apply` and `$compute` make or group by."
     )
+    track_days: int = Field(
+        default=31,
+        ge=1,
+        le=3_660,
+        description="Days of a car's track, or of its samples, that may be asked for at once: 400.",
+    )
+    track_points: int = Field(
+        default=2_000,
+        ge=2,
+        le=100_000,
+        description="Points of a track at most: of more, so many are shown, evenly, and the answer says so.",
+    )
+    sample_points: int = Field(
+        default=1_000, ge=1, le=100_000, description="Buckets of each series of samples at most; with more, 400."
+    )
+    export_rows: int = Field(
+        default=100_000,
+        ge=1,
+        le=10_000_000,
+        description="Rows of a list that the console writes into a file; its last line says when there are more.",
+    )
+    bulk_rows: int = Field(
+        default=5_000,
+        ge=1,
+        le=50_000,
+        description="Rows of a list with which the console does something at once, at most: it refuses more in words.",
+    )

@@ -47,7 +47,8 @@ class Units(BaseSettings):
         default=400,
         ge=1,
         le=36_500,
-        description="Days for which positions and odometer readings are kept; a customer may have its own number.",
+        description="Days for which positions, odometer readings and series of telemetry are kept; a customer may have "
+        "its own number.",
     )
     clock_skew: float = Field(
         default=300.0,

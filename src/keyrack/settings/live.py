@@ -1,0 +1,36 @@
+"""In charge of settings of live updates."""
+
+from __future__ import annotations
+
+from pydantic import Field
+from pydantic_settings import BaseSettings
+
+
+class Live(BaseSettings):
+    """Settings of live updates."""
+
+    live_streams: int = Field(
+        default=1_000,
+        ge=1,
+        description="Streams of `GET /live` that each process holds open, at most, and never more than half of its "
+        "connections: 503.",
+    )
+    live_streams_per_customer: int = Field(
+        default=300, ge=1, description="Such streams of one customer in each process: 429."
+    )
+    live_streams_per_caller: int = Field(
+        default=50, ge=1, description="Such streams of one manager in each process: 429."
+    )
+    live_keepalive: float = Field(
+        default=20.0,
+        gt=0,
+        le=60,
+        description="Seconds after which a stream with no news gets a sign of life, so that no proxy closes it, and "
+        "after which it is looked again whether its caller may still have it.",
+    )
+    live_customers: int = Field(
+        default=10_000,
+        ge=1,
+        description="Customers of which a process remembers what has changed last, for streams that come back; who "
+        "comes back after more is told to read everything again.",
+    )
