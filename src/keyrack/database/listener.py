@@ -31,12 +31,16 @@ class Listener:
         watch: LiteralString | None = None,
         *,
         bound: float = 2.0,
+        read: Mapping[str, Callable[[str], None]] | None = None,
+        begun: Callable[[], None] = lambda: None,
     ) -> None:
         self._dsn = dsn
         self._hear = hear  # channel -> what to do at a notice
         self._lost = lost  # what to do when notices may have been missed
         self._watch: LiteralString | None = watch  # tells by its answer whether there was something to hear
         self._bound = bound
+        self._read = read or {}  # channel -> what to do with what a notice says
+        self._begun = begun  # what to do when it begins to listen, for the first time or again
         self._seen: object = None
         self._fresh_until = 0.0
 
@@ -62,6 +66,9 @@ class Listener:
     async def _listen(self, raw: asyncpg.Connection) -> None:
         for channel, act in self._hear.items():
             await raw.add_listener(channel, _ignoring_arguments(act))
+        for channel, take in self._read.items():
+            await raw.add_listener(channel, _with_payload(take))
+        self._begun()
         if self._watch is None:
             self._lost()  # what came before this moment was not heard
         while True:
@@ -76,3 +83,7 @@ class Listener:
 
 def _ignoring_arguments(act: Callable[[], None]) -> Callable[..., None]:
     return lambda *_: act()
+
+
+def _with_payload(take: Callable[[str], None]) -> Callable[..., None]:
+    return lambda *told: take(told[-1])

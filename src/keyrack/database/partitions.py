@@ -39,6 +39,12 @@ with gone as (
     select customer_id, car_id, at from odometer where customer_id = $1 and at < $2 limit $3) returning 1)
 select count(*) from gone
 """
+DELETE_TELEMETRY: LiteralString = """
+with gone as (
+  delete from telemetry where (customer_id, car_id, at) in (
+    select customer_id, car_id, at from telemetry where customer_id = $1 and at < $2 limit $3) returning 1)
+select count(*) from gone
+"""
 
 
 def month(at: datetime) -> date:
@@ -82,6 +88,6 @@ async def tend(db: Database, settings: Settings, now: datetime | None = None) ->
 async def forget(db: Database, customer: int, before: datetime) -> None:
     """Delete a customer's history of the days in UTC before a time, a little at once: a row is of one such day."""
     before = before.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
-    for sql in (DELETE_POSITIONS, DELETE_ODOMETERS):
+    for sql in (DELETE_POSITIONS, DELETE_ODOMETERS, DELETE_TELEMETRY):
         while await db.fetchval(sql, customer, before, PER_DELETE) == PER_DELETE:
             pass
