@@ -350,7 +350,7 @@ BARE = "needs a collection before it: products, assignments, groups."
         (CAR, "ALL()", f"'all' {BARE}"),
         (CAR, "not any() and name eq 'a'", f"'any' {BARE}"),
         (CAR, "products/any(p:any())", "'any' needs a collection before it: products, assignments, groups."),
-        (PRODUCT, "any()", "'any' needs a collection before it, and type 'Product' has none."),
+        (EVENT, "any()", "'any' needs a collection before it, and type 'Event' has none."),
         (CAR, "any(p:p/id eq 1)", "Syntax error at position 0 of $filter: 'any' needs a collection before it."),
         (CAR, "true and all(p:true)", "Syntax error at position 9 of $filter: 'all' needs a collection before it."),
         (CAR, "$it/any(p:true)", "Syntax error at position 4 of $filter: 'any' needs a collection before it."),

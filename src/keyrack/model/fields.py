@@ -35,7 +35,7 @@ class Field:
     nullable: bool = False
     searchable: bool = False  # $search looks into it
     enum: tuple[str, ...] = ()
-    json: LiteralString | None = None  # only where the answer differs from `sql`
+    json: LiteralString | None = None  # only where the answer differs from `sql`, or has it for less
     format: str | None = None  # OpenAPI's `format`, where the type alone does not give it
 
     def told(self, alias: LiteralString) -> LiteralString:
@@ -84,6 +84,19 @@ class Relation:
     many: bool = True
 
 
+@dataclass(frozen=True, slots=True)
+class Newest:
+    """Where an index leads to the rows that come first in the descending order of `field`, for which the resource's own
+    tables would all be read: rows `{l}` of another table, at most one for each of ours, whose `key` is our key. Those
+    that are no row of ours, or where `field` is null, are few."""
+
+    field: str
+    table: LiteralString
+    scope: LiteralString  # the tenant's predicate, and that there is a value
+    order: LiteralString  # the order of `field`, as the index has it and exactly
+    key: LiteralString
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Resource:
     """One kind of row: where it is stored, whose it is, every field once. A constant: it is equal to itself only."""
@@ -96,6 +109,7 @@ class Resource:
     relations: Mapping[str, Relation] = field(default_factory=dict[str, Relation])
     scalar: str | None = None  # the field that an array of plain values consists of, such as /brands
     walks: tuple[str, ...] = ()  # beside the key, the fields in whose order an index leads through a tenant's rows
+    newest: Newest | None = None
     unseen: tuple[LiteralString, ...] = ()  # what can be changed and is never shown, such as a secret
 
     def only(self, *names: str) -> Resource:

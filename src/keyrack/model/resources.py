@@ -97,9 +97,10 @@ ASSIGNMENT = Resource(
         "car": Relation("Car", "{t}.customer_id = {p}.customer_id and {t}.car_id = {p}.car_id", many=False),
         "user": Relation("User", "{t}.customer_id = {p}.customer_id and {t}.user_id = {p}.user_id", many=False),
     },
+    walks=("start",),
 )
-ASSIGNMENT_OF_CAR = replace(ASSIGNMENT.only("id", "userId", "start", "end"), walks=("start",))
-ASSIGNMENT_OF_USER = ASSIGNMENT.only("id", "carId", "start", "end")
+ASSIGNMENT_OF_CAR = ASSIGNMENT.only("id", "userId", "start", "end")
+ASSIGNMENT_OF_USER = replace(ASSIGNMENT.only("id", "carId", "start", "end"), walks=())
 
 GROUP = Resource(
     "Group",
@@ -132,6 +133,7 @@ PRODUCT = Resource(
             "ServiceOfProduct", "{t}.customer_id = {p}.customer_id and {t}.product_id = {p}.product_id", many=False
         ),
         "car": Relation("Car", "{t}.customer_id = {p}.customer_id and {t}.car_id = {p}.car_id", many=False),
+        "groups": Relation("Group", _via("group_product", "product_id", "t", "p")),
     },
     walks=("uniqueId", "serialNumber"),
 )
@@ -150,6 +152,7 @@ SERVICE = Resource(
         "terminationCause": string("{t}.termination_cause", nullable=True, search=True),
     },
     relations={
+        "groups": Relation("Group", _via("group_service", "service_id", "t", "p")),
         "product": Relation(
             "Product", "{t}.customer_id = {p}.customer_id and {t}.product_id = {p}.product_id", many=False
         ),

@@ -1,11 +1,25 @@
-"""In charge of what a car with an IQ unit tells, as part of the model: location, nearest location, telemetry."""
+"""In charge of what a car with an IQ unit tells, as part of the model: location, nearest location, telemetry, and the
+newest positions of all cars."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from typing import LiteralString
 
-from keyrack.model.fields import Field, Resource, Type, date_time, double, double_as_text, opaque, string
+from keyrack.model.fields import (
+    Field,
+    Newest,
+    Resource,
+    Type,
+    boolean,
+    date_time,
+    double,
+    double_as_text,
+    int32,
+    opaque,
+    string,
+)
+from keyrack.model.resources import CAR
 
 # What another unit told, before this one was in the car, is not its own
 _STATE: LiteralString = "product {t} left join car_state {t}_state using (customer_id, car_id, product_id)"
@@ -93,6 +107,8 @@ _DOUBLES: tuple[LiteralString, ...] = (
     "tirePressureRearLeft", "tirePressureRearRight", "interiorTemperature", "outsideTemperature",
     "frontBrakeLifeRemaining", "rearBrakeLifeRemaining",
 )  # fmt: skip
+# The members whose values are numbers, but for the odometer, which has a history of its own
+MEASURES: tuple[LiteralString, ...] = ("rpm", *_DOUBLES)
 
 TELEMETRY = Resource(
     "Telemetry",
@@ -115,4 +131,50 @@ TELEMETRY = Resource(
         **{name: _amount(name) for name in _DOUBLES},
     },
     key=(),
+)
+
+# A car has one row, whether its unit has told anything, and whether it has one. An assignment that has no end ends at
+# `infinity`: so the index finds those in force and those to come, and passes over all that have ended.
+_IN_FORCE: LiteralString = (
+    " from assignment a where a.customer_id = {t}.customer_id and a.car_id = {t}.car_id"
+    " and coalesce(a.ends_at, 'infinity') > now() and a.starts_at <= now())"
+)
+_LAST_IN_FORCE: LiteralString = "(select max(coalesce(a.ends_at, 'infinity')) as until" + _IN_FORCE
+POSITION = Resource(
+    "Position",
+    "car {t} left join product {t}_unit on {t}_unit.customer_id = {t}.customer_id and {t}_unit.car_id = {t}.car_id"
+    " and {t}_unit.kind = 'IQ'"
+    " left join car_state {t}_state on {t}_state.customer_id = {t}_unit.customer_id"
+    " and {t}_state.car_id = {t}_unit.car_id and {t}_state.product_id = {t}_unit.product_id"
+    " left join lateral " + _LAST_IN_FORCE + " {t}_use on true",
+    "{t}.customer_id = $1",
+    {
+        "carId": int32("{t}.car_id"),
+        "name": string("{t}.name", search=True),
+        "licensePlate": string("{t}.license_plate", nullable=True, search=True),
+        "vin": string("{t}.vin", nullable=True, search=True),
+        "brand": string("{t}.brand", nullable=True, search=True),
+        "model": string("{t}.model", nullable=True, search=True),
+        "description": string("{t}.description", nullable=True, search=True),
+        "hasUnit": boolean("({t}_unit.product_id is not null)"),
+        "latitude": double("{t}_state.latitude", nullable=True),
+        "longitude": double("{t}_state.longitude", nullable=True),
+        "utcDateTime": date_time("{t}_state.position_at", nullable=True),
+        "lastSeen": date_time("{t}_state.read_at", nullable=True),
+        "ignition": _flag("ignition"),
+        "isDriving": _flag("isDriving"),
+        # As a condition it is one look at all assignments in force; to be shown it is there already
+        "inUse": Field(Type.BOOLEAN, "(exists (select" + _IN_FORCE + ")", json="({t}_use.until is not null)"),
+        "inUseUntil": date_time("nullif({t}_use.until, 'infinity')", nullable=True),
+    },
+    relations={name: CAR.relations[name] for name in ("products", "assignments", "groups")},
+    key=("carId",),
+    walks=("name", "licensePlate", "vin"),
+    newest=Newest(
+        "lastSeen",
+        "car_state {l}",
+        "{l}.customer_id = $1 and {l}.read_quarter is not null",
+        "{l}.read_quarter desc, {l}.read_at desc",
+        "{l}.car_id",
+    ),
 )

@@ -2,6 +2,7 @@
 
 from keyrack.odata.cursor import INVALID, NOT_SUPPORTED
 from keyrack.odata.limits import Limits
+from keyrack.odata.newest import Lead
 from keyrack.odata.plan import COUNT
 from keyrack.odata.query_string import OPTIONS, Query, Shape, query
 from keyrack.odata.sql import TOO_MANY, TOO_MANY_EXPANDED
@@ -17,6 +18,7 @@ __all__ = [
     "TOO_MANY",
     "TOO_MANY_EXPANDED",
     "Key",
+    "Lead",
     "Limits",
     "Query",
     "Segment",

@@ -17,6 +17,7 @@ from keyrack.model.fields import Resource
 from keyrack.odata import tree
 from keyrack.odata.constants import refuse
 from keyrack.odata.limits import Limits
+from keyrack.odata.newest import Lead, lead
 from keyrack.odata.plan import Rows
 from keyrack.odata.results import shaped
 from keyrack.odata.rows import Asked, rows
@@ -82,6 +83,10 @@ class Query:
     # them apart for less than their JSON. What is expanded, computed, or has no key, is dug out of something larger,
     # and of rows that are sorted many more are read than shown
     plain: bool
+    # The keys of the page's rows are found first, and what is shown of them then: of rows that are skipped,
+    # sorted or perhaps left out many more are read than shown, and PostgreSQL would make all of them
+    apart: bool = False
+    lead: Lead | None = None  # what leads to the first rows of such a page
     source: Source | None = None  # where the rows come from and how they are shown, with `$apply` and `$compute`
 
 
@@ -116,9 +121,13 @@ def _written(plan: Rows, count: bool, alias: LiteralString, first: int) -> Query
     args = tuple(writer.args)
     walk = keys(plan, alias, first + len(args))
     plain = bool(walk) and not plan.expanded and origin is None
+    is_key_enough = plan.top is not None and origin is None and bool(plan.resource.key)
+    apart = is_key_enough and (bool(plan.skip or where) or not walk)
+    led = lead(plan, alias, first + unpaged) if apart else None
     return Query(
-        columns, value, where, order, limit, count, args, counted, unpaged, walk, plan.top, plan.skip, plain, origin
-    )
+        columns, value, where, order, limit, count, args, counted, unpaged, walk, plan.top, plan.skip, plain, apart,
+        led, origin,
+    )  # fmt: skip
 
 
 def _tree(options: dict[str, tree.Tree]) -> tree.Options:

@@ -137,6 +137,10 @@ class Writer:
             if isinstance(left, Null):
                 return _TRUE if operator == "eq" else _FALSE
             return "(" + self.value(left) + (" is null)" if operator == "eq" else " is not null)")
+        if operator == "eq" and (loose or not (left.nullable or right.nullable)):
+            for one, two in ((left, right), (right, left)):
+                if isinstance(two, Parameter) and two.type is Edm.BOOLEAN:
+                    return self.value(one) if two.value else "(not " + self.value(one) + ")"
         one, two = self.value(left), self.value(right)
         nullable = left.nullable or right.nullable
         if operator == "eq":
