@@ -18,6 +18,7 @@ import aiomqtt
 import pytest
 
 from keyrack.database.connection import Database
+from keyrack.database.telling import to_nobody
 from keyrack.settings import Settings
 from keyrack.telemetry.mqtt import Subscriber
 from keyrack.telemetry.samples import Reading, readings
@@ -233,7 +234,7 @@ def test_what_the_database_never_takes_holds_up_nobody(unit: Unit, dsn: str) -> 
 
     async def run() -> list[tuple[int, str]]:
         database = await Database.connect(dsn, Settings())
-        subscriber = Subscriber(database, Settings())
+        subscriber = Subscriber(database, Settings(), to_nobody)
         values = [json.dumps(sample(9 - n, odometer=n) | {"serialNumber": unit.serial}) for n in range(5)]
         part = [found for _, found in readings("\n".join(values).encode(), Settings()) if isinstance(found, Reading)]
         part[2].values["vin"] = "\x00"  # no line can say so, for every text is checked

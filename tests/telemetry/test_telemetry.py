@@ -124,7 +124,8 @@ def test_old_partitions_go_when_no_customer_wants_them(own: Any) -> None:
         settings = Settings(history_days=30)
         # 15 June less 100 days is 7 March: February is not needed any more
         assert await partitions.tend(database, settings, NOW) == [
-            "odometer_202601", "odometer_202602", "position_202601", "position_202602",
+            "odometer_202601", "odometer_202602", "position_202601", "position_202602", "telemetry_202601",
+            "telemetry_202602",
         ]  # fmt: skip
         await database.execute("delete from customer where customer_id = $1", patient)
         assert (await names(database))[0] == "position_202603"
@@ -160,7 +161,7 @@ def test_history_is_not_dropped_while_somebody_reads_it(own: Any) -> None:
         async with database.transaction() as connection:
             await connection.fetch("select * from position")
             assert await partitions.tend(database, Settings(), NOW) == []
-        assert len(await partitions.tend(database, Settings(), NOW)) == 2
+        assert len(await partitions.tend(database, Settings(), NOW)) == 3
 
     own(work)
 

@@ -28,7 +28,8 @@ from keyrack.settings import Settings
 from keyrack.webhooks import forgetting, publishing
 from keyrack.webhooks.claims import Pace, backoff
 from keyrack.webhooks.guard import Guard
-from keyrack.webhooks.sending import NOT_REACHED, Attempt, Sender, signed
+from keyrack.webhooks.sending import Attempt, Sender, signed
+from keyrack.webhooks.troubles import NOT_REACHED
 from tests.conftest import DEADLINE, Process, eventually
 from tests.webhooks.office import LOCAL, SECRET, Office
 from tests.webhooks.receiver import Received, Receiver

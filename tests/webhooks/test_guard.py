@@ -16,7 +16,8 @@ import structlog
 from keyrack.settings import Settings
 from keyrack.webhooks import guard, sending
 from keyrack.webhooks.guard import Guard, is_own
-from keyrack.webhooks.sending import NOT_REACHED, NOT_TAKEN, TIMED_OUT, Attempt, Sender
+from keyrack.webhooks.sending import Attempt, Sender
+from keyrack.webhooks.troubles import NOT_REACHED, NOT_TAKEN, TIMED_OUT
 from tests.conftest import free_port
 from tests.webhooks.office import LOCAL, SECRET, Office
 from tests.webhooks.receiver import Receiver

@@ -16,8 +16,7 @@ from uuid import UUID
 from keyrack.assignments.rules import Assignment, Decision, Ground, Key, Operation, as_given_up, decide
 from keyrack.database.connection import Connection, Row
 from keyrack.webhooks import publishing
-
-GIVEN_UP = "The operation could not be carried out for an internal reason."
+from keyrack.webhooks.failures import GIVEN_UP
 
 _COLUMNS: LiteralString = "customer_id, operation_id, kind, cause, car_id, user_id, assignment_id, request, attempts"
 # The first ones, in the order in which they are to be applied: ends that a change of the ground has brought about
@@ -88,9 +87,11 @@ class Done:
 
     operations: int = 0
     deliveries: int = 0
+    customers: frozenset[int] = frozenset()
 
     def __add__(self, other: Done) -> Done:
-        return Done(self.operations + other.operations, self.deliveries + other.deliveries)
+        customers = self.customers | other.customers
+        return Done(self.operations + other.operations, self.deliveries + other.deliveries, customers)
 
 
 async def pending(connection: Connection, customer: int, most: int) -> list[Row]:
@@ -211,7 +212,7 @@ async def _finish(
         [decision.failure for decision in decisions],
         [json.dumps(one) for one in shown],
     )
-    return Done(len(rows), deliveries)
+    return Done(len(rows), deliveries, frozenset([row["customer_id"] for row in rows]))
 
 
 def _columns(keys: Iterable[tuple[int, int | None]]) -> tuple[list[int], list[int | None]]:

@@ -10,17 +10,19 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
+from keyrack.webhooks.failures import (
+    END_BEFORE_START,
+    GONE,
+    NO_BOX,
+    NO_CAR,
+    NO_SERVICE,
+    NO_USER,
+    RENEWABLE_TOO_LATE,
+    TERMINATED,
+)
+
 LIFETIME = 604_800  # seconds: the default, and the bound that an explicit one must exceed (spec, "Limits")
 LIFETIME_BOUND = 2_419_200  # seconds: an explicit lifetime is less
-
-NO_CAR = "The car does not exist or is not assigned to the customer."
-NO_USER = "The user does not exist or is not assigned to the customer."
-NO_BOX = "There is no key box installed in the car."
-NO_SERVICE = "The key box in the car has no service assigned."
-TERMINATED = "The service of the key box in the car is terminated."
-GONE = "The assignment does not exist any more."
-END_BEFORE_START = "The end lies before the start."
-RENEWABLE_TOO_LATE = "renewableAfter must be less than lifetime."
 
 Box = Literal["ready", "none", "unserved", "terminated"]  # what a car's key box is, as far as access goes
 NOT_READY: Mapping[Box | None, str] = {

@@ -15,7 +15,7 @@ __all__ = ["Access", "ApiError", "Options", "Summary", "drive_in_background", "s
 A_YEAR = 60.0 * 24 * 365
 
 
-def drive_in_background(access: Access, cars: int = 5) -> threading.Thread:
+def drive_in_background(access: Access, cars: int = 14) -> threading.Thread:
     """Let a small fleet drive in real time for as long as the process lives, whatever becomes of the server."""
 
     def drive() -> None:

@@ -83,14 +83,15 @@ class VirtualCar:
             "isDriving": self.is_driving,
             "ignition": self.is_driving,
             "rpm": round(800 + self.speed * 25) if self.is_driving and not self.is_electric else 0,
-            "batteryVoltage": round((396 if self.is_electric else 12.4) + self.random.uniform(0, 0.4), 1),
+            "batteryVoltage": round((13.9 if self.is_driving else 12.4) + self.random.uniform(0, 0.4), 1),
             "engineCoolantTemperature": round(self.temperature, 1),
             "outsideTemperature": 17.5,
             "isParkingBrakeEngaged": not self.is_driving,
+            "fuelLevelPercent": round(self.level, 1),
         }
         if self.is_electric:
-            return values | {"fuelType": "Electric", "chargeState": not self.is_driving, "fuelLevelPercent": None}
-        return values | {"fuelType": "Diesel", "fuelLevelPercent": round(self.level, 1)}
+            return values | {"fuelType": "Electric", "chargeState": not self.is_driving}
+        return values | {"fuelType": "Diesel"}
 
 
 def stamp(at: datetime) -> str:

@@ -6,9 +6,13 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import LiteralString
 
+from pydantic_core import from_json
+
 from keyrack.database import partitions
 from keyrack.database.connection import Connection
+from keyrack.telemetry import quarters
 from keyrack.telemetry.history import ODOMETERS, POSITIONS, History
+from keyrack.telemetry.newest import Newest
 from keyrack.telemetry.stretches import Stretch, packed, times_of
 
 # Whoever stores readings of the car locks this row first, so nothing comes in between
@@ -16,7 +20,7 @@ FIRST: LiteralString = "insert into car_state (customer_id, car_id) values ($1, 
 STATE: LiteralString = """
 delete from car_state where customer_id = $1 and car_id = $2
 returning position_since, latitude, longitude, position_times, odometer_since, odometer, odometer_times,
-  coalesce(position_at, odometer_at, read_at) is not null as told
+  read_at, telemetry::text, told::text, coalesce(position_at, odometer_at, read_at) is not null as is_told
 """
 
 
@@ -43,9 +47,11 @@ async def discard(connection: Connection, customer: int, car: int, since: dateti
     if row["odometer_since"] is not None:
         distance = Stretch(row["odometer_since"], (row["odometer"],), row["odometer_times"])
         readings += await _keep(connection, customer, car, ODOMETERS, distance, since)
+    newest = Newest(row["read_at"], from_json(row["telemetry"]), from_json(row["told"]))
+    await quarters.discard(connection, customer, car, newest, since)
     for history in (POSITIONS, ODOMETERS):
         readings += await history.discard(connection, customer, car, since)
-    return Discarded(row["told"], readings)
+    return Discarded(row["is_told"], readings)
 
 
 async def _keep(

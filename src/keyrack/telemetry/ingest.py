@@ -19,10 +19,13 @@ from keyrack.database import partitions
 from keyrack.database.batching import Batches
 from keyrack.database.connection import Connection, Database, Row
 from keyrack.database.partitions import month
+from keyrack.database.telling import DRIVEN, Tell, to_nobody
 from keyrack.settings import Settings
 from keyrack.telemetry.history import ODOMETERS, POSITIONS
 from keyrack.telemetry.known import Changes, Known, Moment, Track, ended, take
 from keyrack.telemetry.lines import Invalid, Report
+from keyrack.telemetry.newest import Newest
+from keyrack.telemetry.quarters import Quarters, Told, quarter
 from keyrack.telemetry.samples import Reading, readings
 from keyrack.telemetry.stretches import Stretch, Value
 
@@ -74,8 +77,9 @@ where s.customer_id = $1 and s.car_id = n.car_id
 class Telemetry:
     """Takes samples in, for one process."""
 
-    def __init__(self, batches: Batches, settings: Settings) -> None:
+    def __init__(self, batches: Batches, settings: Settings, tell: Tell = to_nobody) -> None:
         self._batches = batches
+        self._tell = tell
         self._settings = settings
         self._months: frozenset[date] = frozenset()  # whose partitions exist
 
@@ -108,7 +112,10 @@ class Telemetry:
 
     async def store(self, customer: int, part: list[Reading]) -> Report:
         """Store these samples; the report once they are committed."""
-        return await self._batches.put(self._store, customer, part, at_once=AT_ONCE)
+        report = await self._batches.put(self._store, customer, part, at_once=AT_ONCE)
+        if report.accepted:
+            self._tell(customer, DRIVEN)
+        return report
 
     async def _store(self, db: Database, customer: int, parts: Sequence[Sequence[Reading]]) -> list[Report]:
         for _ in range(2):
@@ -131,31 +138,38 @@ class Telemetry:
             cars["serialNumber", row["serial_number"]] = cars["uniqueId", row["unique_id"]] = row
         reports = [Report(self._settings.ingest_refused) for _ in parts]
         known: dict[int, Known] = {}
-        positions, odometers = Changes(), Changes()
-        pending: list[tuple[Report, Moment, bool, bool]] = []
+        positions, odometers, quarters = Changes(), Changes(), Quarters()
+        pending: list[tuple[Report, Moment, bool, bool, Told | None]] = []
         taken = self._judged(parts, cars, reports)
         for sample, row, _ in taken:
             if row["car_id"] not in known:
-                known[row["car_id"]] = _known(row, positions, odometers)
+                known[row["car_id"]] = _known(row, positions, odometers, quarters)
             if not row["keeps_positions"]:
                 sample.position = None
         await _look_behind(connection, customer, known, taken)
         for sample, row, report in taken:
             car = row["car_id"]
-            new, late_position, late_odometer = take(car, known[car], sample, positions, odometers)
+            new, late_position, late_odometer, late_values = take(
+                car, known[car], sample, positions, odometers, quarters
+            )
             if new:
                 report.accepted += 1
             else:
-                pending.append((report, (car, sample.at), late_position, late_odometer))
-        months = await self._make(connection, positions, odometers)
+                pending.append((report, (car, sample.at), late_position, late_odometer, late_values))
+        months = await self._make(connection, quarters.months, positions, odometers)
         places = {car: one.position for car, one in known.items()}
         added_positions = await POSITIONS.write(connection, customer, places, positions)
         distances = {car: one.odometer for car, one in known.items()}
         added_odometers = await ODOMETERS.write(connection, customer, distances, odometers)
+        await quarters.write(connection, customer)
         if known:
             await _update(connection, customer, known)
-        for report, moment, late_position, late_odometer in pending:
-            if (late_position and moment in added_positions) or (late_odometer and moment in added_odometers):
+        for report, moment, late_position, late_odometer, late_values in pending:
+            if (
+                (late_position and moment in added_positions)
+                or (late_odometer and moment in added_odometers)
+                or (late_values is not None and late_values.new)
+            ):
                 report.accepted += 1
             else:
                 report.duplicates += 1
@@ -182,9 +196,9 @@ class Telemetry:
         taken.sort(key=lambda item: item[0].at)
         return taken
 
-    async def _make(self, connection: Connection, *changes: Changes) -> frozenset[date]:
+    async def _make(self, connection: Connection, months: set[date], *changes: Changes) -> frozenset[date]:
         """Make the partitions that history needs now; the months, to be remembered once they are committed."""
-        needed = {month(stretch.at) for change in changes for _, stretch in change.closed}
+        needed = months | {month(stretch.at) for change in changes for _, stretch in change.closed}
         needed |= {month(at) for change in changes for _, at in change.late}
         missing = needed - self._months
         if missing:
@@ -204,17 +218,20 @@ async def _locked(connection: Connection, customer: int, parts: Sequence[Sequenc
     return [row for row in rows if row["customer_id"] is not None]
 
 
-def _known(row: Row, positions: Changes, odometers: Changes) -> Known:
+def _known(row: Row, positions: Changes, odometers: Changes, quarters: Quarters) -> Known:
     """What is known of a car; if another unit told it, it is history."""
     place = None if row["position_at"] is None else (row["latitude"], row["longitude"])
     position = _track(place, row["position_at"], row["position_since"], row["position_times"])
     distance = None if row["odometer_at"] is None else (row["odometer"],)
     odometer = _track(distance, row["odometer_at"], row["odometer_since"], row["odometer_times"])
+    told: dict[str, str] = {} if row["told"] is None else from_json(row["told"])
+    newest = Newest(row["read_at"], from_json(row["telemetry"]), told)
     if row["product_id"] != row["unit_id"]:
         car = row["car_id"]
+        quarters.close(car, newest)
         return Known(row["unit_id"], ended(car, position, positions), ended(car, odometer, odometers))
-    told: dict[str, str] = {} if row["told"] is None else from_json(row["told"])
-    return Known(row["unit_id"], position, odometer, row["read_at"], from_json(row["telemetry"]), told)
+    reached = None if newest.read_at is None else quarter(newest.read_at)
+    return Known(row["unit_id"], position, odometer, newest, reached)
 
 
 def _track(value: Value | None, at: datetime | None, since: datetime | None, times: bytes | None) -> Track:
@@ -236,8 +253,8 @@ async def _update(connection: Connection, customer: int, known: dict[int, Known]
     rows = [
         (
             car, k.unit, k.position.at, *(k.position.value or (None, None)), *_open(k.position), k.odometer.at,
-            *(k.odometer.value or (None,)), *_open(k.odometer), k.read_at, to_json(k.telemetry).decode(),
-            to_json(k.told).decode() if k.told else "{}",
+            *(k.odometer.value or (None,)), *_open(k.odometer), k.newest.read_at, to_json(k.newest.values).decode(),
+            to_json(k.newest.told).decode() if k.newest.told else "{}",
         )
         for car, k in known.items()
     ]  # fmt: skip

@@ -5,12 +5,13 @@ Everything here is plain values; `ingest` and `history` read and write the datab
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from keyrack.telemetry.samples import Json, Reading
+from keyrack.telemetry.newest import Newest
+from keyrack.telemetry.quarters import Quarters, Told, quarter
+from keyrack.telemetry.samples import Reading
 from keyrack.telemetry.stretches import Stretch, Value, continued
 
 Moment = tuple[int, datetime]  # a car, and when
@@ -46,18 +47,26 @@ class Known:
     unit: int  # its productId
     position: Track = field(default_factory=Track)
     odometer: Track = field(default_factory=Track)
-    read_at: datetime | None = None
-    telemetry: Json = field(default_factory=dict[str, Any])
-    told: dict[str, str] = field(default_factory=dict[str, str])  # of values older than `read_at`: since when
+    newest: Newest = field(default_factory=Newest)
+    quarter: int | None = None  # the one of `newest`
 
 
-def take(car: int, known: Known, sample: Reading, positions: Changes, odometers: Changes) -> tuple[bool, bool, bool]:
+def take(
+    car: int, known: Known, sample: Reading, positions: Changes, odometers: Changes, quarters: Quarters
+) -> tuple[bool, bool, bool, Told | None]:
     """Let a sample change what is known, and say what history is to do with it.
 
-    Whether it told anything new already; and whether the place of its position, and of its odometer reading, in history
-    has to be looked up, which may show that they are new too.
+    Whether it told anything new already; and whether the place of its position, of its odometer reading, and of its
+    values, in history has to be looked up, which may show that they are new too.
     """
-    new = _tell(known, sample.at, sample.values)
+    late_values, number = None, quarter(sample.at)
+    if number != known.quarter:
+        if known.quarter is None or number > known.quarter:
+            quarters.close(car, known.newest)
+            known.quarter = number
+        else:
+            late_values = quarters.add(car, sample.at, sample.values)
+    new = known.newest.tell(sample.at, sample.values)
     late_position = late_odometer = False
     if sample.position is not None:
         newest, late_position = _read(car, known.position, sample.at, sample.position, positions)
@@ -65,7 +74,7 @@ def take(car: int, known: Known, sample: Reading, positions: Changes, odometers:
     if sample.odometer is not None:
         newest, late_odometer = _read(car, known.odometer, sample.at, (sample.odometer,), odometers)
         new = new or newest
-    return new, late_position, late_odometer
+    return new, late_position, late_odometer, late_values
 
 
 def _read(car: int, track: Track, at: datetime, value: Value, changes: Changes) -> tuple[bool, bool]:
@@ -99,30 +108,3 @@ def ended(car: int, track: Track, changes: Changes) -> Track:
         return Track()
     changes.closed.append((car, track.open))
     return Track(behind=track.at)
-
-
-def _tell(known: Known, at: datetime, values: Mapping[str, Any]) -> bool:
-    """Take over each value that is newer than the one known by its name; of two of the same time the first one."""
-    last = known.read_at
-    if last is None or at > last:
-        if last is not None and known.telemetry.keys() != values.keys():
-            since = last.isoformat()
-            for name in known.telemetry.keys() - values.keys():
-                known.told.setdefault(name, since)
-        known.telemetry.update(values)
-        if known.told:
-            known.told = {name: since for name, since in known.told.items() if name not in values}
-        known.read_at = at
-        return True
-    taken = False
-    for name, value in values.items():
-        since = known.told.get(name)
-        if name in known.telemetry and (since is None or datetime.fromisoformat(since) >= at):
-            continue
-        known.telemetry[name] = value
-        if at == last:
-            known.told.pop(name, None)
-        else:
-            known.told[name] = at.isoformat()
-        taken = True
-    return taken

@@ -21,6 +21,7 @@ import structlog
 
 from keyrack.database.batching import Batches
 from keyrack.database.connection import UNREACHABLE, Database
+from keyrack.database.telling import Tell
 from keyrack.errors import ContentTooLarge, Unavailable
 from keyrack.logs import Seldom, cause
 from keyrack.model.bodies import INT32_MAX
@@ -42,9 +43,9 @@ KEEPALIVE = 15  # seconds after which a silent connection is noticed
 class Subscriber:
     """Takes in what units publish, for all customers."""
 
-    def __init__(self, db: Database, settings: Settings) -> None:
+    def __init__(self, db: Database, settings: Settings, tell: Tell) -> None:
         self._settings = settings
-        self._telemetry = Telemetry(Batches(db), settings)
+        self._telemetry = Telemetry(Batches(db), settings, tell)
         self._filter = settings.mqtt_topic.replace("{customer}", "+").replace("{unit}", "+")
         # one unit has one topic: an id with zeros before it would pass by what a broker allows
         pattern = re.escape(settings.mqtt_topic).replace(r"\{customer\}", r"([1-9][0-9]{0,9})")

@@ -20,6 +20,7 @@ import asyncpg
 import structlog
 
 from keyrack.database.connection import UNREACHABLE, Database, is_interruption
+from keyrack.database.telling import DELIVERED, Tell
 from keyrack.logs import Seldom
 from keyrack.loops import lasting
 from keyrack.model.bodies import INT32_MAX
@@ -28,6 +29,7 @@ from keyrack.vault.sealing import CannotOpen, Vault
 from keyrack.webhooks import registry
 from keyrack.webhooks.claims import CLAIM, RECORD, Key, Lane, Pace, Waiting, backoff, columns_of, lanes_of
 from keyrack.webhooks.sending import Attempt, Sender
+from keyrack.webhooks.troubles import DISABLED_BY_GONE, SEALED
 
 log = structlog.get_logger("keyrack.delivery")
 seldom = Seldom("keyrack.delivery")
@@ -38,8 +40,6 @@ ASK_FOR_HELP = 0.1  # seconds between two calls for other workers
 LOOK = 500  # webhooks that one claim looks at
 LOOKS = 10  # that may find nothing, one after another, before the next rest
 GONE = 410
-DISABLED_BY_GONE = "The endpoint answered 410 Gone."
-CLOSED = "The webhook's secrets do not open, so nothing was sent. The log of the worker says why."
 
 DISABLE: LiteralString = """
 update webhook set is_enabled = false, disabled_reason = $3
@@ -50,11 +50,14 @@ where customer_id = $1 and webhook_id = $2 and is_enabled and url = $4
 class Courier:
     """The deliveries of one worker."""
 
-    def __init__(self, db: Database, settings: Settings, vault: Vault, call_others: Callable[[], None]) -> None:
+    def __init__(
+        self, db: Database, settings: Settings, vault: Vault, call_others: Callable[[], None], tell: Tell
+    ) -> None:
         self._db = db
         self._settings = settings
         self._vault = vault
         self._call_others = call_others  # there is more than this worker can take
+        self._told = tell
         self._lease = settings.webhook_timeout + min(5.0, max(1.0, settings.webhook_timeout / 2))
         self._paces: dict[Key, Pace] = {}
         self._sending: dict[asyncio.Task[None], Lane] = {}
@@ -220,7 +223,7 @@ class Courier:
                 lane.secret if lane.secret is None else await registry.static_secret(self._vault, lane.key, lane.secret)
             )
         except CannotOpen:
-            return Attempt(datetime.now(UTC), 0, error=CLOSED)
+            return Attempt(datetime.now(UTC), 0, error=SEALED)
         return await self._sender.send(lane.url, waiting.payload, waiting.message_id, secrets, static or None)
 
     def _tell(self, lane: Lane, pace: Pace, attempt: Attempt) -> None:
@@ -233,6 +236,7 @@ class Courier:
         with suppress(*UNREACHABLE, asyncpg.PostgresError):
             await self._db.execute(DISABLE, *lane.key, DISABLED_BY_GONE, lane.url)
             log.warning("webhook disabled", customer=lane.key[0], webhook=lane.key[1], reason=DISABLED_BY_GONE)
+            self._told(lane.key[0], DELIVERED)
 
     async def _recording(self) -> None:
         """Record what has ended, all that there is at a time, until nothing is under way any more."""
@@ -257,6 +261,8 @@ class Courier:
         """Record what came of these lanes; what cannot be recorded for a reason of its own keeps no other from it."""
         try:
             await self._db.execute(RECORD, *columns_of(lanes))
+            for customer in {lane.key[0] for lane in lanes}:
+                self._told(customer, DELIVERED)
         except Exception as error:
             if is_interruption(error):
                 raise

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Literal, LiteralString, get_args
 from uuid import UUID
 
@@ -10,6 +11,8 @@ from pydantic.alias_generators import to_camel
 
 from keyrack.model.bodies import Int32
 from keyrack.model.fields import Resource, boolean, date_time, guid, int32, int64, opaque, string
+from keyrack.model.resources import ASSIGNMENT
+from keyrack.webhooks.failures import CODE, CODES
 
 Kind = Literal["assignment.created", "assignment.updated", "assignment.deleted"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
@@ -23,6 +26,19 @@ SENT: dict[str, str] = {  # what a webhook may be told: type -> when
 
 _OF_CUSTOMER: LiteralString = "{t}.customer_id = $1"
 
+
+def _time(name: LiteralString, column: LiteralString) -> LiteralString:
+    """SQL of a time of the assignment that an operation is about, null where there is none: as the outcome tells it,
+    as it was asked for, or as the assignment has it. What is no time stands in no request that was checked."""
+    told: LiteralString = "coalesce({t}.result, {t}.request)"
+    text: LiteralString = "(" + told + "->>'" + name + "')"
+    return (
+        "(case when " + told + " ? '" + name + "' then case when " + text + " ~ '^[0-9T:-]{{19}}Z$' then " + text
+        + "::timestamptz end else (select a." + column + " from assignment a where a.customer_id = {t}.customer_id"
+        " and a.assignment_id = {t}.assignment_id) end)"
+    )  # fmt: skip
+
+
 OPERATION = Resource(
     "Operation",
     "operation {t}",
@@ -33,14 +49,19 @@ OPERATION = Resource(
         "cause": string("{t}.cause", enum=("Request", "Uninstallation", "CarDeleted", "UserRemoved")),
         "state": string("{t}.state", enum=("Pending", "Succeeded", "Failed")),
         "errorMessage": string("{t}.error_message", nullable=True),
+        "errorCode": string(CODE, nullable=True, enum=tuple(CODES.values())),
         "checksum": string("{t}.checksum"),
         "applied": int64("{t}.applied", nullable=True),
         "assignmentId": int32("{t}.assignment_id", nullable=True),
         "carId": int32("{t}.car_id"),
         "userId": int32("{t}.user_id", nullable=True),
+        "start": date_time(_time("start", "starts_at"), nullable=True),
+        "end": date_time(_time("end", "ends_at"), nullable=True),
         "requested": date_time("{t}.requested_at"),
         "finished": date_time("{t}.finished_at", nullable=True),
     },
+    relations={"car": ASSIGNMENT.relations["car"], "user": ASSIGNMENT.relations["user"]},
+    walks=("requested",),
 )
 
 _COUNT: LiteralString = (
@@ -88,6 +109,20 @@ DELIVERY = Resource(
         "error": string("{t}.error", nullable=True),
         "created": date_time("{t}.created_at"),
         "payload": opaque("{t}.payload::jsonb"),
+    },
+)
+_URL: LiteralString = (
+    "(select w.url from webhook w where w.customer_id = {t}.customer_id and w.webhook_id = {t}.webhook_id)"
+)
+# Beside those of all webhooks each says whose it is
+DELIVERY_LISTED = replace(
+    DELIVERY,
+    name="DeliveryListed",
+    fields={
+        "id": DELIVERY.fields["id"],
+        "webhookId": int32("{t}.webhook_id"),
+        "webhookUrl": string(_URL),
+        **DELIVERY.without("id").fields,
     },
 )
 

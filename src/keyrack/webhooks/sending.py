@@ -26,6 +26,17 @@ from standardwebhooks import Webhook
 from keyrack import __version__
 from keyrack.settings import Settings
 from keyrack.webhooks.guard import Forbidden, Guard
+from keyrack.webhooks.troubles import (
+    ANSWERED,
+    CERTIFICATE,
+    CLOSED,
+    CUT,
+    NO_HTTP,
+    NOT_REACHED,
+    NOT_TAKEN,
+    TIMED_OUT,
+    TLS,
+)
 
 ANSWER = 1_000  # characters of an endpoint's answer that the log keeps
 # Names looked up at once, for each place: a name server that is silent holds a thread for each, for longer than an
@@ -33,17 +44,6 @@ ANSWER = 1_000  # characters of an endpoint's answer that the log keeps
 LOOKUPS = 2
 MOST_LOOKUPS = 1_000
 REMEMBERED = 10_000  # names whose addresses are known; beyond, it starts anew
-
-# All that is told of what is not public: whoever registers a webhook must not learn which names and ports there are
-NOT_REACHED = (
-    "The endpoint could not be reached: its name is not known, its address is not public and not in "
-    "KEYRACK_WEBHOOK_NETWORKS, or it does not answer there."
-)
-TIMED_OUT = "The endpoint did not answer in time."
-NOT_TAKEN = "The endpoint refused the connection."
-CLOSED = "The endpoint closed the connection without an answer."
-CUT = "The endpoint's answer broke off."
-NO_HTTP = "The endpoint's answer is not valid HTTP."
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +142,7 @@ class Sender:
                     status=reply.status,
                     answer=answer,
                     retry_after=_retry_after(reply.headers.get("Retry-After"), started),
-                    error=None if 200 <= reply.status < 300 else f"The endpoint answered {reply.status}.",
+                    error=None if 200 <= reply.status < 300 else ANSWERED.format(status=reply.status),
                 )
         except (aiohttp.ClientError, OSError, ValueError) as error:  # a time-out is an OSError
             told = _told(error) if self._names.is_public(urlsplit(url).hostname or "") else None
@@ -201,9 +201,9 @@ def _told(error: Exception) -> str | None:
         case TimeoutError():
             return TIMED_OUT
         case aiohttp.ClientConnectorCertificateError(certificate_error=ssl.SSLCertVerificationError() as wrong):
-            return f"The endpoint's certificate is not valid: {wrong.verify_message}."
+            return CERTIFICATE.format(why=wrong.verify_message)
         case aiohttp.ClientConnectorSSLError(os_error=ssl.SSLError() as wrong):
-            return f"There is no TLS with the endpoint: {wrong.reason}."
+            return TLS.format(why=wrong.reason)
         case aiohttp.ClientConnectorError(os_error=ConnectionRefusedError()):
             return NOT_TAKEN
         case aiohttp.ClientConnectorError():

@@ -1,0 +1,26 @@
+"""In charge of what the log of deliveries says of an attempt that failed, and a webhook of why it is disabled.
+
+All that is told of what is not public is `NOT_REACHED`: whoever registers a webhook must not learn which names and
+ports there are.
+"""
+
+from __future__ import annotations
+
+NOT_REACHED = (
+    "The endpoint could not be reached: its name is not known, its address is not public and not in "
+    "KEYRACK_WEBHOOK_NETWORKS, or it does not answer there."
+)
+TIMED_OUT = "The endpoint did not answer in time."
+NOT_TAKEN = "The endpoint refused the connection."
+CLOSED = "The endpoint closed the connection without an answer."
+CUT = "The endpoint's answer broke off."
+NO_HTTP = "The endpoint's answer is not valid HTTP."
+ANSWERED = "The endpoint answered {status}."
+CERTIFICATE = "The endpoint's certificate is not valid: {why}."
+TLS = "There is no TLS with the endpoint: {why}."
+SEALED = "The webhook's secrets do not open, so nothing was sent. The log of the worker says why."
+
+DISABLED_BY_GONE = "The endpoint answered 410 Gone."
+SECRETS_LOST = (
+    "The master key was lost. Make a new signing secret, give it to the receiver, and enable the webhook again."
+)
