@@ -28,7 +28,7 @@ from keyrack.database.session import prepare
 from keyrack.settings import Settings
 from keyrack.vault.holdings import PRIVATE_KEY
 from keyrack.vault.sealing import Vault
-from tests.conftest import PASSWORD, Person, RunningServer, Sql, Town, eventually, refused, web
+from tests.conftest import PASSWORD, Person, RunningServer, Sql, Town, done, eventually, refused, web
 
 KEY_REFUSED = {
     "statusCode": 401,
@@ -346,10 +346,11 @@ def test_an_api_key_that_expires(carol: Person, server: RunningServer, other: Ru
 # Log-ins
 
 
-def test_keys_and_passwords_are_stored_hashed(alice: Person, sql: Sql) -> None:
-    assert sql.value("select count(*) from api_key where hash = $1", alice.api_key.encode()) == 0
-    assert sql.value("select octet_length(hash) from api_key where name = $1", alice.username) == 32
-    hashed = sql.value("select password_hash from manager where username = $1", alice.username)
+def test_keys_and_passwords_are_stored_hashed(carol: Person, sql: Sql) -> None:
+    assert sql.value("select count(*) from api_key where hash = $1", carol.api_key.encode()) == 0
+    assert sql.value("select octet_length(hash) from api_key where name = $1", carol.username) == 32
+    done(carol.put("/me/password", {"currentPassword": PASSWORD, "newPassword": "another one"}))
+    hashed = sql.value("select password_hash from manager where username = $1", carol.username)
     assert hashed.startswith("$argon2id$v=19$m=19456,t=2,p=1$")
 
 

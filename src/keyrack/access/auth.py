@@ -42,7 +42,7 @@ from manager m left join manager_customer c using (manager_id)
 where m.subject = $1 and not m.is_disabled group by m.manager_id
 """
 CREDENTIALS: LiteralString = """
-select subject, password_hash, sign_outs from manager where lower(username) = lower($1) and not is_disabled
+select manager_id, subject, password_hash, sign_outs from manager where lower(username) = lower($1) and not is_disabled
 """
 
 
@@ -63,6 +63,15 @@ class Manager:
     id: int
     customers: frozenset[int]
     sign_outs: int  # tokens that say less are over
+
+
+@dataclass(frozen=True, slots=True)
+class SignedIn:
+    """A manager whose password was right."""
+
+    manager: int
+    subject: UUID
+    sign_outs: int  # before it
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,30 +113,35 @@ class Access:
         self._managers = Memory[UUID, Manager](self._may_remember, seconds)
         self._devices = Memory[bytes, Device](self._may_remember, seconds)
         self._signing = Memory[None, SigningKeys](self._may_remember, seconds)
+        self._loaded: SigningKeys | None = None  # the last that were, valid or not
 
     def forget(self) -> None:
         """Start anew: something about keys, managers or customers has changed, or may have."""
         for memory in (self._keys, self._tokens, self._managers, self._devices, self._signing):
             memory.forget()
 
-    async def check_key(self, key: str | None) -> None:
-        """Raises `Unauthorized` unless this is the key of an active subscription."""
+    async def check_key(self, key: str | None) -> float:
+        """Until when it is good, in seconds since 1970. Raises `Unauthorized` unless this is the key of an active
+        subscription."""
         if not key:
             raise Unauthorized(INVALID_KEY)
         hashed = digest(key)
         expires = await self._keys.get(hashed, lambda: self._db.fetchval(KEY, hashed))
         if expires is None or expires <= time.time():
             raise Unauthorized(INVALID_KEY)
+        return expires
 
     async def manager(self, authorization: str | None) -> Manager:
         """The manager of a bearer token. Raises `Unauthorized`, and `NotFound` when nobody has that token's subject."""
         token = await self._token(authorization)
-        manager = await self._managers.get(token.subject, lambda: self._acting(token.subject))
-        if manager is None:
-            raise NotFound(NO_MANAGER)
+        manager = await self.acting(token.subject)
         if token.sign_outs < manager.sign_outs:
             raise Unauthorized(INVALID_TOKEN)
         return manager
+
+    async def until(self, key: str | None, authorization: str | None) -> float:
+        """When the key or the token ends, whichever is first, in seconds since 1970. Raises `Unauthorized`."""
+        return min(await self.check_key(key), (await self._token(authorization)).expires)
 
     async def device(self, key: str | None, scope: Scope) -> Device:
         """Who delivers with this device key. Raises `Unauthorized`, and `Forbidden` for a key without the scope."""
@@ -141,8 +155,15 @@ class Access:
             raise Forbidden(NO_SCOPE.format(scope=scope))
         return device
 
-    async def log_in(self, username: str, password: str, address: str) -> str | None:
-        """An access token for a manager, or None: unknown user and wrong password cost the same time.
+    async def acting(self, subject: UUID) -> Manager:
+        """The manager with this subject. Raises `NotFound` where there is none that may act."""
+        manager = await self._managers.get(subject, lambda: self._acting(subject))
+        if manager is None:
+            raise NotFound(NO_MANAGER)
+        return manager
+
+    async def verified(self, username: str, password: str, address: str) -> SignedIn | None:
+        """The manager whose password this is, or None: unknown user and wrong password cost the same time.
 
         Raises `Unavailable` where too many log-ins from the address wait already.
         """
@@ -150,7 +171,11 @@ class Access:
         known = None if row is None else row["password_hash"]
         if not await self.passwords.verify(password, known, ("address", address)) or row is None:
             return None
-        return await self.sign(row["subject"], API_AUDIENCE, typ="at+jwt", sign_outs=row["sign_outs"])
+        return SignedIn(row["manager_id"], row["subject"], row["sign_outs"])
+
+    async def token(self, signed_in: SignedIn) -> str:
+        """An access token."""
+        return await self.sign(signed_in.subject, API_AUDIENCE, typ="at+jwt", sign_outs=signed_in.sign_outs)
 
     async def sign(self, subject: UUID, audience: str, *, typ: str = "JWT", **claims: str | int) -> str:
         """A token for `subject`, good for an hour."""
@@ -173,20 +198,24 @@ class Access:
 
     async def signing_keys(self) -> SigningKeys:
         """The keys of now. Raises `CannotOpen` if this node opens none of them."""
-        keys = await self._signing.get(None, lambda: SigningKeys.load(self._db, self._vault))
-        assert keys is not None  # noqa: S101 - `load` always answers
+        keys = await self._signing.get(None, self._load)
+        assert keys is not None  # noqa: S101 - `_load` always answers
         return keys
+
+    async def _load(self) -> SigningKeys:
+        self._loaded = await SigningKeys.load(self._db, self._vault, self._loaded)
+        return self._loaded
 
     async def _token(self, authorization: str | None) -> Token:
         scheme, _, text = (authorization or "").partition(" ")
         if scheme.lower() != "bearer" or not text:
             raise Unauthorized(INVALID_TOKEN)
-        token = await self._tokens.get(text, lambda: self._verified(text))
+        token = await self._tokens.get(text, lambda: self._decoded(text))
         if token is None or token.expires <= time.time():
             raise Unauthorized(INVALID_TOKEN)
         return token
 
-    async def _verified(self, text: str) -> Token | None:
+    async def _decoded(self, text: str) -> Token | None:
         """What the token says, if one of our keys has signed it as an access token."""
         keys = await self.signing_keys()
         try:

@@ -17,6 +17,7 @@ from argon2.exceptions import InvalidHashError, VerificationError
 from keyrack.database.shares import Shares, Who
 
 V = TypeVar("V")
+SHORTEST = 8  # characters of a manager's password
 
 
 class Passwords:

@@ -45,23 +45,28 @@ update signing_key set revoked_at = now(), private_key = null where revoked_at i
 
 
 class SigningKeys:
-    """The RS256 keys of the tokens: the newest signs, all verify."""
+    """The RS256 keys of the tokens, by their texts: the newest signs, all verify."""
 
-    def __init__(self, keys: list[RSAKey]) -> None:
-        self.newest = keys[0]
-        self.set = KeySet(list(keys))
+    def __init__(self, keys: Mapping[str, RSAKey]) -> None:
+        self._keys = keys
+        self.newest = next(iter(keys.values()))
+        self.set = KeySet(list(keys.values()))
 
     @classmethod
-    async def load(cls, statements: Statements, vault: Vault) -> SigningKeys:
-        """All keys that are not revoked. Raises `CannotOpen` if none of them opens; one that does not is left out."""
-        keys: list[RSAKey] = []
+    async def load(cls, statements: Statements, vault: Vault, before: SigningKeys | None) -> SigningKeys:
+        """All keys that are not revoked; to read one that was not there `before` takes 30 ms.
+
+        Raises `CannotOpen` if none of them opens; one that does not is left out.
+        """
+        read: Mapping[str, RSAKey] = before._keys if before else {}
+        keys: dict[str, RSAKey] = {}
         for row in await statements.fetch(LOAD):
             try:
                 text = await vault.open(row["private_key"], PRIVATE_KEY, 0, row["kid"])
             except CannotOpen:
                 log.error("A signing key is left out: it does not open", kid=row["kid"], alert=True)
             else:
-                keys.append(RSAKey.import_key(json.loads(text)))
+                keys[text] = read.get(text) or RSAKey.import_key(json.loads(text))
         if not keys:
             raise CannotOpen
         return cls(keys)
