@@ -169,6 +169,10 @@ class UnsupportedMediaType(Refusal):
         ).encode()
 
 
+class RangeNotSatisfiable(Refusal):
+    status = 416
+
+
 class Unprocessable(Refusal):
     status = 422
 
@@ -179,8 +183,10 @@ class TooManyRequests(Refusal):
     status = 429
     media_type = JSON
 
-    def __init__(self, retry_after: int, headers: Mapping[str, str] | None = None) -> None:
-        super().__init__(RATE_LIMITED.format(seconds=retry_after), headers)
+    def __init__(
+        self, retry_after: int, headers: Mapping[str, str] | None = None, *, reason: Reason = RATE_LIMITED
+    ) -> None:
+        super().__init__(reason.format(seconds=retry_after), headers)
         self.headers["Retry-After"] = str(retry_after)
 
     def body(self, trace_id: str) -> bytes:

@@ -15,7 +15,7 @@ from typing import LiteralString
 
 import structlog
 
-from keyrack.access import auth, limits, privacy
+from keyrack.access import auth, erasing, limits, privacy, sessions
 from keyrack.api import idempotency
 from keyrack.database import partitions
 from keyrack.database.connection import Database, Row, Statements, is_interruption
@@ -45,6 +45,8 @@ STEPS = (
     Step("history", partitions.tend),
     Step("rate limits", limits.forget),
     Step("changes of access", auth.forget_changes),
+    Step("sessions", sessions.forget),
+    Step("erased people", erasing.finish, every=60),
     Step("people in no customer", privacy.forget_people),
     Step("idempotency keys", idempotency.forget),
     Step("deliveries", forgetting.deliveries),

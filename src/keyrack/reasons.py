@@ -5,6 +5,7 @@ The others stand beside the code that refuses for them.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 ACRONYMS = {word.lower(): word for word in ("API", "ASCII", "HTTP", "ID", "IQ", "JSON", "SDK")}
@@ -20,6 +21,8 @@ class Reason:
     code: str  # kebab-case
     text: str
     remedy: str = ""  # what to do about it, for docs/errors.md
+    pattern: str = ""  # the text before its places were filled
+    values: tuple[tuple[str, object], ...] = ()  # what they were filled with
 
     @property
     def title(self) -> str:
@@ -32,11 +35,15 @@ class Reason:
 
     def format(self, **values: object) -> Reason:
         """The same reason, the places of its text filled."""
-        return replace(self, text=self.text.format(**values))
+        return replace(self, text=self.text.format(**values), pattern=self.text, values=tuple(values.items()))
 
     def saying(self, text: str) -> Reason:
         """The same reason in other words."""
-        return replace(self, text=text)
+        return replace(self, text=text, pattern="", values=())
+
+    def translated(self, translate: Callable[[str], str]) -> str:
+        """The text in another language; `translate` takes texts as they stand in the source, places and all."""
+        return translate(self.pattern).format(**dict(self.values)) if self.pattern else translate(self.text)
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,6 +145,9 @@ NOT_ALLOWED = Reason(
     "The method is not allowed here. Allowed: {methods}.",
     "Use one of the methods that the header Allow names.",
 )
+EMPTY_RANGE = Reason(
+    "empty-time-range", "The to must lie after the from.", "Send a to that is later than the from, or none."
+)
 INTERNAL_ERROR = Reason(
     "internal-error", "Internal server error.", "Tell the operator the traceId: the log has the cause under it."
 )
@@ -184,6 +194,16 @@ NO_CUSTOMER = Reason(
     "Unable to find a customer for the given Customer-ID.",
     "Use one of the customers that GET /customers returns.",
 )
+SIGNED_OUT = Reason(
+    "signed-out",
+    "You are signed out.",
+    "Sign in again: sessions end after some hours, at a sign-out and when the password changes.",
+)
+OTHER_ORIGIN = Reason(
+    "other-origin",
+    "The request comes from a page of another origin.",
+    "Use the page at the address at which this server is reached; a proxy in front has to pass on Host and Origin.",
+)
 WRONG_CREDENTIALS = Reason(
     "wrong-credentials",
     "The user name or the password is wrong.",
@@ -197,6 +217,11 @@ RATE_LIMITED = Reason(
 
 # The body
 
+NO_FORM = Reason(
+    "invalid-form",
+    "The body is not a form in UTF-8.",
+    "Send username=...&password=...&grant_type=password, percent-encoded as UTF-8.",
+)
 UNSUPPORTED_TYPE = Reason(
     "unsupported-media-type", "Unsupported Media Type", "Send the body as one of the media types that `errors` lists."
 )

@@ -57,6 +57,36 @@ def failed(sql: Sql, answer: httpx.Response, text: str) -> None:
     assert outcome(sql, accepted(answer)) == ("Failed", text)
 
 
+# List
+
+
+def test_all_assignments_are_listed_with_whose_they_are(carol: Person, bob: Person) -> None:
+    assert carol.get("/assignments").json() == []
+    one, two, user = carol.car_with_box("One"), carol.car_with_box("Two"), carol.user()
+    past = carol.assignment(one, user, START, end=LATER)
+    coming = carol.assignment(two, user, LATER, end=END)
+    endless = carol.assignment(one, user, END)
+    bob.assignment(bob.car_with_box(), bob.user())
+
+    def found(query: str) -> list[int]:
+        return [row["id"] for row in carol.get(f"/assignments?{query}").json()]
+
+    assert found("") == [past, coming, endless]
+    assert found("$orderby=start desc&$top=2") == [endless, coming]
+    assert found(f"$filter=start lt {END} and (end eq null or end gt {LATER})") == [coming]
+    assert found(f"$filter=start le {END} and (end eq null or end gt {END})") == [endless]
+    assert found(f"$filter=carId in ({one},2147483647)&$orderby=start") == [past, endless]
+    assert found(f"$filter=userId eq {user} and car/name eq 'Two'") == [coming]
+    answer = carol.get(
+        "/assignments?$top=1&$skip=1&$count=true&$select=id&$expand=car($select=name),user($select=userData)"
+    )
+    assert answer.headers["X-Total-Count"] == "3"
+    whose = {"car": {"name": "Two"}, "user": {"userData": {"firstName": "Uma", "lastName": "User"}}}
+    assert answer.json() == [{"id": coming} | whose]
+    assert carol.get(f"/assignments?$filter=id eq {past}").json() == [carol.get(f"/assignments/{past}").json()]
+    assert bob.get(f"/assignments?$filter=id in ({past},{coming}) or carId eq {one} or userId eq {user}").json() == []
+
+
 # Create
 
 

@@ -493,12 +493,13 @@ def test_what_was_asked_for_before_counts_in_a_dry_run(alice: Person, user: int)
 
 
 def test_dry_runs_have_a_limit_of_their_own(carol: Person, dsn: str, settings: Settings) -> None:
-    few = settings.model_copy(update={"dry_run_rate": 1, "dry_run_burst": 3, "assignment_burst": 1})
+    few = settings.model_copy(update={"dry_run_rate": 1, "dry_run_burst": 60, "assignment_burst": 1})
     body = {"kind": "cars", "items": [create(name="x")], "dryRun": True}
     with RunningServer(few, dsn, worker=False) as running:
         answers = [web().post(running.url + "/batch", json=body, headers=carol.headers) for _ in range(4)]
         assert [answer.status_code for answer in answers] == [200, 200, 200, 429]
         assert 1 <= int(answers[3].headers["retry-after"]) <= 60
+        assert answers[3].headers["ratelimit-policy"] == '"dry-runs";q=60;w=3600'
         assert (
             web().post(running.url + "/batch", json=body | {"dryRun": False}, headers=carol.headers).status_code == 200
         )

@@ -119,3 +119,17 @@ def test_the_drawing_of_a_key_form(server: RunningServer, alice: Person, catalog
 def test_no_such_drawing(server: RunningServer, catalogue: Catalogue) -> None:
     for id in (catalogue.other_form, 2147483647, 0, -1, "x", 2**31):
         refused(web().get(f"{server.url}/key-forms/{id}.svg"), 404, NO_DRAWING)
+
+
+def test_the_keys_of_all_brands(alice: Person, bob: Person, catalogue: Catalogue) -> None:
+    ours = f"startswith(brand,'{catalogue.brand}')"
+    answer = alice.get("/keys", params={"$filter": ours, "$orderby": "id"})
+    assert answer.status_code == 200
+    assert [key["brand"] for key in answer.json()] == [catalogue.brand, catalogue.brand, catalogue.brand + " Sport"]
+    by_brand = f"filter({ours})/groupby((brand),aggregate(keyForm/id with countdistinct as forms))"
+    answer = alice.get("/keys", params={"$apply": by_brand, "$orderby": "brand"})
+    assert answer.json() == [
+        {"brand": catalogue.brand, "forms": 2}, {"brand": catalogue.brand + " Sport", "forms": 1},
+    ]  # fmt: skip
+    assert bob.get("/keys").content == alice.get("/keys").content
+    assert alice.get("/keys", params={"$filter": "brand eq 'Nobody'"}).json() == []

@@ -50,6 +50,17 @@ def test_an_event_is_kept_as_given(carol: Person) -> None:
     assert carol.get(f"/cars/{car}/events").json() == [expected]
 
 
+def test_events_of_all_cars_are_listed_together(carol: Person, alice: Person) -> None:
+    assert carol.get("/events").content == b"[]"
+    one, two, user = carol.car("One"), carol.car("Two"), carol.user()
+    ids = [carol.event(car, user) for car in (one, two, one)]
+    alice.event(alice.car(), alice.user())
+    assert [row["id"] for row in carol.get("/events?$orderby=utcDateTime desc,id desc").json()] == ids[::-1]
+    page = carol.get("/events?$top=1&$count=true&$select=id&$expand=car($select=name),user($select=id)")
+    assert page.headers["X-Total-Count"] == "3"
+    assert page.json() == [{"id": ids[0], "car": {"name": "One"}, "user": {"id": user}}]
+
+
 def test_the_type_has_a_default_and_a_place_is_not_needed(carol: Person, key: str) -> None:
     """A9: the spec lists `type` as required and gives a default; so it may be left out, also by devices."""
     body = EVENT | {"carId": carol.car(), "userId": carol.user()}

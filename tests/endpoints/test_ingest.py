@@ -235,13 +235,13 @@ def test_late_data_goes_into_history_and_replaces_nothing_newer(unit: Unit) -> N
 
 
 def test_each_value_is_as_new_as_its_own_time(unit: Unit) -> None:
-    unit.tell(30, oilLevel=1, rpm=1)
+    unit.tell(30, fuelType="1", rpm=1)
     unit.tell(10, rpm=3)
-    assert unit.tell(20, oilLevel=2, rpm=2) == ACCEPTED
+    assert unit.tell(20, fuelType="2", rpm=2) == ACCEPTED
     telemetry = unit.get("telemetry")
-    assert (telemetry["oilLevel"], telemetry["rpm"]) == (2, 3)
-    assert unit.tell(25, oilLevel=9) == DUPLICATE
-    assert unit.get("telemetry")["oilLevel"] == 2
+    assert (telemetry["fuelType"], telemetry["rpm"]) == ("2", 3)
+    assert unit.tell(25, fuelType="9") == DUPLICATE
+    assert unit.get("telemetry")["fuelType"] == "2"
 
 
 def test_position_and_odometer_are_found_separately(unit: Unit) -> None:

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from keyrack.assignments.applying import GIVEN_UP
-from keyrack.assignments.rules import GONE, NO_BOX, NO_CAR, NO_SERVICE, NO_USER, TERMINATED
 from keyrack.endpoints.operations import NO_OPERATION
+from keyrack.webhooks import failures
+from keyrack.webhooks.failures import GIVEN_UP, GONE, NO_BOX, NO_CAR, NO_SERVICE, NO_USER, TERMINATED
 from tests.conftest import Person, eventually, nobody_works
 
 START = "2026-01-01T08:00:00Z"
@@ -53,8 +53,11 @@ def test_a_204_says_where_to_ask_and_the_outcome_is_there(alice: Person) -> None
         "cause": "Request",
         "state": "Succeeded",
         "errorMessage": None,
+        "errorCode": None,
         "carId": car,
         "userId": user,
+        "start": START,
+        "end": None,
     }
     location = alice.patch(f"/assignments/{id}", [{"op": "replace", "path": "/lifetime", "value": 700000}])
     assert outcome(alice, location)["kind"] == "UpdateAssignment"
@@ -140,6 +143,52 @@ def test_the_three_cascades_end_assignments_once_each(alice: Person) -> None:
         assert all(alice.get(f"/assignments/{id}").status_code == 404 for id in ids)
 
 
+END = "2026-01-03T08:00:00Z"
+
+
+def test_what_is_pending_is_shown_as_it_is_asked_for(carol: Person) -> None:
+    car, user = carol.car_with_box("Pool 1"), carol.user()
+    assignment = carol.assignment(car, user, START, end=END)
+    with nobody_works(carol):
+        later = {"op": "replace", "path": "/end", "value": "2026-01-09T08:00:00Z"}
+        for answer in (
+            carol.put("/assignments", new(car, user)),
+            carol.patch(f"/assignments/{assignment}", [later]),
+            carol.delete(f"/assignments/{assignment}"),
+        ):
+            asked(answer)
+        names = "$expand=car($select=name),user($select=userData)"
+        path = f"/operations?$filter=state eq 'Pending' and carId eq {car}&$orderby=requested&{names}"
+        rows = carol.get(path).json()
+    assert [(row["kind"], row["start"], row["end"], row["finished"]) for row in rows] == [
+        ("CreateAssignment", START, None, None),
+        ("UpdateAssignment", START, "2026-01-09T08:00:00Z", None),
+        ("DeleteAssignment", START, END, None),
+    ]
+    assert {row["car"]["name"] for row in rows} == {"Pool 1"}
+    assert {row["user"]["userData"]["lastName"] for row in rows} == {"User"}
+    eventually(lambda: carol.get(path).json() == [], "the work")
+    ended = carol.get("/operations?$filter=kind eq 'DeleteAssignment'").json()
+    assert [(row["start"], row["end"]) for row in ended] == [(START, "2026-01-09T08:00:00Z")]
+
+
+def test_what_failed_says_why_in_a_code(carol: Person) -> None:
+    car, user = carol.car("bare"), carol.user()
+    failed = outcome(carol, carol.put("/assignments", new(car, user, end=END)))
+    assert (failed["errorMessage"], failed["errorCode"]) == (NO_BOX, "no-key-box")
+    assert (failed["start"], failed["end"]) == (START, END)
+    asks = ("state eq 'Failed'", f"carId eq {car}", f"userId eq {user}", "errorCode eq 'no-key-box'", f"end eq {END}")
+    for ask in asks:
+        assert [row["id"] for row in carol.get(f"/operations?$filter={ask}").json()] == [failed["id"]]
+    for ask in ("state eq 'Pending'", f"carId eq {car + 1}", "errorCode eq 'no-user'", "start eq null"):
+        assert carol.get(f"/operations?$filter={ask}").json() == []
+
+
+def test_every_reason_has_a_code() -> None:
+    assert {failures.NO_CAR, GIVEN_UP, GONE, NO_BOX, NO_SERVICE, NO_USER, TERMINATED} <= set(failures.CODES)
+    assert len(set(failures.CODES.values())) == len(failures.CODES)
+
+
 def test_order_is_kept_while_many_cars_are_worked_on(alice: Person) -> None:
     user = alice.user()
     cars = [alice.car_with_box() for _ in range(4)]
@@ -184,4 +233,6 @@ def test_a_poisoned_operation_fails_alone_within_two_seconds(carol: Person, requ
     row = carol.sql.rows(
         "select state, error_message, attempts, applied from operation where operation_id::text = $1", poisoned
     )[0]
+    shown = carol.get(f"/operations/{poisoned}").json()
+    assert (shown["errorCode"], shown["end"]) == ("internal-error", None)
     assert tuple(row) == ("Failed", GIVEN_UP, 2, 1), "two tries that were repeated, and the third"

@@ -289,6 +289,29 @@ def test_the_log_tells_what_happened(alice: Person, receiver: Receiver) -> None:
         assert [request.headers["webhook-id"] for request in hook.got(2)] == [row["messageId"]] * 2
 
 
+def test_the_log_of_all_webhooks_says_whose_each_delivery_is(alice: Person, bob: Person, receiver: Receiver) -> None:
+    with Hook(alice, receiver, "all-1") as one, Hook(alice, receiver, "all-2") as two:
+        ids = [alice.post(f"{hook.at}/test").json()["id"] for hook in (one, two)]
+        of_both = {"$filter": f"webhookId in ({one.id},{two.id})", "$orderby": "id"}
+        rows = alice.get("/deliveries", params=of_both).json()
+        assert [(row["id"], row["webhookId"]) for row in rows] == [(ids[0], one.id), (ids[1], two.id)]
+        for hook in (one, two):
+            hook.got(1)
+        (own,) = eventually(lambda: one.deliveries("?$filter=state eq 'Delivered'"))
+        (shared,) = alice.get("/deliveries", params={"$filter": f"id eq {ids[0]}"}).json()
+        url = alice.get(f"/webhooks/{one.id}").json()["url"]
+        assert shared == {**own, "webhookId": one.id, "webhookUrl": url}
+        newest = alice.get("/deliveries", params={"$orderby": "id desc", "$top": "1", "$select": "id"}).json()
+        assert newest == [{"id": ids[1]}]
+        dead = {"$filter": "state eq 'Dead'", "$count": "true", "$top": "0"}
+        before = int(alice.get("/deliveries", params=dead).headers["x-total-count"])
+        alice.sql.execute(
+            "update delivery set state = 'Dead' where customer_id = $1 and delivery_id = $2", alice.customer, ids[0]
+        )
+        assert int(alice.get("/deliveries", params=dead).headers["x-total-count"]) == before + 1
+        assert not {row["id"] for row in bob.get("/deliveries").json()} & {*ids}
+
+
 def test_a_delivery_is_sent_again_with_the_same_id(alice: Person, receiver: Receiver) -> None:
     with Hook(alice, receiver, "again") as hook:
         create(alice, alice.car_with_box(), alice.user())

@@ -117,9 +117,16 @@ def document(request: Request, answer: Answer) -> Answer:
     return judged(request, replace(answer, headers=headers))
 
 
-@lru_cache(64)
-def _digest(body: bytes) -> str:
+def made(request: Request, body: bytes) -> Answer:
+    """What a read answers that is no resource's: the digest of its bytes is its tag. Raises `PreconditionFailed`."""
+    return judged(request, Answer(200, body, {**FRESH, "ETag": _digest_of(body)}))
+
+
+def _digest_of(body: bytes) -> str:
     return f'"{hashlib.sha256(body).hexdigest()[:32]}"'
+
+
+_digest = lru_cache(64)(_digest_of)  # of documents, which are few
 
 
 def versions(resource: Resource, tags: Iterable[str]) -> list[int]:

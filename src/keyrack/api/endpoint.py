@@ -19,26 +19,17 @@ from keyrack import odata
 from keyrack.access.devices import Scope
 from keyrack.api import conditions, lists
 from keyrack.api.exchange import Answer, Request
+from keyrack.api.ids import path_id
 from keyrack.api.lists import Listing
+from keyrack.api.parameters import Parameter
 from keyrack.api.reads import PAGE, Parent, Select
 from keyrack.api.spool import Spool
 from keyrack.database.connection import Row, Statements
 from keyrack.errors import JSON, NotFound
-from keyrack.model.bodies import INT32_MAX
 from keyrack.model.fields import Resource
 from keyrack.odata import Limits, Query
 from keyrack.reasons import NOTHING_HERE, Reason
 from keyrack.settings import Settings
-
-NO_ROW = 0  # an id that no row has: what is no id finds nothing, like any id that does not exist
-
-
-def path_id(text: str) -> int:
-    """An id of the path; what cannot be an id becomes one that no row has, and so gets the endpoint's own 404."""
-    if not (text.isascii() and text.isdigit() and len(text) <= 10):
-        return NO_ROW
-    number = int(text)
-    return number if number <= INT32_MAX else NO_ROW
 
 
 @dataclass(frozen=True)
@@ -169,6 +160,7 @@ class Endpoint:
     secret: bool = False  # a successful answer shows a secret, so it is never compressed (docs/decisions.md, "BREACH")
     most: Callable[[Settings], int] = lambda settings: settings.max_body  # bytes from which on a body is refused
     headers: Mapping[str, str] = field(default_factory=dict[str, str])  # of a successful answer: name -> meaning
+    options: tuple[Parameter, ...] = ()  # of the query string, where it is no OData
 
     @cached_property
     def parameters(self) -> list[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, LiteralString
 from uuid import UUID
@@ -41,6 +41,10 @@ class Request:
     # One of these tags, in quotes, must be that of what there is; or `ANY`
     if_match: tuple[str, ...] | None = None
     if_none_match: str | None = None  # of a read, as it was sent
+    # Of what goes on without end: the id that the client has seen last, as it was sent; and what tells until when
+    # whoever calls may go on (seconds since 1970), looked up anew each time, or raises `Refusal`
+    last_event: str | None = None
+    stays: Callable[[], Awaitable[float]] | None = None
 
     @property
     def compares(self) -> bool:

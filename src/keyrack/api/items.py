@@ -34,6 +34,13 @@ class Item:
     refusal: Refusal | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Several:
+    """What stands for several requests, once it is checked."""
+
+    items: Sequence[Item]
+
+
 Result = Answer | Refusal
 
 

@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import LiteralString
 
+from keyrack.api import pages
 from keyrack.model.fields import Resource
-from keyrack.odata import Query, Segment, Shape, Source, place
+from keyrack.odata import Lead, Query, Segment, Shape, Source, place
 
 LONGEST_KEPT = 8_000  # characters of a statement that is kept: nobody can fill the memory with long ones
 _OF_ITEM: LiteralString = "hashtextextended(item, 0)"  # the version of what is shown as `item`
@@ -64,7 +65,7 @@ class Select:
             return self.build(query, free, known=known)
         return _built(
             self, query.columns, query.value, query.where, query.order, query.limit, query.count, query.top is None,
-            query.source, query.plain, free, known,
+            bool(query.skip), query.source, query.plain, query.apart, query.lead, free, known,
         )  # fmt: skip
 
     def pages(self, query: Query) -> bool:
@@ -170,7 +171,7 @@ class Select:
 
     def _version(self, query: Query, free: int) -> LiteralString:
         """The version of the list alone."""
-        rows: LiteralString = "select " + self.resource.version("t") + " as version" + self._page(query)
+        rows = self._shown(query, "select " + self.resource.version("t") + " as version")
         return (
             "select " + self._fingerprint("version", free) + " as version from (select version from ("
             + self._bounded(query, free, rows, " r") + ") s"
@@ -216,9 +217,20 @@ class Select:
     def _ordered(self, query: Query, *, versions: bool = False) -> LiteralString:
         """The rows that the query asks for; with `versions` each as one value `x`, beside its version."""
         if not versions:
-            return "select " + query.columns + self._page(query)
+            return self._shown(query, "select " + query.columns)
         row: LiteralString = ", lateral (select " + query.columns + ") x"
-        return "select x, " + self.resource.version("t") + " as version" + self._page(query, row)
+        return self._shown(query, "select x, " + self.resource.version("t") + " as version", row)
+
+    def _shown(self, query: Query, select: LiteralString, row: LiteralString = "") -> LiteralString:
+        """The rows of the page, as `select` shows them."""
+        if not query.apart:
+            return select + self._page(query, row)
+        keys = pages.Keys(self.resource)
+        page: LiteralString = "select " + keys.selected + self._page(query)
+        if query.lead is not None:
+            first = "select " + keys.selected + self._resource(query.where, "", pages.among(query.lead, keys))
+            page = pages.led(query.lead, first + " order by " + query.order, page, skips=bool(query.skip))
+        return pages.shown(page, select + self._resource("", row, keys.same))
 
     def _page(self, query: Query, row: LiteralString = "") -> LiteralString:
         """FROM, WHERE, ORDER BY and LIMIT of the rows that the query asks for."""
@@ -274,11 +286,14 @@ def _built(
     limit: LiteralString,
     count: bool,
     untopped: bool,
+    skips: bool,
     source: Source | None,
     plain: bool,
+    apart: bool,
+    lead: Lead | None,
     free: int,
     known: bool,
 ) -> LiteralString:
     top = None if untopped else 0
-    query = Query(columns, value, where, order, limit, count, (), 0, 0, (), top, None, plain, source)
+    query = Query(columns, value, where, order, limit, count, (), 0, 0, (), top, int(skips), plain, apart, lead, source)
     return select.build(query, free, known=known)

@@ -9,6 +9,7 @@ from pydantic import TypeAdapter
 from keyrack import __version__
 from keyrack.api.endpoint import Endpoint, Read
 from keyrack.api.idempotency import LONGEST
+from keyrack.api.live import EVENTS
 from keyrack.documents.responses import responses
 from keyrack.documents.schemas import ERROR_SCHEMAS, Json, model
 from keyrack.errors import JSON
@@ -212,6 +213,8 @@ def _header_parameters(endpoint: Endpoint) -> list[Json]:
                 "schema": {"type": "string"},
             }
         )
+    if endpoint.media_type == EVENTS:
+        parameters.append(_LAST_EVENT_ID)
     if endpoint.repeatable:
         parameters.append(
             {
@@ -246,7 +249,33 @@ _OPTIONS: dict[str, tuple[Json, str]] = {
 }
 
 
+# Of a stream of live updates
+_LAST_EVENT_ID: Json = {
+    "name": "Last-Event-ID",
+    "in": "header",
+    "description": "The `id` that was heard last: the stream begins with what was missed since, or with `gap`.",
+    "schema": {"type": "string"},
+}
+
+
 def _query_parameters(endpoint: Endpoint) -> list[Json]:
+    return _own_parameters(endpoint) if endpoint.options else _odata_parameters(endpoint)
+
+
+def _own_parameters(endpoint: Endpoint) -> list[Json]:
+    return [
+        {
+            "name": option.name,
+            "in": "query",
+            "required": False,
+            "description": option.meaning,
+            "schema": dict(option.schema),
+        }
+        for option in endpoint.options
+    ]
+
+
+def _odata_parameters(endpoint: Endpoint) -> list[Json]:
     read = endpoint.read if endpoint.shows is None else endpoint.shows.read
     if read is None:
         return []

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from keyrack import reasons
-from keyrack.api import conditions, idempotency, lists, spool
+from keyrack.api import conditions, idempotency, lists, parameters, spool
 from keyrack.api.endpoint import Endpoint
 from keyrack.assignments import holds
 from keyrack.database import shares
@@ -60,6 +60,11 @@ SHARED: tuple[tuple[str, Callable[[Endpoint], object], ByStatus], ...] = (
             501: (NOT_SUPPORTED,),
         },
     ),
+    (
+        "every endpoint with query parameters of its own",
+        lambda row: row.options,
+        {400: (parameters.INVALID, reasons.QUERY_TOO_SLOW)},
+    ),
     ("every list", is_list, {400: (lists.TOO_SLOW, spool.TOO_LONG), 503: (spool.NO_ROOM,)}),
     (
         "every endpoint with a body",
@@ -93,6 +98,12 @@ SHARED: tuple[tuple[str, Callable[[Endpoint], object], ByStatus], ...] = (
         "every other write",
         lambda row: row.method != "GET" and not row.compares,
         {412: (conditions.NOTHING_TO_COMPARE,)},
+    ),
+    ("every call of a page of the console", lambda row: row.token, {401: (reasons.SIGNED_OUT,)}),
+    (
+        "every write of a page of the console",
+        lambda row: row.token and row.method != "GET",
+        {403: (reasons.OTHER_ORIGIN,)},
     ),
     ("every write", lambda row: row.method != "GET", {412: (conditions.ONLY_FOR_READS,)}),
     ("every change of an assignment with `If-Match`", lambda row: row.settled, {503: (holds.STUCK,)}),

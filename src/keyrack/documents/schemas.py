@@ -138,7 +138,7 @@ def _field(field: Field | Complex) -> Json:
     if field.format is not None:  # shown as text
         schema = {"type": "string", "format": field.format}
     if field.enum:
-        schema["enum"] = list(field.enum)
+        schema["enum"] = [*field.enum, None] if field.nullable else list(field.enum)
     if field.nullable and "type" in schema:
         schema["type"] = [schema["type"], "null"]
     return schema

@@ -10,14 +10,19 @@ from keyrack.endpoints import (
     cars,
     customers,
     documents,
+    erasure,
     events,
     groups,
     ingest,
     installations,
+    live,
+    me,
     oauth2,
     operations,
     pairings,
+    positions,
     products,
+    retention,
     sdk,
     services,
     users,
@@ -25,7 +30,7 @@ from keyrack.endpoints import (
 )
 
 MODULES = (
-    oauth2, customers, cars, users, assignments, groups, products, services, installations, pairings, brands, sdk,
-    events, ingest, operations, batch, webhooks, documents,
+    oauth2, customers, retention, cars, users, erasure, assignments, groups, products, services, installations,
+    pairings, brands, sdk, events, ingest, positions, operations, batch, webhooks, live, me, documents,
 )  # fmt: skip
 ALL: tuple[Endpoint, ...] = tuple(row for module in MODULES for row in module.endpoints.rows)

@@ -59,6 +59,7 @@ OPERATION_HEADERS = {
     "Operation-Location": "Where to ask for the outcome.",
 }
 
+endpoints.get("/assignments", ASSIGNMENT, "All assignments: past, in force and to come", ours=True)
 endpoints.get("/assignments/{assignmentId}", ASSIGNMENT, "One assignment", one=True, missing=NO_ASSIGNMENT)
 
 # Text, or a number where the member is one; what is neither is refused by the member's own name

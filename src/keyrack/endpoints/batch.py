@@ -14,7 +14,7 @@ from keyrack.access.limits import Limit
 from keyrack.api import items
 from keyrack.api.endpoint import Endpoints
 from keyrack.api.exchange import Answer, Request, Undone, answer
-from keyrack.api.items import Item
+from keyrack.api.items import Item, Several
 from keyrack.assignments.holds import settle
 from keyrack.assignments.overlaps import TOO_MANY as TOO_MANY_OVERLAPS
 from keyrack.database.connection import Connection, Statements
@@ -38,6 +38,7 @@ endpoints = Endpoints("Batches")
 
 BATCH = "carry out the batch"
 FAULTS = 10  # of an item, that are told
+DRY_ITEMS = 20  # that a dry run counts as at least: it takes the hold, however little it tries
 TOO_MANY = Reason(
     "too-many-items",
     f"Couldn't {BATCH}. It has too many items: at most {{items}} are possible.",
@@ -93,11 +94,10 @@ class BatchRefused(Refusal):
 
 
 @dataclass(frozen=True, slots=True)
-class Checked:
+class Checked(Several):
     """A batch whose items have been checked, as far as that needs no transaction."""
 
     body: OneBatch
-    items: Sequence[Item]
     limit: Limit  # on assignments
 
     @property
@@ -149,14 +149,14 @@ async def checked(request: Request, body: OneBatch, settings: Settings, access: 
         raise BadRequest(TOO_MANY_PASSWORDS.format(users=settings.batch_passwords))
     if body.dry_run:
         limit = Limit("dry-runs", settings.dry_run_rate, settings.dry_run_burst)
-        await limit.take(request.db, request.customer)
+        await limit.borrow(request.db, request.customer, max(DRY_ITEMS, len(body.items)))
     parts = {Settings: settings, Access: access}
     found: list[Item] = []
     async with _bounded(settings):
         for number, (row, ids, value) in enumerate(ways(body)):
             found.append(await items.checked_item(request, row, ids, value, parts))
             await items.breathe(number)
-    return Checked(body, found, assignments.limit(settings))
+    return Checked(found, body, assignments.limit(settings))
 
 
 def _has_password(item: object) -> bool:

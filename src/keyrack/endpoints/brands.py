@@ -35,6 +35,7 @@ def brand(text: str) -> str:
 
 
 endpoints.get("/brands", BRAND, "The brands that the keyfob tool knows", customer=False)
+endpoints.get("/keys", KEY, "The keys of all brands", customer=False, ours=True)
 endpoints.get(
     "/brands/{brand}/keys",
     KEY,

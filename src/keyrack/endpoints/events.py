@@ -48,6 +48,7 @@ TOO_LATE = "utcDateTime lies in the future."
 TOO_EARLY = "utcDateTime lies more than {days} days back."
 PER_BATCH = 100  # lines of a delivery that are read, and recorded, at once
 
+endpoints.get("/events", EVENT, "All events, of all cars", paged=True, ours=True)
 ONE_EVENT = endpoints.get("/events/{eventId}", EVENT, "One event", one=True, missing=NO_EVENT)
 
 # The counter's row stays locked until the commit: numbers have no gaps, and a higher one is never seen first

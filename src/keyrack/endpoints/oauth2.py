@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from typing import LiteralString
 from urllib.parse import parse_qsl
 
 from pydantic import BaseModel
 
-from keyrack.access.auth import TOKEN_SECONDS, Access, digest
-from keyrack.access.limits import Limit, Taken, give_back_each, network, take_each
+from keyrack.access.auth import TOKEN_SECONDS, Access
+from keyrack.access.signing_in import sign_in
 from keyrack.api import conditions
 from keyrack.api.endpoint import PUBLIC, TAGGED, Endpoints
 from keyrack.api.exchange import Answer, Request, answer
-from keyrack.errors import GrantRefused, WrongCredentials
-from keyrack.reasons import RATE_LIMITED, WRONG_CREDENTIALS, Reason
+from keyrack.errors import GrantRefused
+from keyrack.reasons import NO_FORM, RATE_LIMITED, WRONG_CREDENTIALS, Reason
 from keyrack.settings import Settings
 
 endpoints = Endpoints("Authentication")
@@ -24,11 +23,6 @@ FORM_TOO_LONG = Reason(
     f"The form is longer than {LONGEST} bytes.",
     "Send the three parameters of the grant, and nothing else.",
 )
-NO_FORM = Reason(
-    "invalid-form",
-    "The body is not a form in UTF-8.",
-    "Send username=...&password=...&grant_type=password, percent-encoded as UTF-8.",
-)
 GIVEN_TWICE = Reason("parameter-given-twice", "A parameter is given more than once.", "Send each parameter once.")
 MISSING_PARAMETER = Reason(
     "missing-parameter", "The parameter {name} is missing.", "Send username, password and grant_type."
@@ -37,8 +31,6 @@ INVALID_PARAMETER = Reason(
     "invalid-parameter", "The parameter {name} is not valid.", "Send at most 1,000 characters, without U+0000."
 )
 OTHER_GRANT = Reason("unsupported-grant-type", "The only grant_type here is password.", "Send grant_type=password.")
-
-COMPARED: LiteralString = "select lower($1)"  # a name as the database compares it; Python's `lower` differs
 
 
 class AccessToken(BaseModel):
@@ -95,30 +87,9 @@ def grant(body: bytes) -> PasswordGrant:
     },
 )
 async def token(request: Request, wanted: PasswordGrant, settings: Settings, access: Access) -> Answer:
-    """Every try is taken from three buckets, and given back when it was right: the address's, that of the name at this
-    address, and the name's.
-
-    The last one is far larger than the others: who has used up the first two takes nothing from it, so no single
-    address locks out whom it can name. It bounds what many addresses may guess together.
-    """
-    db, address = request.db, network(request.address)
-    name = digest(await db.fetchval(COMPARED, wanted.username)).hex()
-    tried: tuple[Taken, ...] = (
-        (Limit("address", settings.address_rate, settings.address_burst), address),
-        (Limit("login", settings.login_rate, settings.login_burst), f"{name} {address}"),
-        (Limit("name", settings.name_rate, settings.name_burst), name),
-    )
-    await take_each(db, *tried)
-    try:
-        signed = await access.log_in(wanted.username, wanted.password, address)
-    except Exception:  # whether it was right is not known
-        await give_back_each(db, *tried)
-        raise
-    if signed is None:
-        raise WrongCredentials
-    await give_back_each(db, *tried)
+    signed_in = await sign_in(request.db, access, settings, wanted.username, wanted.password, request.address)
     return answer(
-        {"access_token": signed, "expires_in": str(TOKEN_SECONDS), "token_type": "Bearer"},
+        {"access_token": await access.token(signed_in), "expires_in": str(TOKEN_SECONDS), "token_type": "Bearer"},
         headers={"Cache-Control": "no-store"},
     )
 

@@ -12,14 +12,15 @@ from keyrack.access.limits import Limit
 from keyrack.api import conditions
 from keyrack.api.endpoint import Endpoints, Parent
 from keyrack.api.exchange import NO_CONTENT, Answer, Request, answer
+from keyrack.api.ids import path_number
 from keyrack.database.notices import DELIVER
 from keyrack.errors import BadRequest, Conflict, NotFound
 from keyrack.model.bodies import Body, Int32, Moment, Patch, checked, no_valid, patched, stamp
-from keyrack.reasons import RATE_LIMITED, Fault, Reason
+from keyrack.reasons import EMPTY_RANGE, RATE_LIMITED, Fault, Reason
 from keyrack.settings import Settings
 from keyrack.vault.sealing import Vault
 from keyrack.webhooks import publishing, registry
-from keyrack.webhooks.outcomes import DELIVERY, KINDS, WEBHOOK, Kind
+from keyrack.webhooks.outcomes import DELIVERY, DELIVERY_LISTED, KINDS, WEBHOOK, Kind
 
 endpoints = Endpoints("Webhooks")
 
@@ -36,20 +37,12 @@ NO_DELIVERY = Reason(
 DISABLED = Reason(
     "webhook-disabled", "The webhook is disabled. Enable it first.", "Enable it: PATCH /webhooks/{webhookId}."
 )
-NO_RANGE = Reason(
-    "empty-time-range", "The to must lie after the from.", "Send a to that is later than the from, or none."
-)
 CREATE = "create webhook"
 UPDATE = "update webhook"
 REPLAY = "replay deliveries"
 
 _IN_WEBHOOK: LiteralString = "{t}.customer_id = {p}.customer_id and {t}.webhook_id = {p}.webhook_id"
 A_WEBHOOK = Parent(WEBHOOK, _IN_WEBHOOK)
-
-
-def path_number(text: str) -> int:
-    """A number of 64 bits of the path; what is none becomes one that no row has."""
-    return int(text) if text.isascii() and text.isdigit() and len(text) <= 18 else 0
 
 
 endpoints.get("/webhooks", WEBHOOK, "All webhooks", ours=True)
@@ -63,6 +56,7 @@ endpoints.get(
     paged=True,
     ours=True,
 )
+endpoints.get("/deliveries", DELIVERY_LISTED, "The log of the deliveries of all webhooks", paged=True, ours=True)
 
 
 def checked_url(url: str) -> str:
@@ -256,13 +250,13 @@ async def replay(request: Request, settings: Settings) -> Answer:
     what=REPLAY,
     status=200,
     answers=Replayed,
-    refuses={400: (no_valid(REPLAY, "from"), NO_RANGE), 404: (NO_WEBHOOK,), 409: (DISABLED,), 429: (RATE_LIMITED,)},
+    refuses={400: (no_valid(REPLAY, "from"), EMPTY_RANGE), 404: (NO_WEBHOOK,), 409: (DISABLED,), 429: (RATE_LIMITED,)},
     ours=True,
 )
 async def replay_range(request: Request, wanted: TimeRange, settings: Settings) -> Answer:
     until = wanted.to or datetime.now(UTC)
     if until <= wanted.since:
-        raise BadRequest(NO_RANGE, errors=[Fault("out-of-range", NO_RANGE.text, "/to")])
+        raise BadRequest(EMPTY_RANGE, errors=[Fault("out-of-range", EMPTY_RANGE.text, "/to")])
     headers = await _taken(request, settings)
     count, following = await publishing.replay_range(
         request.db, request.customer, request.ids[0], wanted.since, until, undelivered=wanted.undelivered

@@ -1,0 +1,67 @@
+"""Live updates: a stream that tells which lists to read again. Ours, beside the spec."""
+
+from __future__ import annotations
+
+from keyrack.api import lists
+from keyrack.api.endpoint import Endpoints
+from keyrack.api.exchange import Answer, Request
+from keyrack.api.live import EVENTS, FULL, FULL_OF_CALLER, FULL_OF_CUSTOMER, Hub, Stream
+from keyrack.api.parameters import INVALID, Parameter, given
+from keyrack.database.telling import TOPICS, Topic
+from keyrack.errors import BadRequest
+from keyrack.reasons import Reason
+
+endpoints = Endpoints("Live updates")
+
+OLD_HTTP = Reason(
+    "http-too-old",
+    "A live stream needs HTTP/1.1.",
+    "Let the client, or the proxy before the server, speak HTTP/1.1: of nginx `proxy_http_version 1.1`.",
+)
+
+
+def wanted(text: str) -> frozenset[Topic]:
+    """The topics of a list. Raises `ValueError`."""
+    names = {name.strip() for name in text.split(",")}
+    if not names <= set(TOPICS):
+        raise ValueError(f"The topics are {', '.join(TOPICS)}; several are separated by commas.")
+    return frozenset(topic for topic in TOPICS if topic in names)
+
+
+ONLY = Parameter(
+    "topics",
+    wanted,
+    "Only these topics, comma-separated; all without it.",
+    {"type": "string", "examples": ["cars,operations"]},
+    TOPICS,
+)
+
+
+@endpoints.write(
+    "GET",
+    "/live",
+    "What has changed, as it happens: names of topics as server-sent events",
+    status=200,
+    media_type=EVENTS,
+    refuses={
+        400: (INVALID, OLD_HTTP),
+        429: (FULL_OF_CUSTOMER, FULL_OF_CALLER),
+        503: (FULL,),
+    },
+    options=(ONLY,),
+    headers={"Last-Event-ID": "Where the stream begins: whoever begins another one with it hears what came since."},
+    ours=True,
+)
+async def live(request: Request, hub: Hub) -> Answer:
+    topics: frozenset[Topic] = given(request.query, (ONLY,)).get(ONLY.name, frozenset(TOPICS))
+    if not request.chunks:
+        raise BadRequest(OLD_HTTP)
+    # No proxy is to gather what comes (`X-Accel-Buffering` is nginx's name for that), and nobody to keep it
+    headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no", "Last-Event-ID": hub.id}
+    if request.method == "HEAD" or request.stays is None:  # a page of the console asks where it is, and has no stream
+        return Answer(200, None, headers, EVENTS, lists.nothing())
+    assert request.manager is not None  # noqa: S101 - the row wants a token
+    until = await request.stays()
+    hub.check(request.customer, request.manager.id)  # nobody else comes between this and the first bytes, which count
+    stream = Stream(hub, request.customer, request.manager.id, topics, request.last_event, until, request.stays)
+    return Answer(200, None, headers, EVENTS, stream)
