@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import http.server
-import shutil
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,12 +10,13 @@ from typing import Any
 
 import httpx
 import pytest
-from playwright.sync_api import Page, sync_playwright
+from playwright.sync_api import Page
 from pydantic import ValidationError
 
 from keyrack.api.endpoint import Endpoint
 from keyrack.endpoints import ALL
 from keyrack.settings import Settings
+from tests.browser import launched, needed
 from tests.conftest import Person, RunningServer, web
 from tests.http.test_contract import PATHS, over, path_of
 from tests.http.test_hostile import Line, head
@@ -24,8 +24,8 @@ from tests.http.test_hostile import Line, head
 CONSOLE = "https://console.example.com"
 ORIGINS = f"{CONSOLE}, http://Localhost:5173,https://[2001:DB8::1]:8443 ,capacitor://localhost,https://four.example:443"
 EXPOSED = (
-    "ETag, Idempotency-Replayed, Link, Location, Operation-Id, Operation-Location, Preference-Applied, RateLimit,"
-    " RateLimit-Policy, Retry-After, X-Request-Id, X-Total-Count"
+    "ETag, Idempotency-Replayed, Last-Event-ID, Link, Location, Operation-Id, Operation-Location, Preference-Applied,"
+    " RateLimit, RateLimit-Policy, Retry-After, X-Request-Id, X-Total-Count"
 )
 
 
@@ -91,7 +91,8 @@ def test_a_browser_asks_without_key_and_token(endpoint: Endpoint, base: str, ope
         **TOLD,
         "access-control-allow-methods": ", ".join(sorted(methods)),
         "access-control-allow-headers": "Authorization, Content-Encoding, Content-Type, Customer-ID, Device-Key,"
-        " Idempotency-Key, If-Match, If-None-Match, Prefer, traceparent, tracestate, X-Request-Id, vendor-API-Key",
+        " Idempotency-Key, If-Match, If-None-Match, Last-Event-ID, Prefer, traceparent, tracestate,"
+        " X-Request-Id, vendor-API-Key",
         "access-control-max-age": "600",
     }
     assert answer.headers["vary"] == "Origin"
@@ -275,11 +276,6 @@ def test_a_setting_that_is_no_origin_is_refused_in_words(text: str) -> None:
 
 # A real browser
 
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-ARGUMENTS = [
-    "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
-    "--disable-component-update", "--disable-sync",
-]  # fmt: skip
 READ = """async ([url, headers]) => {
   try {
     const answer = await fetch(url, {headers})
@@ -321,28 +317,24 @@ def page_server() -> Iterator[str]:
         thread.join()
 
 
-@pytest.mark.skipif(CHROMIUM is None, reason="no Chromium is installed (Debian: apt-get install chromium)")
+@needed
 def test_a_browser_lets_the_pages_of_an_allowed_origin_in_and_no_others(
     alice: Person, dsn: str, settings: Settings
 ) -> None:
     alice.car("In a list")
     with page_server() as allowed, page_server() as foreign:
         told = settings.model_copy(update={"cors_origins": allowed})
-        with RunningServer(told, dsn, worker=False) as running, sync_playwright() as playwright:
-            browser = playwright.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
-            try:
-                url = f"{running.url}/v3/cars?$count=true"
+        with RunningServer(told, dsn, worker=False) as running, launched() as browser:
+            url = f"{running.url}/v3/cars?$count=true"
 
-                def ask(page: Page, origin: str, script: str) -> list[Any]:
-                    page.goto(origin)
-                    return page.evaluate(script, [url, alice.headers])
+            def ask(page: Page, origin: str, script: str) -> list[Any]:
+                page.goto(origin)
+                return page.evaluate(script, [url, alice.headers])
 
-                status, start, total, tag, date = ask(browser.new_page(), allowed, READ)
-                assert (status, start, date) == (200, "[", None)  # the server sends a Date, which is not for pages
-                direct = web().get(url, headers=alice.headers)
-                assert (total, tag) == (direct.headers["x-total-count"], direct.headers.get("etag"))
-                assert int(total) >= 1 and "date" in direct.headers
-                assert ask(browser.new_page(), allowed, WRITE) == [201, "By a page", "return=representation"]
-                assert ask(browser.new_page(), foreign, READ) == ["TypeError: Failed to fetch"]
-            finally:
-                browser.close()
+            status, start, total, tag, date = ask(browser.new_page(), allowed, READ)
+            assert (status, start, date) == (200, "[", None)  # the server sends a Date, which is not for pages
+            direct = web().get(url, headers=alice.headers)
+            assert (total, tag) == (direct.headers["x-total-count"], direct.headers.get("etag"))
+            assert int(total) >= 1 and "date" in direct.headers
+            assert ask(browser.new_page(), allowed, WRITE) == [201, "By a page", "return=representation"]
+            assert ask(browser.new_page(), foreign, READ) == ["TypeError: Failed to fetch"]

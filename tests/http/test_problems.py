@@ -276,6 +276,10 @@ def batched(kind: str, items: list[Json], **members: Any) -> tuple[str, str, Jso
 
 NOWHERE = 2147483647
 CASES: dict[str, Callable[[Person], tuple[Any, ...]]] = {
+    "wrong-password": lambda p: (
+        "PUT", "/me/password", {"currentPassword": "another one", "newPassword": "long enough"},
+    ),
+    "session-not-found": lambda p: ("DELETE", "/sessions/1"),
     "invalid-if-match": lambda p: (
         "PATCH", f"/cars/{p.car()}", [step("/name", "x")], {"headers": {"If-Match": "no tag"}},
     ),
@@ -297,6 +301,10 @@ CASES: dict[str, Callable[[Person], tuple[Any, ...]]] = {
     "batch-refused": lambda p: batched("cars", [{"op": "end", "id": NOWHERE}], atomic=True),
     "empty-time-range": lambda p: (
         "POST", f"/webhooks/{webhook(p)}/replay", {"from": "2026-01-02T00:00:00Z", "to": "2026-01-01T00:00:00Z"},
+    ),
+    "invalid-query-parameter": lambda p: ("GET", f"/cars/{p.car()}/track?points=many"),
+    "time-range-too-long": lambda p: (
+        "GET", f"/cars/{p.car()}/track?from=2001-01-01T00:00:00Z&to=2026-01-01T00:00:00Z",
     ),
     "end-before-start": lambda p: asked(p, end="2026-01-01T00:00:00Z"),
     "lifetime-out-of-range": lambda p: asked(p, lifetime=1),
@@ -372,7 +380,7 @@ OVER_THE_TABLE = {
 BELOW = {
     "head-too-large", "head-too-slow", "invalid-http", "invalid-gzip", "invalid-lines",
     "missing-scope", "invalid-device-key", "too-many-lines", "body-too-packed", "rate-limited",
-    "body-too-slow", "expansion-too-large",
+    "body-too-slow", "expansion-too-large", "signed-out", "other-origin",
 }  # fmt: skip
 # What needs a broken database or many clients at once, or what the parser of HTTP does not let in: the spec's form is
 # shown where it is brought about, and the other one comes from the same function
@@ -382,6 +390,7 @@ IN_TROUBLE = {
     "waited-too-long", "customer-busy", "operation-retried", "secrets-closed", "too-many-connections",
     "too-much-under-way", "too-much-under-way-of-key", "idempotency-key-in-flight", "invalid-header",
     "too-many-connections-of-address", "query-not-ascii", "batch-too-slow", "too-many-overlaps",
+    "too-many-streams", "too-many-streams-of-customer", "too-many-streams-of-caller", "http-too-old",
 }  # fmt: skip
 IN_PART = {"assignment-conflict", "item-undone"}  # of items of a batch, whose tests show them
 
@@ -736,3 +745,13 @@ def test_the_page_is_below_the_base_too(server: RunningServer) -> None:
     assert answers[0].content == answers[1].content
     policy = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
     assert answers[0].headers["content-security-policy"] == policy
+
+
+def test_what_a_page_is_refused(carol: Person, document: Json, page: str, server: RunningServer) -> None:
+    """Below `/console/api` a session is asked for, and that the page is ours."""
+    url = server.url + "/console/api/v3/cars"
+    (row,) = (row for row in ALL if (row.method, row.path) == ("PUT", "/cars"))
+    for headers, code in (({}, "other-origin"), ({"Sec-Fetch-Site": "same-origin"}, "signed-out")):
+        problem = both(carol.call, "PUT", url, {"name": "x"}, headers=headers)
+        assert problem["code"] == code
+        told(problem, row, document, page, server)

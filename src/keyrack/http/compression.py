@@ -17,6 +17,7 @@ import falcon.asgi
 
 from keyrack.api.conditions import packed_tag
 from keyrack.api.exchange import Answer, varied
+from keyrack.api.live import EVENTS
 from keyrack.settings import Settings
 
 KINDS = ("text/", "application/json", "application/problem+json", "image/svg+xml")  # media types that get smaller
@@ -73,8 +74,8 @@ class Compression:
 
     async def packed(self, http: falcon.asgi.Request, answer: Answer) -> Answer:
         """The answer as this client gets it: compressed, if it takes gzip and the answer is worth it."""
-        if not self._least or "Content-Encoding" in answer.headers:
-            return answer
+        if not self._least or "Content-Encoding" in answer.headers or answer.media_type == EVENTS:
+            return answer  # what waits in a compressor would be late
         if answer.status == 304:
             return replace(answer, headers=varied(answer.headers, "Accept-Encoding"))
         size = self._least if answer.body is None else len(answer.body)

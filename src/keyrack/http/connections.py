@@ -13,9 +13,10 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from keyrack.errors import BadRequest, HeadTooLarge, Refusal, RequestTimeout, Unavailable
 from keyrack.http.crowd import Crowd, room
-from keyrack.http.edge import GONE, READS
+from keyrack.http.edge import ENDS, GONE
 from keyrack.http.pace import Reader, Unread
 from keyrack.http.problems import accepted, shown
+from keyrack.http.sessions import READS
 from keyrack.http.trace import request_id
 from keyrack.reasons import HEAD_TOO_LARGE, HEAD_TOO_SLOW, NO_HTTP
 from keyrack.settings import Settings
@@ -67,6 +68,12 @@ class GuardedProtocol(HttpToolsProtocol):
             if self._answering.scope["method"] in READS and self._task is not None:
                 self._answering.scope[GONE] = True
                 self._task.cancel()
+
+    def shutdown(self) -> None:
+        """The process stops: what is under way comes to its end, and what has none is ended."""
+        super().shutdown()
+        if self._answering is not None and (end := self._answering.scope.get(ENDS)) is not None:
+            end()
 
     def leave_room(self) -> None:
         """Close the connection, which is idle: somebody else needs its place."""

@@ -12,12 +12,13 @@ from keyrack import logs
 from keyrack.errors import BadRequest, BrokenOff, Refusal, UriTooLong
 from keyrack.http.cors import Cors
 from keyrack.http.problems import accepted, shown
+from keyrack.http.sessions import API_OF_PAGES, OF_PAGE
 from keyrack.http.trace import HEADER, ID, request_id
 from keyrack.reasons import QUERY_NOT_ASCII, QUERY_TOO_LONG
 from keyrack.settings import Settings
 
-READS = ("GET", "HEAD")  # no endpoint of these writes anything, so they may be ended at any moment
 GONE = "keyrack.gone"  # of a scope: the client has gone, and the request was cancelled therefore
+ENDS = "keyrack.ends"  # of a scope: ends the answer, which would go on without end
 METHODS = frozenset(("GET", "PUT", "PATCH", "DELETE", "POST", "HEAD", "OPTIONS", "TRACE"))
 UNKNOWN = "TRACE"  # stands for every method that no endpoint has: Falcon would answer them itself, before the checks
 
@@ -46,6 +47,9 @@ class Edge:
         logs.request_id.set(id)
         send = _naming(send, id)
         path = _path(scope)
+        if path.startswith(API_OF_PAGES + "/"):
+            path = path[len(API_OF_PAGES) :]
+            scope[OF_PAGE] = True
         if path.startswith("/v3/") or path == "/v3":
             path = path[3:] or "/"
         scope["path"] = path

@@ -4,9 +4,11 @@ size and time."""
 from __future__ import annotations
 
 import asyncio
+import re
 import zlib
 from collections.abc import AsyncIterable, Mapping
 from typing import Any, Protocol
+from urllib.parse import parse_qs
 
 from keyrack.access.auth import Manager
 from keyrack.api import conditions
@@ -30,12 +32,17 @@ from keyrack.reasons import (
     INVALID_CUSTOMER_ID,
     NO_CUSTOMER,
     NO_CUSTOMER_ID,
+    NO_FORM,
     NO_GZIP,
     Fault,
 )
 from keyrack.settings import Settings
 
 LINES = ("application/json", "application/x-ndjson", "application/jsonl")  # what units may send
+FORM = "application/x-www-form-urlencoded"
+FIELDS = 5_000  # of a page's form: a selection of a thousand rows has as many
+OPEN_FORM = 32_768  # bytes of a form that anybody may send: a thousand characters of each field, percent-encoded
+_STRAY = re.compile(rb"%(?![0-9A-Fa-f]{2})")  # no browser sends one, and a million take seconds to be passed over
 CUSTOMER_ID = "Customer-ID"
 UNPACKED_AT_ONCE = 65_536  # bytes
 
@@ -63,10 +70,37 @@ async def body(http: Incoming, endpoint: Endpoint, settings: Settings, room: Roo
     sent = bool(http.content_length) or http.get_header("Transfer-Encoding") is not None
     if sent and not _right_type(http, endpoint):
         raise UnsupportedMediaType(_media_types(endpoint))
+    whole = await _arrived(http, limit, settings.client_timeout, room)
+    if room is None or http.get_header("Content-Encoding") != "gzip":
+        return whole
+    return _unpacked(whole, settings, room)
+
+
+async def form(http: Incoming, settings: Settings, *, anybodys: bool) -> dict[str, list[str]]:
+    """The fields of a page's form, each with its values; `anybodys` is one of a page that anybody may see. Raises as
+    `body` does, and `BadRequest` for what is no form in UTF-8 or has too many fields."""
+    if not http.content_length and http.get_header("Transfer-Encoding") is None:
+        return {}
+    if (http.content_type or "").partition(";")[0].strip().lower() != FORM:
+        raise UnsupportedMediaType((FORM,))
+    limit = min(settings.max_body, OPEN_FORM) if anybodys else settings.max_body
+    sent = await _arrived(http, limit, settings.client_timeout, None)
+    if _STRAY.search(sent):
+        raise BadRequest(NO_FORM)
+    try:
+        return parse_qs(sent.decode(), keep_blank_values=True, errors="strict", max_num_fields=FIELDS)
+    except ValueError:
+        raise BadRequest(NO_FORM) from None
+
+
+async def _arrived(http: Incoming, limit: int, seconds: float, room: Room | None) -> bytes:
+    """All bytes of a body, as they arrive."""
+    if (http.content_length or 0) >= limit:
+        raise _too_large(limit)
     chunks: list[bytes] = []
     size = 0
     try:
-        async with asyncio.timeout(settings.client_timeout):
+        async with asyncio.timeout(seconds):
             async for chunk in http.stream:
                 size += len(chunk)
                 if size >= limit:
@@ -76,10 +110,7 @@ async def body(http: Incoming, endpoint: Endpoint, settings: Settings, room: Roo
                 chunks.append(chunk)
     except TimeoutError:
         raise RequestTimeout(BODY_TOO_SLOW, {"Connection": "close"}) from None
-    whole = b"".join(chunks)
-    if room is None or http.get_header("Content-Encoding") != "gzip":
-        return whole
-    return _unpacked(whole, settings, room)
+    return b"".join(chunks)
 
 
 def _unpacked(packed: bytes, settings: Settings, room: Room) -> bytes:
@@ -114,7 +145,7 @@ def _media_types(endpoint: Endpoint) -> tuple[str, ...]:
     if endpoint.raw:
         return LINES
     if endpoint.form:
-        return ("application/x-www-form-urlencoded",)
+        return (FORM,)
     return (JSON, "application/json-patch+json") if endpoint.method == "PATCH" else (JSON,)
 
 

@@ -6,21 +6,23 @@ What of the process an endpoint works with is opened here, and given to those th
 from __future__ import annotations
 
 import asyncio
-import json
+import math
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
-from functools import cache, partial
+from functools import partial
 from typing import Any
 
 import asyncpg
 import falcon.asgi
 
-from keyrack.access import signing
+from keyrack.access import sessions, signing
 from keyrack.access.auth import CHANGES, Access, Manager
-from keyrack.api import idempotency
+from keyrack.access.sessions import Session
+from keyrack.api import idempotency, topics
 from keyrack.api.endpoint import Check, Endpoint
 from keyrack.api.exchange import Answer, Request, Undone
+from keyrack.api.live import EVENTS, Hub, Stream
 from keyrack.api.representation import minimal, representation
 from keyrack.api.spool import Spool
 from keyrack.assignments.holds import Turns, drain
@@ -29,19 +31,20 @@ from keyrack.database.batching import Batches
 from keyrack.database.connection import Database
 from keyrack.database.listener import Listener
 from keyrack.database.notices import Announcer
-from keyrack.documents import errors, openapi, reference, refusals
-from keyrack.endpoints import ALL
+from keyrack.database.telling import APPLIED, CHANNEL, Tell, Teller
 from keyrack.endpoints.documents import Documents, Readiness
-from keyrack.errors import Refusal, Unavailable
-from keyrack.http import intake
+from keyrack.errors import NotFound, Refusal, Unauthorized, Unavailable
+from keyrack.http import crowd, intake, parts
 from keyrack.http.compression import Compression
+from keyrack.http.edge import ENDS
 from keyrack.http.preferences import NONE, preferences
+from keyrack.http.sessions import OF_PAGE, Sessions
 from keyrack.http.trace import ID
 from keyrack.http.underway import Room, Underway
 from keyrack.loops import lasting
 from keyrack.model.bodies import checked
 from keyrack.odata import Limits
-from keyrack.reasons import NOT_NOW
+from keyrack.reasons import NO_CUSTOMER, NOT_NOW, SIGNED_OUT
 from keyrack.settings import Settings
 from keyrack.telemetry.ingest import Telemetry
 from keyrack.vault.keeping import open_vault
@@ -86,6 +89,7 @@ class Process:
     own: Database  # for access checks, log-ins and health, whatever the others do
     access: Access
     announce: Announcer
+    tell: Tell
     batches: Batches
 
 
@@ -99,6 +103,7 @@ class Server:
         self._turns = Turns(settings.hold_waiting)
         self._underway = Underway(settings)
         self.compression = Compression(settings)
+        self.sessions = Sessions(settings)
         self._process: Process | None = None
 
     @asynccontextmanager
@@ -109,31 +114,42 @@ class Server:
         vault = await open_vault(own, self.settings)
         await signing.ensure(own, vault)
         access = Access(own, self.settings, vault)
+        hub = Hub(self.settings, crowd.room(self.settings) // 2)
+
+        def forget() -> None:
+            access.forget()
+            hub.look_again()
+
         access.listener = Listener(
-            dsn, {"keyrack_access": access.forget}, access.forget, CHANGES, bound=self.settings.access_seconds
-        )
+            dsn, {"keyrack_access": forget}, forget, CHANGES, bound=self.settings.access_seconds,
+            read={CHANNEL: hub.hear}, begun=hub.lost,
+        )  # fmt: skip
         announce = Announcer(db)
+        tell = Teller(db)
         batches = Batches(db)
         tasks = [
             asyncio.create_task(lasting("listener", access.listener.run)),
             asyncio.create_task(lasting("announcer", announce.run)),
+            asyncio.create_task(lasting("teller", tell.run)),
+            asyncio.create_task(lasting("streams", hub.run)),
         ]
-        parts: dict[type, object] = {
+        made: dict[type, object] = {
             Settings: self.settings,
             Access: access,
             Vault: vault,
-            Limits: _limits(self.settings),
+            Limits: parts.limits(self.settings),
             Spool: Spool(self.settings.spool_bytes, self.settings.spool_directory),
-            Telemetry: Telemetry(batches, self.settings),
-            Documents: _documents(self.settings),
+            Telemetry: Telemetry(batches, self.settings, tell),
+            Hub: hub,
+            Documents: parts.documents(self.settings),
             Readiness: Readiness(),
         }
         for handler in self.handlers:
-            handler.parts = [parts[part] for part in handler.endpoint.parts]
-            handler.before_parts = [parts[part] for part in handler.endpoint.before_parts]
+            handler.parts = [made[part] for part in handler.endpoint.parts]
+            handler.before_parts = [made[part] for part in handler.endpoint.before_parts]
             if handler.endpoint.shows is not None:
-                handler.shown_parts = [parts[part] for part in handler.endpoint.shows.parts]
-        self._process = Process(db, own, access, announce, batches)
+                handler.shown_parts = [made[part] for part in handler.endpoint.shows.parts]
+        self._process = Process(db, own, access, announce, tell, batches)
         try:
             yield
         finally:
@@ -178,19 +194,34 @@ class Server:
         elif endpoint.body is not None:
             value = checked(endpoint.body, body, endpoint.what, strict=preferred.strict)
         request = Request(
-            self._database(endpoint, manager, customer), process.batches, process.announce, http.scope[ID],
+            self.database(endpoint, manager, customer), process.batches, process.announce, http.scope[ID],
             http.method, http.path, http.remote_addr, manager, customer, intake.ids(endpoint, params),
             http.scope["query_string"], body, http.scope["http_version"] != "1.0", device,
             preferred.returns if endpoint.shows is not None else "", expected, http.get_header("If-None-Match"),
         )  # fmt: skip
+        if endpoint.media_type == EVENTS:
+            request.last_event, request.stays = http.get_header("Last-Event-ID"), partial(self._stays, http, customer)
+        answer = await self.perform(handler, request, value, http.get_header("Idempotency-Key"))
+        if isinstance(answer.parts, Stream):
+            http.scope[ENDS] = answer.parts.end
+        return answer
+
+    async def perform(self, handler: Handler, request: Request, value: Any, key: str | None) -> Answer:
+        """Do what a request asks for that has been checked as far as it can be seen, and tell those who watch what has
+        changed: `value` is its checked body, `key` its Idempotency-Key. Raises `Refusal`."""
+        endpoint = handler.endpoint
         value = await handler.before(request, value)
-        key = http.get_header("Idempotency-Key") if endpoint.repeatable else None
+        key = key if endpoint.repeatable else None
         ground = endpoint.ground or (endpoint.settled if request.compares else None)
         for _ in range(DEADLOCKS):
             try:
                 if ground is None or not endpoint.settles(value):
-                    return await self._once(handler, request, value, key)
-                return await self._on_settled_ground(ground, handler, request, value, key)
+                    answer = await self._once(handler, request, value, key)
+                else:
+                    answer = await self._on_settled_ground(ground, handler, request, value, key)
+                if endpoint.method != "GET" and request.customer:
+                    self.process.tell(request.customer, topics.topics(endpoint, value))
+                return answer
             except asyncpg.DeadlockDetectedError:
                 continue  # it did nothing; whoever it stood against goes on now
             except Undone as undone:
@@ -199,18 +230,33 @@ class Server:
                 return undone.outcome
         raise Unavailable(NOT_NOW)
 
-    def _database(self, endpoint: Endpoint, manager: Manager | None, customer: int) -> Database:
+    def database(self, endpoint: Endpoint, manager: Manager | None, customer: int) -> Database:
         """The database on behalf of whoever asks; who is not known yet is served by the process's own connections."""
         if manager is None and not customer:
             return self.process.own
         return self.process.db.of(customer, manager.id if manager else 0, reads=endpoint.method == "GET")
 
     async def caller(self, http: falcon.asgi.Request, *, key: bool, token: bool) -> Manager | None:
-        """Who calls, as far as these are asked for. Raises `Unauthorized`, `NotFound`."""
+        """Who calls, as far as these are asked for. Raises `Unauthorized`, `NotFound`.
+
+        A page of the console calls in its session: it stands for both.
+        """
         access = self.process.access
+        if OF_PAGE in http.scope and (key or token):
+            self.sessions.check_origin(http)
+            session = await self.signed_in(http)
+            return await access.acting(session.subject)
         if key:
             await access.check_key(http.get_header(self._key_header))
         return await access.manager(http.get_header("Authorization")) if token else None
+
+    async def signed_in(self, http: falcon.asgi.Request, *, used: bool = True) -> Session:
+        """The session of a browser. Raises `Unauthorized` where there is none."""
+        secret = self.sessions.secret(http)
+        session = await sessions.find(self.process.own, secret, self.settings, used=used) if secret else None
+        if session is None:
+            raise Unauthorized(SIGNED_OUT)
+        return session
 
     async def _once(self, handler: Handler, request: Request, value: Any, key: str | None) -> Answer:
         if key is None:
@@ -234,32 +280,17 @@ class Server:
         finally:
             request.announce(notices.WORK)
             request.announce(notices.DELIVER)
+            self.process.tell(request.customer, APPLIED)
 
-
-def _documents(settings: Settings) -> Documents:
-    """The documents, made when somebody asks for them first."""
-
-    @cache
-    def document() -> dict[str, Any]:
-        return openapi.document(ALL, settings)
-
-    return Documents(
-        cache(lambda: json.dumps(document()).encode()),
-        cache(lambda: reference.page(document()).encode()),
-        cache(lambda: errors.page(refusals.codes(ALL), settings.public_url).encode()),
-    )
-
-
-def _limits(settings: Settings) -> Limits:
-    return Limits(
-        nesting=settings.odata_nesting,
-        nodes=settings.odata_nodes,
-        items=settings.odata_items,
-        orderby=settings.odata_orderby,
-        select=settings.odata_select,
-        top=settings.odata_top,
-        digits=settings.odata_digits,
-        expanded=settings.odata_expanded,
-        transformations=settings.odata_transformations,
-        properties=settings.odata_properties,
-    )
+    async def _stays(self, http: falcon.asgi.Request, customer: int) -> float:
+        """Until when whoever calls may go on for the customer, in seconds since 1970: looked up anew, which is no use
+        of a session. Raises `Refusal`."""
+        access, key, authorization = self.process.access, self._key_header, http.get_header("Authorization")
+        if OF_PAGE in http.scope:
+            manager, until = await access.acting((await self.signed_in(http, used=False)).subject), math.inf
+        else:
+            until = await access.until(http.get_header(key), authorization)
+            manager = await access.manager(authorization)
+        if customer not in manager.customers:
+            raise NotFound(NO_CUSTOMER)
+        return until

@@ -1,0 +1,23 @@
+"""In charge of handing an answer to the framework."""
+
+from __future__ import annotations
+
+import falcon.asgi
+
+from keyrack.api.exchange import Answer
+
+
+def put(reply: falcon.asgi.Response, answer: Answer) -> None:
+    """Make `answer` the reply."""
+    reply.status = answer.status
+    if answer.body is not None:
+        reply.data = answer.body
+        reply.content_type = answer.media_type
+    elif answer.parts is not None:
+        reply.stream = answer.parts
+        reply.content_type = answer.media_type
+    for name, value in answer.headers.items():
+        if name == "Set-Cookie":  # the framework's own way to set one knows one form of them only
+            reply.append_header(name, value)
+        else:
+            reply.set_header(name, value)

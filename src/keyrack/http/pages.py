@@ -1,0 +1,166 @@
+"""In charge of pages: what an address of the console is, who visits it, and what the visit may do.
+
+A page is a function of a `Visit`. Who visits, and that a form was sent by a page of ours, is checked here before it is
+asked; it reads and writes through the endpoints' table alone (`Visit.call`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from keyrack.access import sessions
+from keyrack.access.auth import Manager
+from keyrack.access.sessions import Session
+from keyrack.access.signing_in import sign_in
+from keyrack.api.exchange import Answer
+from keyrack.errors import NotFound, Refusal, Unauthorized
+from keyrack.http.inside import Caller, Calls, Reply
+from keyrack.http.server import Server
+from keyrack.reasons import NO_CUSTOMER, SIGNED_OUT
+from keyrack.settings import Settings
+
+BELOW = "/console"  # where the pages stand
+CSP = "Content-Security-Policy"
+POLICY = {
+    CSP: (
+        "default-src 'self'; img-src 'self' data:; object-src 'none'; base-uri 'none'; frame-ancestors 'none'; "
+        "form-action 'self'"
+    ),
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "same-origin",
+    "Cross-Origin-Opener-Policy": "same-origin",
+}
+FRESH = {"Cache-Control": "no-store", "Vary": "HX-Request, HX-Request-Type, HX-History-Restore-Request"}
+
+
+@dataclass(frozen=True, slots=True)
+class Person:
+    """Who is signed in."""
+
+    session: Session
+    manager: Manager
+
+
+@dataclass(slots=True)
+class Visit:
+    """One request for a page. `ids` are the parameters of its path, `query` and `form` have each name's values."""
+
+    method: str
+    path: str
+    ids: Mapping[str, str]
+    query_string: str
+    query: Mapping[str, list[str]]
+    form: Mapping[str, list[str]]
+    headers: Callable[[str], str | None]
+    address: str
+    id: str
+    settings: Settings
+    calls: Calls
+    server: Server
+    secret: str | None  # of the browser's session
+    who: Person | None = None
+    customer: int = 0
+    told: dict[str, str] = field(default_factory=dict[str, str])  # headers that the answer gets as well
+
+    @property
+    def person(self) -> Person:
+        """Raises `Unauthorized` on a page that anybody may see."""
+        if self.who is None:
+            raise Unauthorized(SIGNED_OUT)
+        return self.who
+
+    @property
+    def partial(self) -> bool:
+        """Whether a part of the page is wanted, in place of what is there."""
+        return self.headers("HX-Request-Type") == "partial" and not self.headers("HX-History-Restore-Request")
+
+    def asked(self, name: str) -> str:
+        """The value of the address's query, "" without one; of several the last."""
+        return self.query.get(name, [""])[-1]
+
+    def sent(self, name: str) -> str:
+        """The value of the form's field, "" without one; of several the last."""
+        return self.form.get(name, [""])[-1].strip()
+
+    async def call(self, method: str, path: str, *ids: object, **more: Any) -> Reply:
+        """Ask a row of the endpoints' table as the person, in the customer of the address: `query`, `body`, `if_match`
+        and `key` as `Calls.call` takes them. Who asks for more rows than the settings allow gets as many as they do;
+        `console.many` asks for the others. Raises the row's `Refusal`."""
+        query: Mapping[str, str] = more.get("query") or {}
+        if int(query.get("$top", "0")) > self.settings.odata_top:
+            more["query"] = {**query, "$top": str(self.settings.odata_top)}
+        caller = Caller(self.person.manager, self.customer, self.address, self.id)
+        return await self.calls.call(caller, method, path, *ids, **more)
+
+    def reaches(self, origin: str) -> None:
+        """Let the scripts of this page ask one other origin as well (CSP 3, section 6.1.2)."""
+        self.told[CSP] = f"{POLICY[CSP]}; connect-src 'self' {origin}"
+
+    async def sign_in(self, username: str, password: str, time_zone: str | None) -> None:
+        """Begin a session. Raises `WrongCredentials`, `TooManyRequests`, `Unavailable`."""
+        process = self.server.process
+        signed_in = await sign_in(process.own, process.access, self.settings, username, password, self.address)
+        secret = await sessions.begin(
+            process.own, signed_in, self.address, self.headers("User-Agent") or "", time_zone, self.settings
+        )
+        self.told["Set-Cookie"] = self.server.sessions.cookie(secret)
+
+    async def sign_out(self) -> None:
+        """End the session of the browser."""
+        if self.secret:
+            await sessions.end(self.server.process.own, self.secret)
+        self.told["Set-Cookie"] = self.server.sessions.no_cookie()
+
+
+Run = Callable[[Visit], Awaitable[Answer]]
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """One row of the console's table."""
+
+    method: str
+    path: str  # below the console
+    run: Run
+    open: bool = False  # anybody may see it
+    secret: bool = False  # it shows a secret, so it is never compressed
+
+
+class Pages:
+    """The pages of one module."""
+
+    def __init__(self) -> None:
+        self.rows: list[Page] = []
+
+    def get(self, path: str, **row: Any) -> Callable[[Run], Run]:
+        """A page to look at; see `Page` for what a row may say."""
+        return self._add("GET", path, row)
+
+    def post(self, path: str, **row: Any) -> Callable[[Run], Run]:
+        """What a form of a page does."""
+        return self._add("POST", path, row)
+
+    def _add(self, method: str, path: str, row: dict[str, Any]) -> Callable[[Run], Run]:
+        def add(run: Run) -> Run:
+            self.rows.append(Page(method, path, run, **row))
+            return run
+
+        return add
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """All pages, and how a refusal looks to who visits one."""
+
+    pages: tuple[Page, ...]
+    refused: Callable[[Visit, Refusal], Awaitable[Answer]]
+
+
+def customer_of(person: Person, text: str) -> int:
+    """The customer of an address. Raises `NotFound` alike for what is nobody's and somebody else's."""
+    customer = int(text) if text.isascii() and text.isdigit() and len(text) <= 10 else 0
+    if customer not in person.manager.customers:
+        raise NotFound(NO_CUSTOMER)
+    return customer

@@ -1,0 +1,64 @@
+"""In charge of what a browser shows of its session: the cookie, and that a request comes from a page of ours."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+from keyrack.errors import Forbidden
+from keyrack.reasons import OTHER_ORIGIN
+from keyrack.settings import Settings
+
+API_OF_PAGES = "/console/api"  # where pages of the console reach the endpoints: the session stands for key and token
+READS = ("GET", "HEAD")  # no endpoint of these changes anything
+OF_PAGE = "keyrack.page"  # of a scope: the request came that way
+
+
+class Incoming(Protocol):
+    """The part of the framework's request that is needed here."""
+
+    @property
+    def method(self) -> str: ...
+    def get_header(self, name: str) -> str | None: ...
+    def get_cookie_values(self, name: str) -> Any: ...
+
+
+class Sessions:
+    """The cookie of sessions, by the rules of RFC 6265bis: `__Host-` binds it to this host and to https."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._secure = settings.public_url.startswith("https:")
+        self._name = "__Host-keyrack-session" if self._secure else "keyrack-session"
+        self._seconds = settings.session_hours * 3600
+        self._origins = settings.own_origins
+
+    def secret(self, http: Incoming) -> str | None:
+        """The secret that the browser sent; of several cookies of the name none is trusted."""
+        values: list[str] = http.get_cookie_values(self._name) or []
+        return values[0] if len(values) == 1 else None
+
+    def cookie(self, secret: str) -> str:
+        """The `Set-Cookie` of a session."""
+        return self._cookie(secret, self._seconds)
+
+    def no_cookie(self) -> str:
+        """The `Set-Cookie` that takes it back."""
+        return self._cookie("", 0)
+
+    def _cookie(self, value: str, seconds: int) -> str:
+        secure = "; Secure" if self._secure else ""
+        return f"{self._name}={value}; Path=/; Max-Age={seconds}; HttpOnly; SameSite=Lax{secure}"
+
+    def check_origin(self, http: Incoming) -> None:
+        """Raises `Forbidden` for a write that does not come from a page of this server: `Sec-Fetch-Site` says so where
+        the browser sends it, and `Origin` names the host that was asked, or that of the public address. A request that
+        says neither is refused as well: every browser of today says at least one with a write."""
+        if http.method in READS:
+            return
+        site, origin = http.get_header("Sec-Fetch-Site"), http.get_header("Origin")
+        if site not in (None, "same-origin") or (origin is None and site is None):
+            raise Forbidden(OTHER_ORIGIN)
+        if origin is not None and not self._is_ours(origin.lower(), (http.get_header("Host") or "").lower()):
+            raise Forbidden(OTHER_ORIGIN)
+
+    def _is_ours(self, origin: str, host: str) -> bool:
+        return origin in self._origins or (not self._secure and bool(host) and origin == f"http://{host}")

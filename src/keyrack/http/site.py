@@ -1,0 +1,78 @@
+"""In charge of serving pages: address -> page -> visit -> answer, and a page for what is refused."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from urllib.parse import parse_qs
+
+import falcon.asgi
+
+from keyrack.api.exchange import Answer
+from keyrack.errors import MethodNotAllowed, NotFound, Refusal
+from keyrack.http import intake
+from keyrack.http.answers import put
+from keyrack.http.inside import Calls
+from keyrack.http.pages import FRESH, POLICY, Page, Person, Site, Visit, customer_of
+from keyrack.http.server import Server
+from keyrack.http.trace import ID
+from keyrack.http.unforeseen import refusal_of
+from keyrack.reasons import NOTHING_HERE
+
+
+class PageRoute:
+    """All pages of one path; without any, what no page stands at."""
+
+    def __init__(self, server: Server, calls: Calls, site: Site, pages: Iterable[Page] = ()) -> None:
+        self._server = server
+        self._calls = calls
+        self._site = site
+        self._by_method = {page.method: page for page in pages}
+
+    async def serve(self, http: falcon.asgi.Request, reply: falcon.asgi.Response, **ids: str) -> None:
+        page = self._by_method.get("GET" if http.method == "HEAD" else http.method)
+        visit = self._visit(http, ids)
+        try:
+            try:
+                answer = await self._answer(http, page, visit)
+            except Refusal as refusal:
+                answer = await self._site.refused(visit, refusal)
+        except Exception as error:
+            answer = await self._site.refused(visit, refusal_of(error, http.method, http.path, http.query_string))
+        answer = replace(answer, headers=_told(answer, visit))
+        put(reply, answer if page and page.secret else await self._server.compression.packed(http, answer))
+
+    async def _answer(self, http: falcon.asgi.Request, page: Page | None, visit: Visit) -> Answer:
+        if page is None or not page.open:
+            visit.who = await self._who(http)
+        if page is None and self._by_method:
+            raise MethodNotAllowed(sorted(self._by_method))
+        if page is None:
+            raise NotFound(NOTHING_HERE)
+        if page.method == "POST":
+            self._server.sessions.check_origin(http)
+            visit.form = await intake.form(http, self._server.settings, anybodys=page.open)
+        if "customer" in visit.ids:
+            visit.customer = customer_of(visit.person, visit.ids["customer"])
+        return await page.run(visit)
+
+    async def _who(self, http: falcon.asgi.Request) -> Person:
+        """Raises `Unauthorized`."""
+        session = await self._server.signed_in(http)
+        return Person(session, await self._server.process.access.acting(session.subject))
+
+    def _visit(self, http: falcon.asgi.Request, ids: dict[str, str]) -> Visit:
+        query = parse_qs(http.query_string, keep_blank_values=True)
+        return Visit(
+            http.method, http.path, ids, http.query_string, query, {}, http.get_header, http.remote_addr,
+            http.scope[ID], self._server.settings, self._calls, self._server, secret=self._server.sessions.secret(http),
+        )  # fmt: skip
+
+
+for _method in ("get", "head", "post", "put", "patch", "delete", "options", "trace"):
+    setattr(PageRoute, f"on_{_method}", PageRoute.serve)
+
+
+def _told(answer: Answer, visit: Visit) -> dict[str, str]:
+    """The headers of a page: what may be in it, and that nobody keeps it unless it says so itself."""
+    return {**POLICY, **({} if "Cache-Control" in answer.headers else FRESH), **answer.headers, **visit.told}
