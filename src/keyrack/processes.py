@@ -18,6 +18,7 @@ import structlog
 import uvicorn
 import uvloop
 
+from keyrack.console import SITE
 from keyrack.database.connection import UNREACHABLE
 from keyrack.embedded.server import end_with_parent
 from keyrack.http.app import Edge, create_app
@@ -95,7 +96,7 @@ def serve(
     _raise_file_limit()
 
     async def main() -> None:
-        app = create_app(settings, dsn)
+        app = create_app(settings, dsn, SITE)
         server = _Server(_configuration(settings, app))
         serving = asyncio.create_task(server.serve([listener]))
         up = asyncio.create_task(server.up.wait())
@@ -202,7 +203,7 @@ async def _keep_alive(command: Sequence[str], dsn: str, listener: socket.socket,
 
 def configuration(settings: Settings, dsn: str) -> uvicorn.Config:
     """How uvicorn serves the application over the database `dsn`."""
-    return _configuration(settings, create_app(settings, dsn))
+    return _configuration(settings, create_app(settings, dsn, SITE))
 
 
 def _configuration(settings: Settings, app: Edge) -> uvicorn.Config:

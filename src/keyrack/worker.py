@@ -16,6 +16,7 @@ from keyrack.assignments.rounds import Rounds
 from keyrack.database import notices
 from keyrack.database.connection import UNREACHABLE, Database
 from keyrack.database.listener import Listener
+from keyrack.database.telling import APPLIED, Teller
 from keyrack.housekeeping import Housekeeping
 from keyrack.logs import Seldom
 from keyrack.loops import lasting
@@ -73,6 +74,7 @@ class Worker:
         self._stopping = asyncio.Event()
         heard = {"keyrack_work": self._bell.ring, "keyrack_deliver": self._on_deliver}
         self._listener = Listener(dsn, heard, self._on_all)
+        self._tell = Teller(db)
         self._rounds = Rounds(db, self._bell.ring, self._look_again)
         self._courier: Any = None
         self._call = asyncio.Event()
@@ -82,12 +84,13 @@ class Worker:
         from keyrack.webhooks.delivery import Courier  # with it comes an HTTP client that only workers need
 
         vault = await open_vault(self._db, self._settings)
-        self._courier = courier = Courier(self._db, self._settings, vault, self._call.set)
+        self._courier = courier = Courier(self._db, self._settings, vault, self._call.set, self._tell)
         housekeeping = Housekeeping(self._db, self._settings)
         helpers = [
             self._start("listener", self._listener.run),
             self._start("housekeeping", housekeeping.run),
             self._start("calls", self._call_others),
+            self._start("teller", self._tell.run),
         ]
         delivering = self._start("deliveries", lambda: courier.run(GRACE))
         concurrency = self._settings.worker_concurrency
@@ -115,6 +118,8 @@ class Worker:
             try:
                 done = await self._rounds.run()
                 if done is not None:
+                    for customer in done.customers:
+                        self._tell(customer, APPLIED)
                     if done.deliveries:
                         self._on_deliver()
                     continue

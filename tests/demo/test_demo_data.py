@@ -155,6 +155,15 @@ def test_an_iq_car_tells_where_it_is(client: httpx.Client, rows: Sql) -> None:
     assert get(client, f"/cars/{car}/location/{yesterday}")["odometer"] != location["odometer"]
     telemetry = get(client, f"/cars/{car}/telemetry")
     assert telemetry["fuelLevelPercent"] > 0 and telemetry["deviceSerialNumber"].startswith("IQ01")
+    week = {
+        "fields": "fuelLevelPercent,batteryVoltage", "points": 14,
+        "from": f"{datetime.now(UTC) - timedelta(days=7):%Y-%m-%dT%H:%M:%SZ}",
+        "to": f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}",
+    }  # fmt: skip
+    answer = client.get(f"/cars/{car}/samples", params=week)
+    assert {name: len(rows) for name, rows in answer.json()["series"].items()} == {
+        "fuelLevelPercent": 14, "batteryVoltage": 14,
+    }  # fmt: skip
 
 
 def test_the_catalogue_is_served_with_its_drawings(client: httpx.Client) -> None:

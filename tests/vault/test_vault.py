@@ -464,7 +464,7 @@ def test_what_was_stored_in_the_clear_is_sealed_at_the_first_start(
 # What is secret in the schema, and how it is kept
 KEPT = {
     "api_key.hash": "hash", "sdk_key.hash": "hash", "device_key.hash": "hash",
-    "manager.password_hash": "hash", "person.password_hash": "hash",
+    "manager.password_hash": "hash", "person.password_hash": "hash", "session.hash": "hash",
     "signing_key.private_key": "sealed", "webhook.secret": "sealed", "webhook.signing_secret": "sealed",
     "webhook.old_signing_secret": "sealed", "data_key.wrapped": "under the master key",
     "idempotency_key.key_hash": "hash", "idempotency_key.request_hash": "hash",

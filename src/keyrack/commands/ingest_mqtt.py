@@ -12,6 +12,8 @@ from keyrack import logs
 from keyrack.commands.run import running_database
 from keyrack.commands.session import Json, State, explained, read_settings
 from keyrack.database.connection import Database
+from keyrack.database.telling import Teller
+from keyrack.loops import lasting
 from keyrack.settings import Settings
 
 app = typer.Typer()
@@ -39,10 +41,14 @@ async def _run(settings: Settings, dsn: str, as_json: bool) -> None:
 
     db = await Database.connect(dsn, settings, application="keyrack mqtt")
     try:
-        subscriber = Subscriber(db, settings)
+        tell = Teller(db)
+        telling = asyncio.create_task(lasting("teller", tell.run))
+        subscriber = Subscriber(db, settings, tell)
         loop = asyncio.get_running_loop()
         for sign in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(sign, subscriber.stop)
         await subscriber.run(ready)
+        telling.cancel()
+        await asyncio.wait((telling,))
     finally:
         await db.close()

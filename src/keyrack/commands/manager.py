@@ -9,7 +9,7 @@ from typing import Annotated, Any, LiteralString
 import typer
 
 from keyrack.access import auth
-from keyrack.access.passwords import Passwords
+from keyrack.access.passwords import SHORTEST, Passwords
 from keyrack.commands.options import Id, words
 from keyrack.commands.session import SHOWN_ONCE, Failed, Listed, Said, Session, command
 from keyrack.errors import Conflict, NotFound, on_constraint
@@ -17,8 +17,6 @@ from keyrack.model.bodies import INT32_MAX
 from keyrack.reasons import NO_CUSTOMER, Reason
 
 app = typer.Typer()
-
-SHORTEST = 8  # characters of a password
 
 INSERT: LiteralString = "insert into manager (username, password_hash) values ($1, $2) returning manager_id"
 JOIN: LiteralString = """

@@ -30,10 +30,9 @@ from keyrack.vault import master, rotation
 from keyrack.vault.keeping import open_vault
 from keyrack.vault.master import MasterKeyError
 from keyrack.webhooks import registry
+from keyrack.webhooks.troubles import SECRETS_LOST
 
 app = typer.Typer()
-
-LOST = "The master key was lost. Make a new signing secret, give it to the receiver, and enable the webhook again."
 
 
 def _on_database(state: Path | None, as_json: bool, work: Callable[[Database, Settings], Awaitable[Said]]) -> None:
@@ -111,6 +110,6 @@ async def reset(
         raise Failed("The master key is here: nothing is lost. To change it: keyrack master-key rotate")
     vault = await rotation.start_anew(session.sql, session.settings)
     kid = await signing.revoke_all(session.sql, vault)
-    webhooks = await registry.replace_all(session.sql, vault, LOST)
+    webhooks = await registry.replace_all(session.sql, vault, SECRETS_LOST)
     told = f"Signing key {kid} signs from now on; every token of before is refused. {webhooks} webhooks are disabled."
     return Said({"kid": kid, "webhooks": webhooks}, told)

@@ -56,6 +56,21 @@ def check_keys(dsn: str, settings: Settings) -> None:
     asyncio.run(check())
 
 
+def check_files(settings: Settings) -> None:
+    """Look whether the console's files are there, and the tiles of its maps can be used, before anything is begun.
+
+    Raises `Failed`.
+    """
+    from keyrack.console import tiles
+    from keyrack.console.files import MissingFiles, shelf
+
+    try:
+        shelf()
+        tiles.check(settings)
+    except (MissingFiles, tiles.BadTiles) as missing:
+        raise Failed(str(missing)) from None
+
+
 def reached_at(settings: Settings, host: str, port: int) -> Settings:
     """The settings with the address that clients use, where nobody has set it."""
     if "public_url" in settings.model_fields_set:
@@ -84,6 +99,7 @@ def _serve(
     from keyrack import processes as running
 
     logs.configure(settings.log_level)
+    check_files(settings)
     listener = _listen(host, port) if fd is None else socket.socket(fileno=fd)
     settings = reached_at(settings, host, listener.getsockname()[1])
 
@@ -217,6 +233,7 @@ def _demo(port: int, state_named: bool, settings: Settings, as_json: bool) -> No
     from keyrack import processes as running
 
     logs.configure("warning" if settings.log_level == "info" else settings.log_level)
+    check_files(settings)
     listener = _listen("127.0.0.1", port)
     if not state_named:  # a demo leaves the real state alone
         settings = settings.model_copy(update={"state": settings.state / "demo"})
@@ -261,8 +278,11 @@ def _say_demo(env: dict[str, str], settings: Settings, as_json: bool) -> None:
         return
     width = max(len(name) for name in env)
     lines = [
+        f"Open {settings.public_url}/console",
+        f"  User name  {env['KEYRACK_USERNAME']}",
+        f"  Password   {env['KEYRACK_PASSWORD']}",
         "",
-        f"Keyrack answers at {env['KEYRACK_URL']}; the API reference is {settings.public_url}/docs",
+        f"The API answers at {env['KEYRACK_URL']}; its reference is {settings.public_url}/docs",
         "",
         *(f"  {name:<{width}}  {value}" for name, value in env.items()),
         "",

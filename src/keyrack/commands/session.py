@@ -26,6 +26,7 @@ from pydantic import ValidationError
 from keyrack.assignments.holds import settle_all
 from keyrack.database import notices, schema
 from keyrack.database.connection import UNREACHABLE, Connection, Database
+from keyrack.database.telling import APPLIED, DELIVERED, EVERYBODY, NOTHING, NOTIFY, TOPICS, Topics, payloads
 from keyrack.embedded.server import EmbeddedServer, EmbeddedServerError
 from keyrack.errors import Refusal
 from keyrack.settings import Settings
@@ -135,18 +136,34 @@ async def open_database(settings: Settings, application: str = "keyrack command"
             await database.close()
 
 
+# What a command of these nouns may have changed; of whom its option says, or else of everybody
+TOLD: dict[str, Topics] = {
+    "customer": frozenset(TOPICS),
+    "importing": frozenset(TOPICS),
+    "privacy": frozenset(("users", "events", "groups")) | APPLIED,
+    "product": frozenset(("products", "cars")) | APPLIED,
+    "service": frozenset(("services", "products")) | APPLIED,
+    "telemetry": frozenset(("positions",)),
+    "user": frozenset(("users", "groups")) | APPLIED,
+    "webhook": DELIVERED,
+}
+
+
 def command(
     app: typer.Typer, name: str
 ) -> Callable[[Callable[Concatenate[Session, P], Awaitable[Said | Listed]]], Callable[..., None]]:
     """Register an async function as the command `name`; `--state` and `--json` are added to its options."""
 
     def register(function: Callable[Concatenate[Session, P], Awaitable[Said | Listed]]) -> Callable[..., None]:
+        noun = function.__module__.rpartition(".")[2]
+
         def run(*, state: Path | None, json: bool, **options: Any) -> None:
             call: Callable[..., Awaitable[Said | Listed]] = function
 
             def work() -> None:
                 try:
-                    show(asyncio.run(_in_transaction(state, lambda session: call(session, **options))), json)
+                    told = options.get("customer") or EVERYBODY, TOLD.get(noun, NOTHING)
+                    show(asyncio.run(_in_transaction(state, lambda session: call(session, **options), told)), json)
                 except Failed as failed:
                     if json and failed.value is not None:
                         show(Said(failed.value, ""), json)
@@ -160,7 +177,9 @@ def command(
     return register
 
 
-async def _in_transaction(state: Path | None, work: Callable[[Session], Awaitable[Said | Listed]]) -> Said | Listed:
+async def _in_transaction(
+    state: Path | None, work: Callable[[Session], Awaitable[Said | Listed]], told: tuple[int, Topics]
+) -> Said | Listed:
     settings = read_settings(state)
     async with open_database(settings) as database:
         async with database.transaction() as connection:
@@ -170,6 +189,8 @@ async def _in_transaction(state: Path | None, work: Callable[[Session], Awaitabl
         if isinstance(result, Said):
             for notice in (notices.ACCESS, notices.WORK, notices.DELIVER):
                 await database.execute(notice)
+            if told[1]:
+                await database.execute(NOTIFY, list(payloads(dict([told]))))
         return result
 
 

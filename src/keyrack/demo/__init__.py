@@ -112,7 +112,7 @@ async def load(db: Database, settings: Settings) -> Credentials | None:
         for fleet in FLEETS:
             written = await write_fleet(connection, fleet, midnight(now), random)
             await write_events(connection, written, fleet.events, fleet.town, now, random)
-            await write_telemetry(connection, written, fleet.town, now, random)
+            await write_telemetry(connection, written, now, random)
             customers.append(written.customer)
         await write_catalogue(connection)
         password = auth.new_secret()

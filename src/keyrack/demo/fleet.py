@@ -12,6 +12,7 @@ from keyrack.demo.people import Car, Fleet, address
 
 VIN_CHARACTERS = "ABCDEFGHJKLMNPRSTUVWXYZ0123456789"
 TERMINATED = 14  # the car whose box has a service that has ended
+ENDING = 3  # the contract that ends within a month
 WITHOUT_SERVICE = "SPARE-BOX-3"
 
 INSERT_CUSTOMER: LiteralString = "insert into customer (name) values ($1) returning customer_id"
@@ -51,8 +52,8 @@ INSERT_CONTRACTS: LiteralString = """
 insert into contract (customer_id, service_id, order_number, document_number, order_position, starts_at, ends_at,
                       term_of_contract, term_of_notice, unit_of_notice)
 select $1, service_id, '45001' || lpad(position::text, 5, '0'), 'D-' || 70000 + position, position * 10,
-       $3::timestamptz, $3::timestamptz + interval '3 years', 36, 3, 'Month'
-from unnest($2::integer[]) with ordinality as s (service_id, position)
+       starts_at, starts_at + interval '3 years', 36, 3, 'Month'
+from unnest($2::integer[], $3::timestamptz[]) with ordinality as s (service_id, starts_at, position)
 """
 INSERT_GROUPS: LiteralString = """
 insert into fleet_group (customer_id, name)
@@ -85,7 +86,7 @@ class Written:
 
     customer: int
     cars: list[int]
-    iq_cars: list[int]
+    iq_cars: dict[int, tuple[float, float]]  # where each drives
     drivers: list[tuple[int, int]]  # car and user, as assigned
 
 
@@ -98,7 +99,8 @@ async def write_fleet(connection: Connection, fleet: Fleet, today: datetime, ran
     await _write_groups(connection, customer, fleet, cars, users)
     boxes = [cars[i] for i, car in enumerate(fleet.cars) if "B" in car.units and i != TERMINATED]
     drivers = await _write_assignments(connection, customer, boxes, users, today, random)
-    return Written(customer, cars, [id for id, car in zip(cars, fleet.cars, strict=True) if "Q" in car.units], drivers)
+    towns = {id: car.town or fleet.town for id, car in zip(cars, fleet.cars, strict=True) if "Q" in car.units}
+    return Written(customer, cars, towns, drivers)
 
 
 async def _write_cars(connection: Connection, customer: int, cars: tuple[Car, ...], random: Random) -> list[int]:
@@ -159,7 +161,8 @@ async def _write_products(
     services = await connection.fetch(INSERT_SERVICES, customer, names, paired, causes, ended)
     by_name = {row["name"]: row["service_id"] for row in services}
     contracted = [by_name[name] for name in names[:-1]]
-    await connection.execute(INSERT_CONTRACTS, customer, contracted, today - timedelta(days=400))
+    begun = [today - timedelta(days=3 * 365 - 20 if n == ENDING else 400) for n in range(len(contracted))]
+    await connection.execute(INSERT_CONTRACTS, customer, contracted, begun)
 
 
 async def _write_groups(connection: Connection, customer: int, fleet: Fleet, cars: list[int], users: list[int]) -> None:

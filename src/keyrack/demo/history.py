@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from datetime import UTC, datetime, timedelta
 from random import Random
@@ -13,6 +14,11 @@ from keyrack.demo.fleet import Written
 AGENTS = ("Keyrack app 4.2 (Android 16)", "Keyrack app 4.2 (iOS 26)", "Keyrack app 4.1 (Android 14)", "Front desk 2.0")
 OFFSET = timedelta(hours=1)  # of the wall clock in the cars
 DAYS = 14  # of events
+HOURS = 72  # of positions
+LEVELS = 168  # hours of fuel, battery and temperatures
+WEAK = 6  # of so many cars one has a battery that empties
+SILENT = timedelta(days=9)  # since when a fleet's last unit has told nothing, if there are many
+MANY = 10  # units
 
 COUNT: LiteralString = (
     "update event_counter set last_id = last_id + $2 where customer_id = $1 returning last_id - $2 as before"
@@ -40,6 +46,10 @@ insert into car_state (customer_id, car_id, product_id, latitude, longitude, pos
                        read_at, telemetry)
 select $1, $2, product_id, $3, $4, $5, $6, $5, $5, $7
 from product where customer_id = $1 and car_id = $2 and kind = 'IQ'
+"""
+INSERT_TELEMETRY: LiteralString = """
+insert into telemetry (customer_id, car_id, at, read_at, readings)
+select $1, $2, at, at, readings::jsonb from unnest($3::timestamptz[], $4::text[]) as r (at, readings)
 """
 
 
@@ -77,14 +87,15 @@ async def write_events(
     )
 
 
-async def write_telemetry(
-    connection: Connection, written: Written, town: tuple[float, float], now: datetime, random: Random
-) -> None:
-    """Three days of positions and odometer readings of the cars with an IQ unit, and their newest state."""
-    hours = 72
-    await connection.execute(MAKE_HISTORY, (now - timedelta(hours=hours)).date(), now.date())
-    for car in written.iq_cars:
+async def write_telemetry(connection: Connection, written: Written, now: datetime, random: Random) -> None:
+    """Three days of positions and odometer readings of the cars with an IQ unit, a week of fuel, battery and
+    temperatures, and their newest state."""
+    hours = HOURS
+    await connection.execute(MAKE_HISTORY, (now - timedelta(hours=LEVELS) - SILENT).date(), now.date())
+    for number, (car, town) in enumerate(written.iq_cars.items(), 1):
         start = now.replace(minute=0, second=0, microsecond=0) - timedelta(hours=hours)
+        if number == len(written.iq_cars) > MANY:
+            start -= SILENT
         times = [start + timedelta(hours=hour) for hour in range(hours + 1)]
         swing = random.uniform(0, math.tau)
         track = [
@@ -102,6 +113,12 @@ async def write_telemetry(
         )
         await connection.execute(INSERT_ODOMETERS, written.customer, ids, times, odometers)
         told = _telemetry(track[-1], odometers[-1], random)
+        if number % WEAK == 0:
+            told["batteryVoltage"] = 11.7
+        levels = _levels(told, times[-1], Random(f"levels/{car}"))  # noqa: S311
+        await connection.execute(
+            INSERT_TELEMETRY, written.customer, car, list(levels), [json.dumps(values) for values in levels.values()]
+        )
         await connection.execute(INSERT_STATE, written.customer, car, *track[-1], times[-1], odometers[-1], told)
 
 
@@ -133,6 +150,30 @@ def _telemetry(place: tuple[float, float], odometer: float, random: Random) -> d
         "tirePressureRearRight": tyre,
         "outsideTemperature": round(random.uniform(2, 18), 1),
     }
+
+
+def _levels(told: dict[str, Any], end: datetime, random: Random) -> dict[datetime, dict[str, float]]:
+    """What the car read in each hour of a week before its newest state, told backwards from that."""
+    fuel, voltage, outside = told["fuelLevelPercent"], told["batteryVoltage"], told["outsideTemperature"]
+    weak = voltage < 12
+    found: dict[datetime, dict[str, float]] = {}
+    for hour in range(1, LEVELS):
+        at = end - timedelta(hours=hour)
+        is_day = 7 <= at.hour < 19
+        driven = is_day and at.weekday() < 5 and random.random() < 0.5
+        fuel += random.uniform(0.5, 3.0) if driven else 0.0
+        if fuel > 95:
+            fuel = random.uniform(10, 25)  # somebody was at the pump
+        if weak:
+            voltage = min(12.7, voltage + 0.012)
+        warmth = outside + 4 * math.cos((at.hour - 14) / 24 * math.tau) - 4 * math.cos((end.hour - 14) / 24 * math.tau)
+        found[at] = {
+            "fuelLevelPercent": round(fuel, 1),
+            "batteryVoltage": round(voltage + random.uniform(-0.05, 0.05), 2),
+            "engineCoolantTemperature": round(random.uniform(70, 92) if driven else warmth + 5, 0),
+            "outsideTemperature": round(warmth, 1),
+        }
+    return found
 
 
 def _near(town: tuple[float, float], random: Random) -> tuple[float, float]:

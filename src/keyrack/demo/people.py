@@ -14,6 +14,7 @@ class Car:
     plate: str | None
     units: str = "BQ"  # what is installed: B a box, Q an IQ unit
     description: str | None = None
+    town: tuple[float, float] | None = None  # where it drives, if not in the town of its fleet
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +30,9 @@ class Fleet:
     events: int = 0
 
 
+BREMEN = (53.0793, 8.8017)
+KIEL = (54.3233, 10.1228)
+LUEBECK = (53.8655, 10.6866)
 SHARED = ("Robin", "Wattenbek")  # drives for both
 
 HARBOUR = Fleet(
@@ -38,25 +42,25 @@ HARBOUR = Fleet(
         Car("Pool car 1", "Volkswagen", "Golf", "WVW", "HH-KR 101"),
         Car("Pool car 2", "Volkswagen", "ID.3", "WVW", "HH-KR 102E"),
         Car("Pool car 3", "Skoda", "Octavia", "TMB", "HH-KR 103"),
-        Car("Pool car 4", "Opel", "Corsa", "W0V", "HH-KR 104", "B"),
+        Car("Pool car 4", "Opel", "Corsa", "W0V", "HH-KR 104"),
         Car("Pool car 5", "Renault", "Clio", "VF1", "HH-KR 105", "B"),
         Car("Pool car 6", "Toyota", "Yaris", "VNK", "HH-KR 106", "B"),
         Car("Airport 1", "BMW", "320d Touring", "WBA", "HH-KR 201"),
         Car("Airport 2", "Audi", "A4 Avant", "WAU", "HH-KR 202"),
         Car("Airport 3", "Mercedes-Benz", "E 220 d", "W1K", "HH-KR 203"),
-        Car("Airport 4", "Volvo", "V60", "YV1", "HH-KR 204", "B"),
+        Car("Airport 4", "Volvo", "V60", "YV1", "HH-KR 204"),
         Car("Airport 5", "Tesla", "Model 3", "LRW", "HH-KR 205E", "Q", "No box: opened by card."),
-        Car("City 1", "Fiat", "500e", "ZFA", "HH-KR 301E"),
-        Car("City 2", "smart", "fortwo", "WME", "HH-KR 302E", "B"),
+        Car("City 1", "Fiat", "500e", "ZFA", "HH-KR 301E", town=LUEBECK),
+        Car("City 2", "smart", "fortwo", "WME", "HH-KR 302E", town=LUEBECK),
         Car("City 3", "MINI", "Cooper", "WMW", "HH-KR 303", "B"),
-        Car("City 4", "Hyundai", "i20", "NLH", "HH-KR 304", "B"),
+        Car("City 4", "Hyundai", "i20", "NLH", "HH-KR 304", town=LUEBECK),
         Car("City 5", "Kia", "Picanto", "KNA", "HH-KR 305", "B"),
-        Car("Van 1", "Ford", "Transit Custom", "WF0", "HH-KR 401"),
-        Car("Van 2", "Mercedes-Benz", "Vito", "WDF", "HH-KR 402"),
-        Car("Van 3", "Volkswagen", "Transporter", "WV2", "HH-KR 403", "BQ", "Tail lift, trailer coupling"),
-        Car("Van 4", "Peugeot", "Expert", "VF3", "HH-KR 404", "B"),
-        Car("Van 5", "Iveco", "Daily", "ZCF", "HH-KR 405"),
-        Car("Weekend 1", "Mazda", "MX-5", "JMZ", "HH-KR 501", "B"),
+        Car("Van 1", "Ford", "Transit Custom", "WF0", "HH-KR 401", town=BREMEN),
+        Car("Van 2", "Mercedes-Benz", "Vito", "WDF", "HH-KR 402", town=BREMEN),
+        Car("Van 3", "Volkswagen", "Transporter", "WV2", "HH-KR 403", "BQ", "Tail lift, trailer coupling", BREMEN),
+        Car("Van 4", "Peugeot", "Expert", "VF3", "HH-KR 404", town=KIEL),
+        Car("Van 5", "Iveco", "Daily", "ZCF", "HH-KR 405", town=KIEL),
+        Car("Weekend 1", "Mazda", "MX-5", "JMZ", "HH-KR 501", town=KIEL),
         Car("Weekend 2", "Porsche", "Macan", "WP1", "HH-KR 502", ""),
         Car("Reserve 1", "Citroën", "C3", "VF7", "HH-KR 601", ""),
         Car("Reserve 2", "Dacia", "Sandero", "UU1", None, "", "Awaiting registration"),
