@@ -1,0 +1,41 @@
+"""In charge of what a browser is called: of its User-Agent, the browser and what it runs on."""
+
+from __future__ import annotations
+
+import re
+
+LONGEST = 40  # characters of one that is not known
+# The first that is found is meant: nearly all of them call themselves Chrome, Safari and Mozilla as well
+BROWSERS = (
+    (r"\bEdgA?(iOS)?/", "Edge"),
+    (r"\bOPR/", "Opera"),
+    (r"\bVivaldi/", "Vivaldi"),
+    (r"\bSamsungBrowser/", "Samsung Internet"),
+    (r"\b(Firefox|FxiOS)/", "Firefox"),
+    (r"\bHeadlessChrome/|\bChromium/", "Chromium"),
+    (r"\b(Chrome|CriOS)/", "Chrome"),
+    (r"\bVersion/.*\bSafari/", "Safari"),
+)
+SYSTEMS = (
+    (r"\biPhone\b", "iPhone"),
+    (r"\biPad\b", "iPad"),
+    (r"\bAndroid\b", "Android"),
+    (r"\bCrOS\b", "ChromeOS"),
+    (r"\bWindows NT\b", "Windows"),
+    (r"\bMac OS X\b", "macOS"),
+    (r"\bLinux\b", "Linux"),
+)
+
+
+def parts(agent: str) -> tuple[str, str]:
+    """The browser and the system of a User-Agent, each "" where it is none of those that are known."""
+    return _first(BROWSERS, agent), _first(SYSTEMS, agent)
+
+
+def shortened(agent: str) -> str:
+    """A User-Agent that nobody knows, as it begins."""
+    return agent if len(agent) <= LONGEST else agent[: LONGEST - 1].rstrip() + "…"
+
+
+def _first(patterns: tuple[tuple[str, str], ...], agent: str) -> str:
+    return next((name for pattern, name in patterns if re.search(pattern, agent)), "")

@@ -1,0 +1,140 @@
+"""In charge of what people choose from by typing: cars and users, found over all that is known of them."""
+
+from __future__ import annotations
+
+import json
+import re
+import unicodedata
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from keyrack.api.exchange import Answer
+from keyrack.console.rendering import clock
+from keyrack.errors import NotFound
+from keyrack.http.pages import Pages, Visit
+
+pages = Pages()
+
+MOST = 20  # options at once; how many there are is told
+LONGEST = 200  # characters that are looked for
+_WORD = re.compile(r'[^\s"]+')
+
+CAR = "id,name,licensePlate,vin,brand,model"
+USER = "id,emailAddress,userData"
+# What comes first of what was found: what is called as it was typed, then what begins so
+CALLED, BEGINS = "tolower({member}) eq '{typed}' desc,", "startswith(tolower({member}),'{typed}') desc,"
+CARS_FIRST = [form.replace("{member}", member) for form in (CALLED, BEGINS) for member in ("name", "licensePlate")]
+USERS_FIRST = [
+    BEGINS.replace("{member}", member) for member in ("userData/lastName", "userData/firstName", "emailAddress")
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """One that can be chosen."""
+
+    value: int
+    label: str
+    detail: str
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What was found, the first of it, and how many there are."""
+
+    options: list[Option]
+    total: int
+
+
+@pages.get("/{customer}/choices/cars")
+async def cars(visit: Visit) -> Answer:
+    """Cars that match what is typed; with `free` those that nobody has from `start` to `end`."""
+    return _answer(await find_cars(visit, visit.asked("q"), free(visit, visit.query)))
+
+
+@pages.get("/{customer}/choices/users")
+async def users(visit: Visit) -> Answer:
+    return _answer(await find_users(visit, visit.asked("q")))
+
+
+@pages.get("/{customer}/choices/brands")
+async def brands(visit: Visit) -> Answer:
+    """Brands of the catalogue that have what is typed in their names, regardless of case and of accents."""
+    known: list[str] = (await visit.call("GET", "/brands", query={"$orderby": "$it"})).json
+    typed = plain(" ".join(visit.asked("q")[:LONGEST].split()))
+    found = sorted((name for name in known if typed in plain(name)), key=lambda name: not plain(name).startswith(typed))
+    options = [{"value": name, "label": name, "detail": ""} for name in found[:MOST]]
+    return Answer(200, json.dumps({"options": options, "total": len(found)}).encode())
+
+
+def plain(text: str) -> str:
+    """For searching: regardless of case and of accents, so that Citroen finds Citroën."""
+    parts = unicodedata.normalize("NFKD", text.casefold())
+    return "".join(part for part in parts if not unicodedata.combining(part))
+
+
+async def find_cars(visit: Visit, text: str, only: str = "") -> Options:
+    """The first cars that match a text, of those that an OData filter lets through."""
+    query = {"$select": CAR, "$orderby": _first(text, CARS_FIRST) + "name,id"} | ({"$filter": only} if only else {})
+    return await _find(visit, "/cars", text, query, of_car)
+
+
+async def find_users(visit: Visit, text: str) -> Options:
+    """The first users that match a text."""
+    query = {"$select": USER, "$orderby": _first(text, USERS_FIRST) + "emailAddress"}
+    return await _find(visit, "/users", text, query, of_user)
+
+
+def _first(text: str, forms: Sequence[str]) -> str:
+    """What `$orderby` begins with: each of `forms` with what was typed."""
+    typed = " ".join(text[:LONGEST].split()).lower().replace("'", "''")
+    return "".join(form.replace("{typed}", typed) for form in forms) if typed else ""
+
+
+def free(visit: Visit, fields: Mapping[str, list[str]]) -> str:
+    """The filter for cars that nobody has, "" where it is not asked for or the times are none yet."""
+    if "free" not in fields:
+        return ""
+    values = {name: fields.get(name, [""])[-1] for name in ("start", "end")}
+    try:
+        start = clock(visit).read(values["start"])
+        end = "" if "no_end" in fields else clock(visit).read(values["end"])
+    except (ValueError, OverflowError):  # there is no such time, or no time yet
+        return ""
+    before = f"a/start lt {end} and " if end else ""
+    return f"not assignments/any(a:{before}(a/end eq null or a/end gt {start}))"
+
+
+def of_car(car: Mapping[str, Any]) -> Option:
+    """How a car is named: its plate tells it from others of its name."""
+    plate = car.get("licensePlate")
+    detail = " ".join(filter(None, (car.get("brand"), car.get("model"), car.get("vin"))))
+    return Option(car["id"], f"{car['name']} ({plate})" if plate else car["name"], detail)
+
+
+def of_user(user: Mapping[str, Any]) -> Option:
+    """How a user is named: by the name, where there is one."""
+    data: Mapping[str, Any] = user.get("userData") or {}
+    name = " ".join(filter(None, (data.get("firstName"), data.get("lastName"))))
+    return Option(user["id"], name or user["emailAddress"], user["emailAddress"] if name else "")
+
+
+def by_surname(user: Mapping[str, Any]) -> str:
+    """How a user is named where users are in the order of their surnames: "Lee, Kim"."""
+    data: Mapping[str, Any] = user.get("userData") or {}
+    return ", ".join(filter(None, (data.get("lastName"), data.get("firstName")))) or user["emailAddress"]
+
+
+async def _find(visit: Visit, path: str, text: str, query: Mapping[str, str], named: Any) -> Options:
+    words = _WORD.findall(text[:LONGEST])
+    search = {"$search": " ".join(f'"{word}"' for word in words)} if words else {}
+    try:
+        found = await visit.call("GET", path, query={**query, **search, "$top": str(MOST), "$count": "true"})
+    except NotFound:  # none at all
+        return Options([], 0)
+    return Options([named(row) for row in found.json], found.total)
+
+
+def _answer(options: Options) -> Answer:
+    return Answer(200, json.dumps(asdict(options)).encode())

@@ -1,0 +1,54 @@
+"""One operation: what was asked for, and what became of it. Its outcome comes in by itself."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import urlencode
+
+from keyrack.api.exchange import Answer
+from keyrack.console.choices import of_car, of_user
+from keyrack.console.languages import N_
+from keyrack.console.mending import mend, reason
+from keyrack.console.rendering import base, clock, gettext, live_id, page
+from keyrack.http.pages import Pages, Visit
+
+pages = Pages()
+
+TITLES = {
+    "CreateAssignment": N_("New assignment"),
+    "UpdateAssignment": N_("Change assignment"),
+    "DeleteAssignment": N_("End assignment"),
+}
+
+
+@pages.get("/{customer}/operations/{operation}")
+async def operation(visit: Visit) -> Answer:
+    at = await live_id(visit)
+    reply = await visit.call(
+        "GET", "/operations/{operationId}", visit.ids["operation"], query={"$expand": "car,user"}
+    )  # fmt: skip
+    there = reply.json
+    car, user = there["car"] and of_car(there["car"]), there["user"] and of_user(there["user"])
+    failure, title = there["errorMessage"], TITLES[there["kind"]]
+    return await page(
+        visit, "operation.html", section="operations", since=at, operation=there, car=car, user=user,
+        title=gettext(visit, title), reason=reason(visit, failure) if failure else "",
+        mend=mend(visit, failure, car) if failure else None, again=_again(visit, there),
+        address=f"{base(visit)}/operations/{there['id']}", back=f"{base(visit)}/assignments",
+    )  # fmt: skip
+
+
+def _again(visit: Visit, operation: Mapping[str, Any]) -> str:
+    """The form with the same in it, to be sent once more or otherwise; "" where there is nothing to try again."""
+    if operation["state"] != "Failed" or operation["kind"] == "DeleteAssignment":
+        return ""
+    known = {"start": clock(visit).field(operation["start"]), "end": clock(visit).field(operation["end"])}
+    if operation["end"] is None:
+        known["no_end"] = "true"
+    if operation["car"]:
+        known["car"] = operation["carId"]
+    if operation["user"]:
+        known["user"] = operation["userId"]
+    where = "new" if operation["kind"] == "CreateAssignment" else f"{operation['assignmentId']}/change"
+    return f"{base(visit)}/assignments/{where}?{urlencode(known)}"

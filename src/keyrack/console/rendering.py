@@ -1,0 +1,156 @@
+"""In charge of making pages of templates: what every template knows, in the language and the zone of the visit."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache, partial
+from typing import Any
+from urllib.parse import quote, urlsplit
+
+from babel.numbers import format_decimal
+from jinja2 import Environment, PackageLoader, StrictUndefined
+
+from keyrack.api.exchange import Answer
+from keyrack.console.files import address
+from keyrack.console.languages import LOCALES, language, translations
+from keyrack.console.times import UNKNOWN, Clock
+from keyrack.http.pages import BELOW, Visit
+from keyrack.reasons import Reason
+
+HTML = "text/html; charset=utf-8"
+SYSTEM = "system"  # what the browser or the system says
+ADDRESS = "%/?#[]@!$&'()*+,;=:"  # what stands in addresses for itself, beside letters and digits (RFC 3986)
+
+
+@dataclass(frozen=True, slots=True)
+class SeenPerson:
+    """Who is signed in, as templates show it."""
+
+    user_name: str
+    customers: list[dict[str, str]]
+    language: str
+    time_zone: str  # in words
+    zone: str  # its name
+    theme: str
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """The visit, as templates show it. `root` is where the console stands, `base` the same of this customer."""
+
+    person: SeenPerson
+    customer: int
+    path: str
+    root: str
+    base: str
+
+
+def root(visit: Visit) -> str:
+    """The path of the console, behind whatever a proxy puts before it."""
+    return urlsplit(visit.settings.public_url).path.rstrip("/") + BELOW
+
+
+def base(visit: Visit) -> str:
+    """The path of the pages of the visit's customer."""
+    return f"{root(visit)}/{visit.customer}"
+
+
+def tongue(visit: Visit) -> str:
+    """The language of the visit."""
+    return language(visit.who.session.language if visit.who else None, visit.headers("Accept-Language"))
+
+
+def tag(visit: Visit) -> str:
+    """The same with the region whose dates and numbers are written, as in HTML (RFC 5646)."""
+    return LOCALES[tongue(visit)].replace("_", "-")
+
+
+def clock(visit: Visit) -> Clock:
+    """The clock of the visit."""
+    return Clock((visit.who and visit.who.session.time_zone) or UNKNOWN, LOCALES[tongue(visit)])
+
+
+def gettext(visit: Visit, text: str, **values: object) -> str:
+    """A text of Python in the language of the visit; its places are filled, as in `%(name)s`."""
+    said = translations(tongue(visit)).gettext(text)
+    return said % values if values else said
+
+
+def why(visit: Visit, reason: Reason) -> str:
+    """Why something is refused, in the language of the visit."""
+    return reason.translated(translations(tongue(visit)).gettext)
+
+
+async def live_id(visit: Visit) -> str:
+    """Where live updates are: a page that asks before it reads anything gives it as `since`, and misses nothing."""
+    return (await visit.call("GET", "/live")).headers["Last-Event-ID"]
+
+
+async def page(visit: Visit, template: str, *, status: int = 200, section: str = "", **known: Any) -> Answer:
+    """A page of somebody who is signed in; `section` is its entry of the navigation."""
+    return _answer(visit, template, None, status, {"section": section, "visit": await _seen(visit), **known})
+
+
+async def part(visit: Visit, template: str, block: str, *, status: int = 200, **known: Any) -> Answer:
+    """One block of a template, in place of what stands on the page."""
+    return _answer(visit, template, block, status, {"visit": await _seen(visit), **known})
+
+
+def plain(visit: Visit, template: str, *, status: int = 200, **known: Any) -> Answer:
+    """A page of anybody: signing in, and what is refused."""
+    person = visit.who.session if visit.who else None
+    more = {"language": tag(visit), "theme": (person and person.theme) or SYSTEM, "root": root(visit)}
+    return _answer(visit, template, None, status, {**more, **known})
+
+
+def redirect(address: str) -> Answer:
+    """Go and look there (RFC 9110, section 15.4.4). What no address has as it stands is percent-encoded: it may be what
+    somebody typed."""
+    return Answer(303, b"", {"Location": quote(address, safe=ADDRESS)}, HTML)
+
+
+async def _seen(visit: Visit) -> Seen:
+    session = visit.person.session
+    customers = await visit.call("GET", "/customers", query={"$orderby": "name"})
+    time = clock(visit)
+    person = SeenPerson(
+        session.username, customers.json, tag(visit), time.shown, time.zone.key, session.theme or SYSTEM
+    )
+    return Seen(person, visit.customer, visit.path, root(visit), base(visit))
+
+
+def _answer(visit: Visit, name: str, block: str | None, status: int, known: Mapping[str, Any]) -> Answer:
+    time, speech = clock(visit), tongue(visit)
+    template = _environment(speech, root(visit)).get_template(name)
+    about: dict[str, Any] = {
+        "moment": time.moment,
+        "day": time.day,
+        "duration": time.duration,
+        "field_time": time.field,
+        "number": partial(format_decimal, locale=time.locale),
+        **known,
+    }
+    if block is None:
+        return Answer(status, template.render(about).encode(), media_type=HTML)
+    made = "".join(template.blocks[block](template.new_context(about)))
+    return Answer(status, made.encode(), media_type=HTML)
+
+
+@cache
+def _environment(language: str, root: str) -> Environment:
+    """What makes pages in a language; macros know its globals and nothing of the visit."""
+    environment = Environment(
+        loader=PackageLoader("keyrack.console"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        extensions=["jinja2.ext.i18n"],
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    catalogue = translations(language)
+    environment.install_gettext_callables(  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType] - of the extension
+        catalogue.gettext, catalogue.ngettext, newstyle=True, pgettext=catalogue.pgettext
+    )
+    environment.globals.update(asset=partial(address, root))  # pyright: ignore[reportUnknownMemberType] - of any type
+    return environment
