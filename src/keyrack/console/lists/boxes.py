@@ -1,0 +1,213 @@
+"""The lists of boxes, and of the services by which they work."""
+
+from __future__ import annotations
+
+from keyrack.console.languages import N_
+from keyrack.console.lists.actions import add_to_group
+from keyrack.console.lists.declared import Column, List, Never, Row
+from keyrack.console.lists.filters import OneOf, Option
+from keyrack.console.lists.rows import car_link, service_state
+from keyrack.console.products import KINDS, kind
+
+BOXES = List(
+    path="/{customer}/boxes",
+    rows="/products",
+    section="boxes",
+    title=N_("Boxes"),
+    lead=N_("Boxes and units: where each is built in, and by which service it works."),
+    search=N_("Search boxes"),
+    columns=(
+        Column("serial", N_("Serial number"), lambda row: row["serialNumber"], sort="serialNumber"),
+        Column(
+            "type",
+            N_("Type"),
+            kind,
+            "word",
+            sort="type",
+            priority=2,
+            words={name: ("", word) for name, word in KINDS.items()},
+        ),
+        Column(
+            "car", N_("Car"), lambda row: car_link(row["car"]), "links", sort="car/name", expand="car($select=id,name)"
+        ),
+        Column(
+            "service",
+            N_("Service"),
+            lambda row: row["service"] and row["service"]["name"],
+            sort="service/name",
+            expand="service($expand=contract($select=end))",
+            priority=2,
+        ),
+        Column(
+            "state",
+            N_("State of the service"),
+            lambda row: service_state(row["service"]),
+            "status",
+            expand="service($expand=contract($select=end))",
+            priority=3,
+            words={
+                "none": ("warn", N_("No service")),
+                "ended": ("bad", N_("Ended")),
+                "works": ("good", N_("In force")),
+            },
+        ),
+        Column(
+            "contract",
+            N_("Contract ends"),
+            lambda row: _contract_end(row["service"]),
+            "minute",
+            sort="service/contract/end",
+            expand="service($expand=contract($select=end))",
+            priority=3,
+        ),
+        Column(
+            "unique", N_("Unique number"), lambda row: row["uniqueId"], "code", sort="uniqueId", priority=3, shown=False
+        ),
+        Column(
+            "sap", N_("SAP number"), lambda row: row["sapNumber"], "code", sort="sapNumber", priority=3, shown=False
+        ),
+        Column("id", N_("Number"), lambda row: row["id"], "number", sort="id", priority=3, shown=False),
+    ),
+    filters=(
+        OneOf(
+            "type",
+            N_("Type"),
+            (
+                Option("box", N_("Box"), "endswith(type,' Box')"),
+                Option("unit", N_("Unit"), "endswith(type,' IQ')"),
+            ),
+        ),
+        OneOf(
+            "service",
+            N_("Service"),
+            (
+                Option("none", N_("No service"), "service/id eq null"),
+                Option("ended", N_("Ended"), "service/isTerminated eq true"),
+                Option("works", N_("In force"), "service/isTerminated eq false"),
+            ),
+        ),
+        OneOf(
+            "car",
+            N_("Built in"),
+            (
+                Option("yes", N_("Yes"), "car/id ne null"),
+                Option("no", N_("No"), "car/id eq null"),
+            ),
+        ),
+    ),
+    order="serial",
+    topics="products services cars",
+    actions=(
+        add_to_group(
+            "/groups/{groupId}/products",
+            "productId",
+            N_("Add %(num)s box to a group"),
+            N_("Add %(num)s boxes to a group"),
+        ),
+    ),
+    never=Never(
+        N_("No boxes yet"),
+        N_("A key box keeps the key in a car. Whoever runs this server enters the boxes: keyrack product add."),
+    ),
+)
+
+
+def _contract_end(service: Row | None) -> str | None:
+    contract = service and service["contract"]
+    return contract["end"] if contract else None
+
+
+SERVICES = List(
+    path="/{customer}/services",
+    rows="/services",
+    section="services",
+    title=N_("Services"),
+    lead=N_("What makes boxes work, each with its contract."),
+    search=N_("Search services"),
+    columns=(
+        Column("name", N_("Name"), lambda row: row["name"], sort="name"),
+        Column(
+            "box",
+            N_("Box"),
+            lambda row: row["product"] and row["product"]["serialNumber"],
+            sort="product/serialNumber",
+            expand="product($select=serialNumber)",
+        ),
+        Column(
+            "state",
+            N_("State"),
+            lambda row: str(row["isTerminated"]),
+            "status",
+            sort="isTerminated",
+            words={"False": ("good", N_("In force")), "True": ("bad", N_("Ended"))},
+            priority=2,
+        ),
+        Column("ended", N_("Ended at"), lambda row: row["terminationDate"], "time", sort="terminationDate", priority=3),
+        Column("cause", N_("Why it ended"), lambda row: row["terminationCause"], sort="terminationCause", priority=3),
+        Column(
+            "contract",
+            N_("Contract ends"),
+            lambda row: row["contract"] and row["contract"]["end"],
+            "minute",
+            sort="contract/end",
+            expand="contract($select=end,orderNumber)",
+            priority=2,
+        ),
+        Column(
+            "ordered",
+            N_("Order"),
+            lambda row: row["contract"] and row["contract"]["orderNumber"],
+            "code",
+            sort="contract/orderNumber",
+            expand="contract($select=end,orderNumber)",
+            priority=3,
+            shown=False,
+        ),
+        Column("id", N_("Number"), lambda row: row["id"], "number", sort="id", priority=3, shown=False),
+    ),
+    filters=(
+        OneOf(
+            "state",
+            N_("State"),
+            (
+                Option("works", N_("In force"), "isTerminated eq false"),
+                Option("ended", N_("Ended"), "isTerminated eq true"),
+            ),
+        ),
+        OneOf(
+            "contract",
+            N_("Contract"),
+            (
+                Option(
+                    "soon",
+                    N_("Ends within 30 days"),
+                    "isTerminated eq false and contract/end ge {now} and contract/end lt {ago}",
+                    -30,
+                ),
+                Option("over", N_("Is over"), "isTerminated eq false and contract/end lt {now}"),
+            ),
+        ),
+        OneOf(
+            "box",
+            N_("Box"),
+            (
+                Option("yes", N_("With a box"), "productId ne null"),
+                Option("no", N_("Without a box"), "productId eq null"),
+            ),
+        ),
+    ),
+    order="name",
+    topics="services products",
+    actions=(
+        add_to_group(
+            "/groups/{groupId}/services",
+            "serviceId",
+            N_("Add %(num)s service to a group"),
+            N_("Add %(num)s services to a group"),
+        ),
+    ),
+    never=Never(
+        N_("No services yet"),
+        N_("A service makes a box work. Whoever runs this server enters the services: keyrack service add."),
+    ),
+)

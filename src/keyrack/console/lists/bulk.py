@@ -1,0 +1,220 @@
+"""In charge of work with many rows: which they are, whether it is meant, and what became of each.
+
+It is done in pieces, each by one request: a page shows what is done so far, and asks for the next piece.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NoReturn
+from uuid import uuid4
+
+from keyrack.api.exchange import Answer
+from keyrack.console import outcomes, rendering
+from keyrack.console.languages import N_, translations
+from keyrack.console.lists.asking import many_of, options
+from keyrack.console.lists.cells import Cells
+from keyrack.console.lists.declared import Action, List
+from keyrack.console.lists.own import wrong
+from keyrack.console.lists.showing import address
+from keyrack.console.lists.state import Broken, State, read
+from keyrack.console.many import rows_with
+from keyrack.console.rendering import clock, gettext, live_id, tongue, why
+from keyrack.errors import BadRequest, NotFound, NotImplemented, Refusal
+from keyrack.http.pages import Visit
+from keyrack.reasons import NOTHING_HERE, Reason
+
+PIECE = 100  # rows that are worked on at once
+NAMED = 10  # rows that are named before something is done with them
+DIGITS = 19  # of an id
+
+NOT_UNDERSTOOD = Reason("selection-not-understood", "", "Go back to the list and select the rows again.")
+NOTHING = N_("Nothing is selected. Select rows of the list first.")
+TOO_MANY = N_("%(rows)s rows are too many at once: at most %(most)s are possible. Narrow the list first.")
+BROKEN = N_("The selection is not understood.")
+NOT_CHOSEN = N_("Choose one first.")
+ALL_DONE = N_("All %(num)s are done.")
+ALL_ASKED = N_("All %(num)s are asked for.")
+SOME_DONE = N_("%(done)s of %(num)s are done, %(failed)s were refused.")
+SO_FAR = N_("%(num)s of %(all)s so far.")
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What became of one row: `refused` says why it was not done."""
+
+    id: int
+    name: str
+    refused: str = ""
+
+
+async def act(listing: List, visit: Visit) -> Answer:
+    """What a button of the bulk bar leads to: whether it is meant, and then the doing. Raises `BadRequest`."""
+    action = next((one for one in listing.actions if one.name == visit.ids["action"]), None)
+    if action is None:
+        raise NotFound(NOTHING_HERE)
+    try:
+        state = read(listing, visit)
+    except Broken as broken:
+        _refuse(str(broken))
+    ids = await _selected(visit, state)
+    if visit.sent("meant") and (action.choice is None or visit.sent(action.choice.name)):
+        return await _worked(visit, state, action, ids)
+    return await _question(visit, state, action, ids)
+
+
+def _refuse(text: str) -> NoReturn:
+    raise BadRequest(NOT_UNDERSTOOD.saying(text))
+
+
+async def _selected(visit: Visit, state: State) -> list[int]:
+    """The ids of the rows: those that are ticked, those that a page carries on, or all that match."""
+    most = visit.settings.bulk_rows
+    if visit.sent("all"):
+        id = state.listing.id
+        try:
+            rows, total = await many_of(visit, state, [], most, **{"$select": id, "$count": "true"})
+        except (BadRequest, NotImplemented) as refusal:
+            raise type(refusal)(NOT_UNDERSTOOD.saying(wrong(visit, state, refusal))) from None
+        if total > most:
+            _refuse(gettext(visit, TOO_MANY, rows=total, most=most))
+        found = [int(row[id]) for row in rows]
+    else:
+        told = [*visit.form.get("id", ()), *visit.sent("ids").split(",")]
+        texts = list(dict.fromkeys(text for text in told if text))
+        if not all(text.isascii() and text.isdigit() and len(text) <= DIGITS for text in texts):
+            _refuse(gettext(visit, BROKEN))
+        found = [int(text) for text in texts]
+    if not found:
+        _refuse(gettext(visit, NOTHING))
+    if len(found) > most:
+        _refuse(gettext(visit, TOO_MANY, rows=len(found), most=most))
+    return found
+
+
+async def _question(visit: Visit, state: State, action: Action, ids: Sequence[int]) -> Answer:
+    """Whether it is meant: nothing is done yet."""
+    say = translations(tongue(visit)).gettext
+    names = await _names(visit, state.listing, ids[:NAMED])
+    choice = None
+    if action.choice is not None:
+        wrong = say(NOT_CHOSEN) if visit.sent("meant") else ""
+        choice = {
+            "name": action.choice.name,
+            "label": say(action.choice.label),
+            "options": [("", ""), *await action.choice.options(visit)],
+            "wrong": wrong,
+        }
+    about: dict[str, Any] = {
+        "bulk": {
+            **_about(visit, state, action, len(ids)),
+            "names": [names.get(id, f"{id}") for id in ids[:NAMED]],
+            "others": max(0, len(ids) - NAMED),
+            "warning": say(action.warning) if action.warning else "",
+            "choice": choice,
+            "ids": ",".join(map(str, ids)),
+            "key": str(uuid4()),
+        }
+    }
+    return await rendering.page(visit, "bulk.html", section=state.listing.section, **about)
+
+
+def _about(visit: Visit, state: State, action: Action, count: int) -> dict[str, Any]:
+    here, say = address(visit, state.listing), translations(tongue(visit)).gettext
+    text = say(action.one if count == 1 else action.many) % {"num": count}
+    return {
+        "title": text,
+        "list": {"href": here + state.address(page=state.page), "text": say(state.listing.title)},
+        "action": f"{here}/bulk/{action.name}{state.address(page=state.page)}",
+        "danger": action.danger,
+        "asks": action.asks,
+    }
+
+
+async def _worked(visit: Visit, state: State, action: Action, ids: Sequence[int]) -> Answer:
+    """Do it with the next rows, and show what became of them."""
+    piece, rest = ids[:PIECE], ids[PIECE:]
+    since = "" if visit.partial else await live_id(visit)
+    names = await _names(visit, state.listing, piece)
+    if action.batch:
+        refused, asked = await _batch(visit, action, piece)
+    else:
+        refused, asked = await _each(visit, action, piece), []
+    told = refused if action.asks else piece
+    done, failed = _number(visit, "done"), _number(visit, "failed")
+    failed += len(refused)
+    done += len(piece) - len(refused)
+    about: dict[str, Any] = {
+        "bulk": {
+            **_about(visit, state, action, done + failed + len(rest)),
+            "outcomes": [Outcome(id, names.get(id, f"{id}"), refused.get(id, "")) for id in told],
+            "asked": await outcomes.of(visit, asked) if asked else None,
+            "done": done,
+            "failed": failed,
+            "rest": len(rest),
+            "carried": {
+                "ids": ",".join(map(str, rest)),
+                "key": visit.sent("key"),
+                "meant": "true",
+                "done": done,
+                "failed": failed,
+                **({action.choice.name: visit.sent(action.choice.name)} if action.choice else {}),
+            },
+            "said": _said(visit, action, done, failed, len(rest)),
+        }
+    }
+    if visit.partial:
+        return await rendering.part(visit, "bulk_done.html", "outcomes", **about)
+    return await rendering.page(visit, "bulk_done.html", section=state.listing.section, since=since, **about)
+
+
+def _number(visit: Visit, name: str) -> int:
+    """What the page counted so far; it is shown again, and nothing else."""
+    text = visit.sent(name)
+    return int(text) if text.isascii() and text.isdigit() and len(text) <= DIGITS else 0
+
+
+def _said(visit: Visit, action: Action, done: int, failed: int, rest: int) -> str:
+    if rest:
+        return gettext(visit, SO_FAR, num=done + failed, all=done + failed + rest)
+    if failed:
+        return gettext(visit, SOME_DONE, done=done, num=done + failed, failed=failed)
+    return gettext(visit, ALL_ASKED if action.asks else ALL_DONE, num=done)
+
+
+async def _names(visit: Visit, listing: List, ids: Sequence[int]) -> dict[int, str]:
+    """What the rows are called, as long as they are there."""
+    first, cells = listing.columns[0], Cells(visit)
+    query = options(clock(visit).zone, State(listing), [first])
+    rows = await rows_with(visit, listing.rows, ids, query, listing.id)
+    return {int(row[listing.id]): cells.written(first, row) for row in rows}
+
+
+async def _batch(visit: Visit, action: Action, ids: Sequence[int]) -> tuple[Mapping[int, str], list[str]]:
+    """Do it as one batch: why it was refused, by id; and the operations of what is asked for."""
+    body = {"kind": action.batch, "items": [action.item(id) for id in ids]}
+    try:
+        key = f"{visit.sent('key')}-{ids[0]}" if visit.sent("key") else None
+        results = (await visit.call("POST", "/batch", body=body, key=key)).json["results"]
+    except Refusal as refusal:
+        return dict.fromkeys(ids, why(visit, refusal.reason)), []
+    in_words = translations(tongue(visit)).gettext
+    told = zip(ids, results, strict=True)
+    refused = {id: in_words(result["detail"]) for id, result in told if result["status"] >= 400}
+    return refused, [result["operationId"] for result in results if "operationId" in result]
+
+
+async def _each(visit: Visit, action: Action, ids: Sequence[int]) -> Mapping[int, str]:
+    """Do it row by row; why it was refused, by id."""
+    assert action.each is not None  # noqa: S101 - an action has either
+    chosen = visit.sent(action.choice.name) if action.choice else ""
+    if action.choice is not None and not chosen.isdigit():
+        _refuse(gettext(visit, BROKEN))
+    refused: dict[int, str] = {}
+    for id in ids:
+        try:
+            await action.each(visit, id, chosen)
+        except Refusal as refusal:
+            refused[id] = why(visit, refusal.reason)
+    return refused

@@ -1,0 +1,139 @@
+"""The list of cars: rows of the positions, which know when a car was seen last and whether it is in use."""
+
+from __future__ import annotations
+
+from keyrack.console.languages import N_
+from keyrack.console.lists.actions import add_to_group, delete
+from keyrack.console.lists.declared import Add, Column, List, Never, Row
+from keyrack.console.lists.filters import OneOf, Option, Text
+from keyrack.console.lists.rows import COMING, GROUPS, IN_GROUP, PERSON, groups, in_force, next_one, service_state
+from keyrack.console.products import kind
+
+
+def _box(row: Row) -> str:
+    """Whether the car has a box, and how the service of it is."""
+    boxes = [product for product in row["products"] if kind(product) == "box"]
+    return service_state(boxes[0]["service"]) if boxes else "without"
+
+
+CARS = List(
+    path="/{customer}/cars",
+    rows="/positions",
+    section="cars",
+    title=N_("Cars"),
+    lead=N_("Every car of the fleet: who has it, where it was seen last, and what is built in."),
+    search=N_("Search cars"),
+    columns=(
+        Column("name", N_("Name"), lambda row: row["name"], sort="name"),
+        Column("plate", N_("License plate"), lambda row: row["licensePlate"], sort="licensePlate"),
+        Column(
+            "model",
+            N_("Brand and model"),
+            lambda row: " ".join(filter(None, (row["brand"], row["model"]))),
+            sort="brand,model",
+            priority=3,
+        ),
+        Column(
+            "box",
+            N_("Box"),
+            _box,
+            "status",
+            expand="products($select=type;$expand=service($select=isTerminated))",
+            priority=3,
+            words={
+                "works": ("good", N_("Built in")),
+                "ended": ("bad", N_("Service ended")),
+                "none": ("warn", N_("No service")),
+                "without": ("idle", N_("No box")),
+            },
+        ),
+        Column(
+            "now",
+            N_("In use by"),
+            lambda row: in_force(row, "user"),
+            "links",
+            expand=COMING.format(f"user({PERSON})"),
+            priority=2,
+        ),
+        Column(
+            "next",
+            N_("Next assignment"),
+            lambda row: next_one(row, "user"),
+            "links",
+            expand=COMING.format(f"user({PERSON})"),
+            priority=3,
+        ),
+        Column("seen", N_("Last seen"), lambda row: row["lastSeen"], "time", sort="lastSeen", priority=2, ago=True),
+        Column("groups", N_("Groups"), groups, "links", expand=GROUPS, priority=4),
+        Column("vin", N_("VIN"), lambda row: row["vin"], "code", sort="vin", priority=3, shown=False),
+        Column(
+            "description",
+            N_("Description"),
+            lambda row: row["description"],
+            sort="description",
+            priority=3,
+            shown=False,
+        ),
+        Column("id", N_("Number"), lambda row: row["carId"], "number", sort="carId", priority=3, shown=False),
+    ),
+    filters=(
+        OneOf(
+            "use",
+            N_("Use"),
+            (
+                Option("now", N_("In use now"), "inUse eq true"),
+                Option("free", N_("Free now"), "inUse eq false"),
+                Option(
+                    "week",
+                    N_("Not asked for within a week"),
+                    "not assignments/any(a:(a/end eq null or a/end gt {now}) and a/start lt {ago})",
+                    -7,
+                ),
+            ),
+        ),
+        OneOf(
+            "seen",
+            N_("Last seen"),
+            (
+                Option("day", N_("Within a day"), "lastSeen ge {ago}", 1),
+                Option("long", N_("Not for a week"), "hasUnit eq true and (lastSeen eq null or lastSeen lt {ago})", 7),
+                Option("never", N_("Never"), "lastSeen eq null"),
+            ),
+        ),
+        OneOf(
+            "box",
+            N_("Box"),
+            (
+                Option("with", N_("Built in"), "products/any(p:endswith(p/type,' Box'))"),
+                Option(
+                    "ended",
+                    N_("Service ended"),
+                    "products/any(p:endswith(p/type,' Box') and p/service/isTerminated eq true)",
+                ),
+                Option("without", N_("No box"), "not products/any(p:endswith(p/type,' Box'))"),
+            ),
+        ),
+        Text("brand", N_("Brand"), "brand", "/brands", "/choices/brands"),
+        IN_GROUP,
+    ),
+    order="name",
+    topics="cars assignments products groups",
+    actions=(
+        add_to_group(
+            "/groups/{groupId}/cars", "carId", N_("Add %(num)s car to a group"), N_("Add %(num)s cars to a group")
+        ),
+        delete(
+            "cars",
+            N_("Delete %(num)s car"),
+            N_("Delete %(num)s cars"),
+            N_("Their boxes are taken out, their assignments end, and this cannot be undone. Their events stay."),
+        ),
+    ),
+    never=Never(
+        N_("No cars yet"),
+        N_("A car is what people get the key of. Add the first one, then build in its key box."),
+    ),
+    adds=(Add(N_("Add car"), "/cars/new"),),
+    id="carId",
+    href=lambda row: f"/cars/{row['carId']}",
+)

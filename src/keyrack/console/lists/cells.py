@@ -1,0 +1,87 @@
+"""In charge of cells: the value of a column as the page shows it, and as a file has it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from markupsafe import Markup, escape
+
+from keyrack.console.languages import translations
+from keyrack.console.lists.declared import TIMES, Column, Link, Row
+from keyrack.console.rendering import base, clock, tongue
+from keyrack.console.times import instant
+from keyrack.http.pages import Visit
+
+
+class Cells:
+    """The cells of one visit."""
+
+    def __init__(self, visit: Visit) -> None:
+        self._clock = clock(visit)
+        self._base = base(visit)
+        self._say = translations(tongue(visit)).gettext
+
+    def shown(self, column: Column, row: Row) -> Any:
+        """What the template's `cell` takes for a column of this kind."""
+        value = column.value(row)
+        if value is None or value == "" or value == []:
+            return None
+        if column.kind == "minute":
+            return self._clock.moment(value, "short")
+        if column.kind == "time":
+            time = self._clock.moment(value, "short" if column.ago else "medium")
+            return Markup("<span data-relative>{}</span>").format(time) if column.ago else time
+        if column.kind == "status":
+            kind, word = column.words[str(value)]
+            return {"kind": kind, "word": self._say(word)}
+        if column.kind == "word":
+            return self._say(column.words[str(value)][1])
+        if column.kind == "said":
+            return self._say(value)
+        if column.kind == "links":
+            several = _several(value)
+            # Behind a comma it would not be clear of whom a note is
+            between = Markup("<br>") if any(link.note for link in several) else Markup(", ")
+            return between.join(self._link(link) for link in several)
+        return value
+
+    def _link(self, link: Link) -> Markup:
+        text = escape(self._text(link))
+        if link.path:
+            text = f'<a href="{escape(self._base)}{escape(link.path)}">{text}</a>'
+        if not link.note:
+            return Markup(text)  # noqa: S704 - each part of it is escaped
+        time = self._clock.moment(link.at, "short") if link.at else ""
+        note = escape(self._say(link.note)) % {"time": time}
+        return Markup(f'{text} <span class="muted">{note}</span>')  # noqa: S704 - as above
+
+    def written(self, column: Column, row: Row) -> str:
+        """The value as text: times as the person's clock shows them, without the zone."""
+        value = column.value(row)
+        if value is None or value == "":
+            return ""
+        if column.kind in TIMES:
+            return self._time(value)
+        if column.kind in ("status", "word"):
+            return self._say(column.words[str(value)][1])
+        if column.kind == "said":
+            return self._say(value)
+        if column.kind == "links":
+            return ", ".join(self._plain(link) for link in _several(value))
+        return str(value)
+
+    def _plain(self, link: Link) -> str:
+        text = self._text(link)
+        time = self._time(link.at) if link.at else ""
+        return f"{text} {self._say(link.note) % {'time': time}}" if link.note else text
+
+    def _text(self, link: Link) -> str:
+        return self._say(link.text) if link.said else link.text
+
+    def _time(self, value: str) -> str:
+        return instant(value).astimezone(self._clock.zone).strftime("%Y-%m-%d %H:%M:%S")
+
+
+def _several(value: Link | Sequence[Link]) -> Sequence[Link]:
+    return [value] if isinstance(value, Link) else value

@@ -1,0 +1,117 @@
+"""The list of deliveries: what webhooks were told, and what they answered."""
+
+from __future__ import annotations
+
+from keyrack.console.languages import N_
+from keyrack.console.lists.actions import replay
+from keyrack.console.lists.declared import Column, Link, List, Never, Row
+from keyrack.console.lists.filters import OneOf, Option, Thing
+from keyrack.console.lists.rows import within
+
+
+def _millis(row: Row) -> str | None:
+    return None if row["duration"] is None else f"{row['duration']} ms"
+
+
+DELIVERIES = List(
+    path="/{customer}/deliveries",
+    rows="/deliveries",
+    section="webhooks",
+    title=N_("Deliveries"),
+    lead=N_("What webhooks were told, and what they answered."),
+    search=N_("Search deliveries"),
+    columns=(
+        Column("created", N_("Time"), lambda row: row["created"], "time", sort="id"),
+        Column(
+            "webhook",
+            N_("Webhook"),
+            lambda row: Link(row["webhookUrl"], f"/webhooks/{row['webhookId']}"),
+            "links",
+            sort="webhookUrl",
+            priority=2,
+        ),
+        Column("type", N_("What"), lambda row: row["type"], "code", sort="type", priority=2),
+        Column(
+            "state",
+            N_("State"),
+            lambda row: row["state"],
+            "status",
+            sort="state",
+            words={
+                "Waiting": ("note", N_("Waiting")),
+                "Delivered": ("good", N_("Delivered")),
+                "Dead": ("bad", N_("Given up")),
+            },
+        ),
+        Column("status", N_("Status"), lambda row: row["status"], "number", sort="status"),
+        Column("duration", N_("Took"), _millis, "number", sort="duration", priority=3),
+        Column("attempts", N_("Attempts"), lambda row: row["attempts"], "number", sort="attempts", priority=2),
+        Column("error", N_("Reason"), lambda row: row["error"], priority=3),
+        Column("attempted", N_("Last attempt"), lambda row: row["attempted"], "time", sort="attempted", priority=3),
+        Column(
+            "next",
+            N_("Next attempt"),
+            lambda row: row["nextAttempt"],
+            "time",
+            sort="nextAttempt",
+            priority=3,
+            shown=False,
+        ),
+        Column(
+            "assignment",
+            N_("Assignment"),
+            lambda row: row["assignmentId"],
+            "number",
+            sort="assignmentId",
+            priority=3,
+            shown=False,
+        ),
+        Column("operation", N_("Operation"), lambda row: row["operationId"], "code", priority=3, shown=False),
+        Column("id", N_("Number"), lambda row: row["id"], "number", sort="id", priority=3, shown=False),
+    ),
+    filters=(
+        OneOf(
+            "state",
+            N_("State"),
+            (
+                Option("waiting", N_("Waiting"), "state eq 'Waiting'"),
+                Option("delivered", N_("Delivered"), "state eq 'Delivered'"),
+                Option("dead", N_("Given up"), "state eq 'Dead'"),
+            ),
+        ),
+        OneOf(
+            "type",
+            N_("What"),
+            (
+                Option("created", N_("New assignment"), "type eq 'assignment.created'"),
+                Option("updated", N_("Change of an assignment"), "type eq 'assignment.updated'"),
+                Option("deleted", N_("End of an assignment"), "type eq 'assignment.deleted'"),
+                Option("test", N_("Test"), "type eq 'webhook.test'"),
+            ),
+        ),
+        Thing(
+            "webhook",
+            N_("Webhook"),
+            "webhookId eq {id}",
+            "/webhooks/{webhookId}",
+            lambda row: row["url"],
+            "/webhooks",
+            order="url",
+        ),
+        within(N_("Time"), "created"),
+    ),
+    words=("webhookUrl", "type", "error", "answer"),
+    select="id,webhookId,webhookUrl,type,state,status,duration,attempts,error,attempted,nextAttempt,assignmentId,"
+    "operationId,created",
+    order="-created",
+    topics="deliveries webhooks",
+    paged=True,
+    newest="id",
+    actions=(replay(),),
+    never=Never(
+        N_("Nothing was sent yet"),
+        N_("Webhooks are told what becomes of assignments. Send one a test to see that it listens."),
+    ),
+    href=lambda row: f"/webhooks/{row['webhookId']}/deliveries/{row['id']}",
+    back=("/webhooks", N_("Webhooks")),
+)

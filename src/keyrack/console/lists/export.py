@@ -1,0 +1,192 @@
+"""In charge of lists as files: all rows that match, as comma-separated values, sent while they are read."""
+
+from __future__ import annotations
+
+import codecs
+import csv
+import io
+import json
+import re
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from contextlib import aclosing
+from typing import Any
+
+import structlog
+
+from keyrack.api.exchange import Answer
+from keyrack.console.languages import N_
+from keyrack.console.lists.asking import all_of, pieces_of
+from keyrack.console.lists.cells import Cells
+from keyrack.console.lists.declared import TIMES, Column, List
+from keyrack.console.lists.own import wrong
+from keyrack.console.lists.state import Broken, State, read
+from keyrack.console.rendering import clock, gettext, tongue
+from keyrack.errors import BadRequest, BrokenOff, NotImplemented, Refusal
+from keyrack.http.pages import Reply, Visit
+from keyrack.reasons import Reason
+
+log = structlog.get_logger("keyrack.console")
+
+MEDIA_TYPE = "text/csv; charset=utf-8"
+MARK = "\ufeff"  # so that Excel takes it for UTF-8
+SEPARATORS = {"de": ";"}  # what Excel expects where the comma is that of decimals
+AT_ONCE = 10_000  # rows of a list that is answered in pages
+WRITTEN = 500  # rows that are written before they go out
+FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")  # what a spreadsheet would run (CWE-1236)
+# The same behind a separator: a spreadsheet of another language may cut the text there
+_INSIDE = re.compile(r"([,;\t\r\n] *)(?=[=+\-@＝＋－＠])")
+_ROW = re.compile(r"[\[,\s]*\{")  # up to the beginning of the next row
+
+COMPLETE = N_("Complete: %(rows)s rows")
+CUT = N_("Cut off: only the first %(rows)s rows. Narrow the list for the others.")
+BROKEN = N_("Broken off after %(rows)s rows: something went wrong. Export it again.")
+BROKEN_ADDRESS = Reason("list-address-not-understood", "{text}", "Go back to the list and export it from there.")
+
+
+async def file(listing: List, visit: Visit) -> Answer:
+    """The file. Raises the `Refusal` of the row, in words, and `BadRequest` for an address that is not understood."""
+    try:
+        state = read(listing, visit)
+    except Broken as broken:
+        raise BadRequest(BROKEN_ADDRESS.format(text=broken)) from None
+    pieces = _Pieces(visit, state)
+    try:
+        first = await pieces.first()
+    except (BadRequest, NotImplemented) as refusal:
+        raise type(refusal)(BROKEN_ADDRESS.saying(wrong(visit, state, refusal))) from None
+    name = f"{listing.name}.csv"
+    headers = {"Content-Disposition": f'attachment; filename="{name}"'}
+    return Answer(200, None, headers, MEDIA_TYPE, parts=_written(visit, state, pieces, first))
+
+
+class _Pieces:
+    """The answers that the rows come in: one for the whole list, or one page of it after the other."""
+
+    def __init__(self, visit: Visit, state: State) -> None:
+        self._visit = visit
+        self._state = state
+        self._most = visit.settings.export_rows + 1  # one more, to know whether there are more
+        self._upto = ""
+        self._at_once = min(AT_ONCE, visit.settings.odata_top)
+
+    async def first(self) -> Reply:
+        if self._state.listing.paged:
+            self._upto = await self._newest()
+        return await self._next(0)
+
+    async def _newest(self) -> str:
+        """The condition that leaves out what comes while the file is written, for it would move the pages."""
+        name = self._state.listing.newest
+        query = {"$orderby": f"{name} desc", "$top": "1"}
+        rows = (await all_of(self._visit, State(self._state.listing), [], **query)).json
+        return f"{name} le {rows[0][name]}" if rows else ""
+
+    async def _next(self, skip: int) -> Reply:
+        if not self._state.listing.paged:
+            return await pieces_of(self._visit, self._state, self._state.shown)
+        paging = {"$top": str(min(self._at_once, self._most - skip)), "$skip": str(skip)}
+        return await pieces_of(self._visit, self._state, self._state.shown, self._upto, **paging)
+
+    async def rows(self, first: Reply) -> AsyncGenerator[dict[str, Any]]:
+        """All rows up to the bound, and one more if there is one."""
+        reply, count = first, 0
+        while True:
+            before = count
+            async with aclosing(_rows(reply)) as rows:
+                async for row in rows:
+                    yield row
+                    count += 1
+                    if count >= self._most:
+                        return
+            if not self._state.listing.paged or count - before < self._at_once:
+                return
+            reply = await self._next(count)
+
+
+async def _written(visit: Visit, state: State, pieces: _Pieces, first: Reply) -> AsyncGenerator[bytes]:
+    """The file's bytes. Its last line says whether it is whole, for its status has been sent by then."""
+    cells, columns, most, count, end = Cells(visit), state.shown, visit.settings.export_rows, 0, COMPLETE
+    sheet = _Sheet(SEPARATORS.get(tongue(visit), ","))
+    sheet.add([_heading(visit, column) for column in columns])
+    yield (MARK + sheet.taken()).encode()
+    try:
+        async with aclosing(pieces.rows(first)) as rows:
+            async for row in rows:
+                if count == most:
+                    end = CUT
+                    break
+                sheet.add([cells.written(column, row) for column in columns], [column.kind for column in columns])
+                count += 1
+                if count % WRITTEN == 0:
+                    yield sheet.taken().encode()
+    except (BrokenOff, Refusal):
+        end = BROKEN
+        log.warning("an export broke off midway", list=state.listing.name, rows=count, exc_info=True)
+    sheet.add([gettext(visit, end, rows=count)])
+    yield sheet.taken().encode()
+
+
+def _heading(visit: Visit, column: Column) -> str:
+    label = gettext(visit, column.label)
+    return f"{label} ({clock(visit).zone.key})" if column.kind in TIMES else label
+
+
+class _Sheet:
+    """Lines as RFC 4180 has them."""
+
+    def __init__(self, separator: str) -> None:
+        self._lines = io.StringIO()
+        self._writer = csv.writer(self._lines, delimiter=separator, lineterminator="\r\n")
+
+    def add(self, texts: Sequence[str], kinds: Sequence[str] = ()) -> None:
+        """A line; what is not of the kind `number` is never a formula."""
+        guarded = [
+            text if kind == "number" else _guarded(text) for text, kind in zip(texts, kinds or texts, strict=True)
+        ]
+        self._writer.writerow(guarded)
+
+    def taken(self) -> str:
+        """What was written since the last time."""
+        text = self._lines.getvalue()
+        self._lines.seek(0)
+        self._lines.truncate()
+        return text
+
+
+def _guarded(text: str) -> str:
+    """The text as no spreadsheet takes it for a formula, nor what begins so behind blanks or separators."""
+    inside = _INSIDE.sub(r"\1'", text)
+    return f"'{inside}" if text.lstrip(" ").startswith(FORMULA) else inside
+
+
+async def _rows(reply: Reply) -> AsyncGenerator[dict[str, Any]]:
+    """The rows of an answer, of a long one as its pieces arrive."""
+    if reply.parts is None:
+        for row in reply.json:
+            yield row
+        return
+    decoder, waiting = json.JSONDecoder(), ""
+    async with aclosing(_texts(reply.parts)) as texts:
+        async for text in texts:
+            waiting, at = waiting + text, 0
+            while found := _ROW.match(waiting, at):
+                try:
+                    row, at = decoder.raw_decode(waiting, found.end() - 1)
+                except json.JSONDecodeError:
+                    break  # its rest is in the next piece
+                yield row
+            waiting = waiting[at:]
+
+
+async def _texts(parts: AsyncIterator[bytes]) -> AsyncGenerator[str]:
+    """The pieces as text; given back when they are not wanted any more."""
+    decoder = codecs.getincrementaldecoder("utf-8")()
+    try:
+        async for part in parts:
+            yield decoder.decode(part)
+    finally:
+        await _close(parts)
+
+
+async def _close(parts: Any) -> None:
+    await (parts.close() if hasattr(parts, "close") else parts.aclose())

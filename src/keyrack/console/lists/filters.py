@@ -1,0 +1,162 @@
+"""In charge of filters: what somebody chooses in words, and the OData that it stands for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, time, timedelta, tzinfo
+from typing import Any, Protocol
+
+from keyrack.console.rendering import clock, gettext
+from keyrack.console.times import instant, utc
+from keyrack.http.pages import Visit
+
+OFFERED = 200  # things that a filter offers; any other is reached by its own page, or by the address
+LONGEST = 250  # characters of a text
+
+
+class Filter(Protocol):
+    """One filter of a list; `name` is its parameter in the address."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def label(self) -> str: ...
+    @property
+    def input(self) -> str:
+        """How it is asked for: select, choices (many to select from, by typing), date, or "" for one that only
+        addresses have."""
+        ...
+
+    def odata(self, zone: tzinfo, value: str) -> str:
+        """The condition, whose days are those of the zone. Raises `ValueError` for what is no value of it."""
+        ...
+
+    async def shown(self, visit: Visit, value: str) -> str:
+        """The value in words. Raises the `Refusal` of what it names."""
+        ...
+
+    async def options(self, visit: Visit) -> Sequence[tuple[str, str]]:
+        """What can be chosen: values and their words."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """`odata` may have a place `{now}`, and `{ago}` for the time that is `days` back, or ahead if it is negative."""
+
+    value: str
+    label: str
+    odata: str
+    days: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class OneOf:
+    """One of few."""
+
+    name: str
+    label: str
+    of: tuple[Option, ...]
+    input: str = "select"
+
+    def odata(self, zone: tzinfo, value: str) -> str:
+        option, now = self._option(value), datetime.now(UTC)
+        return option.odata.format(now=utc(now), ago=utc(now - timedelta(days=option.days)))
+
+    async def shown(self, visit: Visit, value: str) -> str:
+        return gettext(visit, self._option(value).label)
+
+    async def options(self, visit: Visit) -> Sequence[tuple[str, str]]:
+        return [(option.value, gettext(visit, option.label)) for option in self.of]
+
+    def _option(self, value: str) -> Option:
+        for option in self.of:
+            if option.value == value:
+                return option
+        raise ValueError(value)
+
+
+@dataclass(frozen=True, slots=True)
+class Thing:
+    """A row of another list, by its id. `all` lists those to choose from, "" where they would be too many."""
+
+    name: str
+    label: str
+    condition: str  # with a place {id}
+    row: str
+    title: Callable[[Mapping[str, Any]], str]
+    all: str = ""
+    order: str = "name"
+
+    @property
+    def input(self) -> str:
+        return "select" if self.all else ""
+
+    def odata(self, zone: tzinfo, value: str) -> str:
+        if not (value.isascii() and value.isdigit() and len(value) <= 10):
+            raise ValueError(value)
+        return self.condition.format(id=int(value))
+
+    async def shown(self, visit: Visit, value: str) -> str:
+        return self.title((await visit.call("GET", self.row, value)).json)
+
+    async def options(self, visit: Visit) -> Sequence[tuple[str, str]]:
+        if not self.all:
+            return ()
+        found = await visit.call("GET", self.all, query={"$orderby": self.order, "$top": str(OFFERED)})
+        return [(str(row["id"]), self.title(row)) for row in found.json]
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """A text that a field must have as it stands; `all` lists those that are often meant, and the page `choices` finds
+    them by what is typed."""
+
+    name: str
+    label: str
+    field: str
+    all: str
+    choices: str
+    input: str = "choices"
+
+    def odata(self, zone: tzinfo, value: str) -> str:
+        if len(value) > LONGEST or not value.isprintable():
+            raise ValueError(value)
+        return f"{self.field} eq {quoted(value)}"
+
+    async def shown(self, visit: Visit, value: str) -> str:
+        return value
+
+    async def options(self, visit: Visit) -> Sequence[tuple[str, str]]:
+        found = await visit.call("GET", self.all, query={"$top": str(OFFERED), "$orderby": "$it"})
+        return [(text, text) for text in found.json]
+
+
+@dataclass(frozen=True, slots=True)
+class Day:
+    """A day of the person's calendar: what is from its beginning on, or with `through` up to its end."""
+
+    name: str
+    label: str
+    field: str
+    through: bool = False
+    input: str = "date"
+
+    def odata(self, zone: tzinfo, value: str) -> str:
+        day = date.fromisoformat(value)
+        if not 1970 <= day.year <= 9000:
+            raise ValueError(value)
+        begin = datetime.combine(day + timedelta(days=self.through), time(), zone)
+        return f"{self.field} {'lt' if self.through else 'ge'} {utc(begin)}"
+
+    async def shown(self, visit: Visit, value: str) -> str:
+        return clock(visit).day(instant(datetime.combine(date.fromisoformat(value), time(), clock(visit).zone)))
+
+    async def options(self, visit: Visit) -> Sequence[tuple[str, str]]:
+        return ()
+
+
+def quoted(text: str) -> str:
+    """A text as OData writes it."""
+    return "'" + text.replace("'", "''") + "'"

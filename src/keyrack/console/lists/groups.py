@@ -1,0 +1,69 @@
+"""The list of groups."""
+
+from __future__ import annotations
+
+from keyrack.console.languages import N_
+from keyrack.console.lists.actions import delete
+from keyrack.console.lists.declared import Add, Column, List, Never
+from keyrack.console.lists.filters import OneOf, Option
+
+GROUPS = List(
+    path="/{customer}/groups",
+    rows="/groups",
+    section="groups",
+    title=N_("Groups"),
+    lead=N_("Named sets of cars, users, boxes and services, such as the pool of a site."),
+    search=N_("Search groups"),
+    columns=(
+        Column("name", N_("Name"), lambda row: row["name"], sort="name"),
+        *(
+            Column(
+                relation,
+                label,
+                lambda row, member=f"{relation}@odata.count": row[member],
+                "number",
+                sort=f"{relation}/$count",
+                expand=f"{relation}/$count",
+                priority=priority,
+            )
+            for relation, label, priority in (
+                ("cars", N_("Cars"), 1),
+                ("users", N_("Users"), 1),
+                ("products", N_("Boxes"), 2),
+                ("services", N_("Services"), 2),
+            )
+        ),
+        Column("id", N_("Number"), lambda row: row["id"], "number", sort="id", priority=3, shown=False),
+    ),
+    filters=(
+        OneOf(
+            "content",
+            N_("Content"),
+            (
+                Option(
+                    "empty",
+                    N_("Empty"),
+                    "cars/$count eq 0 and users/$count eq 0 and products/$count eq 0 and services/$count eq 0",
+                ),
+                Option("cars", N_("With cars"), "cars/$count gt 0"),
+                Option("users", N_("With users"), "users/$count gt 0"),
+            ),
+        ),
+    ),
+    order="name",
+    topics="groups",
+    actions=(
+        delete(
+            "groups",
+            N_("Delete %(num)s group"),
+            N_("Delete %(num)s groups"),
+            N_("Only empty groups can be deleted; what is in a group stays as it is."),
+        ),
+    ),
+    never=Never(
+        N_("No groups yet"),
+        N_("A group is a named set, such as the cars and users of a site. Add the first one, then fill it."),
+    ),
+    adds=(Add(N_("Add group"), "/groups/new"),),
+    href=lambda row: f"/groups/{row['id']}",
+)

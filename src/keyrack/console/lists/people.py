@@ -1,0 +1,177 @@
+"""The lists of people and their access: users and assignments."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+from keyrack.console.choices import by_surname
+from keyrack.console.languages import N_
+from keyrack.console.lists.actions import add_to_group
+from keyrack.console.lists.declared import Action, Add, Column, List, Never, Row
+from keyrack.console.lists.filters import Day, OneOf, Option, Thing
+from keyrack.console.lists.rows import (
+    COMING,
+    GROUPS,
+    IN_GROUP,
+    PERSON,
+    groups,
+    in_force,
+    next_one,
+    person,
+    user_link,
+)
+from keyrack.console.times import instant
+
+CAR = "car($select=id,name,licensePlate)"
+OF_CAR = Thing("car", N_("Car"), "carId eq {id}", "/cars/{carId}", lambda row: row["name"])
+OF_USER = Thing("user", N_("User"), "userId eq {id}", "/users/{userId}", person)
+
+USERS = List(
+    path="/{customer}/users",
+    rows="/users",
+    section="users",
+    title=N_("Users"),
+    lead=N_("The people who may get keys, and what they have now."),
+    search=N_("Search users"),
+    columns=(
+        Column("name", N_("Name"), by_surname, sort="userData/lastName,userData/firstName"),
+        Column("address", N_("E-mail address"), lambda row: row["emailAddress"], sort="emailAddress", priority=2),
+        Column("now", N_("Has now"), lambda row: in_force(row, "car"), "links", expand=COMING.format(CAR)),
+        Column(
+            "next",
+            N_("Next assignment"),
+            lambda row: next_one(row, "car"),
+            "links",
+            expand=COMING.format(CAR),
+            priority=3,
+        ),
+        Column("groups", N_("Groups"), groups, "links", expand=GROUPS, priority=3),
+        Column("id", N_("Number"), lambda row: row["id"], "number", sort="id", priority=3, shown=False),
+    ),
+    filters=(
+        OneOf(
+            "has",
+            N_("Has a car"),
+            (
+                Option("now", N_("Now"), "assignments/any(a:a/start le {now} and (a/end eq null or a/end gt {now}))"),
+                Option(
+                    "no", N_("Not now"), "not assignments/any(a:a/start le {now} and (a/end eq null or a/end gt {now}))"
+                ),
+                Option("never", N_("Never so far"), "not assignments/any()"),
+            ),
+        ),
+        IN_GROUP,
+    ),
+    order="name",
+    topics="users assignments groups",
+    actions=(
+        add_to_group(
+            "/groups/{groupId}/users", "userId", N_("Add %(num)s user to a group"), N_("Add %(num)s users to a group")
+        ),
+        Action(
+            "remove",
+            N_("Take out"),
+            "delete",
+            N_("Take %(num)s user out of the fleet"),
+            N_("Take %(num)s users out of the fleet"),
+            N_("Their assignments here end. Who belongs to other fleets as well stays there."),
+            batch="users",
+            danger=True,
+        ),
+    ),
+    never=Never(
+        N_("No users yet"),
+        N_("A user is somebody who gets keys of cars. Add the first one, then assign a car."),
+    ),
+    adds=(Add(N_("Add user"), "/users/new"), Add(N_("Link by address"), "/users/link", "link")),
+    href=lambda row: f"/users/{row['id']}",
+)
+
+
+def _standing(row: Row) -> str:
+    now = datetime.now(UTC)
+    if instant(row["start"]) > now:
+        return "coming"
+    return "over" if row["end"] and instant(row["end"]) <= now else "now"
+
+
+ASSIGNMENTS = List(
+    path="/{customer}/assignments/list",
+    rows="/assignments",
+    section="assignments",
+    title=N_("Assignments"),
+    lead=N_("Who may use which car, and when."),
+    search=N_("Search assignments"),
+    columns=(
+        Column("car", N_("Car"), lambda row: row["car"] and row["car"]["name"], sort="car/name", expand=CAR),
+        Column(
+            "user",
+            N_("User"),
+            lambda row: user_link(row["user"]),
+            "links",
+            sort="user/userData/lastName,user/emailAddress",
+            expand=f"user({PERSON})",
+        ),
+        Column(
+            "state",
+            N_("State"),
+            _standing,
+            "status",
+            priority=2,
+            words={
+                "now": ("good", N_("In force")),
+                "coming": ("note", N_("Coming")),
+                "over": ("idle", N_("Past")),
+            },
+        ),
+        Column("start", N_("Start"), lambda row: row["start"], "minute", sort="start"),
+        Column("end", N_("End"), lambda row: row["end"], "minute", sort="end", priority=2),
+        Column(
+            "plate",
+            N_("License plate"),
+            lambda row: row["car"] and row["car"]["licensePlate"],
+            sort="car/licensePlate",
+            expand=CAR,
+            priority=3,
+        ),
+        Column("id", N_("Number"), lambda row: row["id"], "number", sort="id", priority=3, shown=False),
+    ),
+    filters=(
+        OneOf(
+            "state",
+            N_("State"),
+            (
+                Option("now", N_("In force"), "start le {now} and (end eq null or end gt {now})"),
+                Option("coming", N_("Coming"), "start gt {now}"),
+                Option("over", N_("Past"), "end le {now}"),
+                Option("endless", N_("Without an end"), "end eq null"),
+            ),
+        ),
+        Day("from", N_("From"), "start"),
+        Day("to", N_("To"), "start", through=True),
+        OF_CAR,
+        OF_USER,
+    ),
+    words=("car/name", "car/licensePlate", "user/emailAddress", "user/userData/firstName", "user/userData/lastName"),
+    order="-start",
+    href=lambda row: f"/assignments/{row['id']}",
+    topics="assignments operations",
+    actions=(
+        Action(
+            "end",
+            N_("End"),
+            "delete",
+            N_("End %(num)s assignment"),
+            N_("End %(num)s assignments"),
+            N_("Their keys stop working as soon as this is done. Each outcome stands in the operations."),
+            batch="assignments",
+            danger=True,
+            asks=True,
+        ),
+    ),
+    never=Never(
+        N_("No assignments yet"),
+        N_("An assignment lets a user open a car for a time. Assign the first car."),
+    ),
+    adds=(Add(N_("Assign"), "/assignments/new"),),
+)

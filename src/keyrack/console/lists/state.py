@@ -1,0 +1,160 @@
+"""In charge of a list's address, which holds its whole state: what is searched for, filtered, sorted and shown."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+from urllib.parse import urlencode
+
+from keyrack.console.languages import N_
+from keyrack.console.lists.declared import Column, List, chosen
+from keyrack.console.rendering import clock, gettext
+from keyrack.http.pages import Visit
+
+ROWS = 50  # of a page
+LAST = 1_000_000  # page that can be asked for
+LONGEST = 200  # characters that are searched for
+WORDS = 10  # that are searched for
+LONGEST_FILTER = 2_000  # characters of somebody's own filter
+OWN = ("q", "filter", "sort", "page", "columns", "rows")
+COMPACT = "compact"  # rows, for whom there are many
+
+UNKNOWN = N_("The address has a part that this list does not know: %(name)s. It knows: %(known)s.")
+TWICE = N_("The address says %(name)s more than once.")
+NO_VALUE = N_("%(value)s is nothing that %(name)s can be.")
+NO_SORT = N_("The list cannot be sorted by %(value)s.")
+NO_COLUMN = N_("The list has no column %(value)s.")
+TOO_LONG = N_("This is too long to search for: at most %(most)s characters and %(words)s words.")
+FILTER_TOO_LONG = N_("The filter is too long: at most %(most)s characters.")
+
+
+class Broken(ValueError):
+    """What the address says and a list does not understand, in the words of the visit."""
+
+    def __init__(self, visit: Visit, text: str, **values: object) -> None:
+        super().__init__(gettext(visit, text, **values))
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """`filters` are those in force, by name; `own` is a condition of OData that somebody wrote."""
+
+    listing: List
+    q: str = ""
+    own: str = ""
+    filters: tuple[tuple[str, str], ...] = ()
+    sort: str = ""
+    page: int = 1
+    columns: tuple[str, ...] = ()
+    rows: str = ""
+
+    @property
+    def order(self) -> str:
+        """How it is sorted: a column's key, with "-" descending."""
+        return self.sort or self.listing.order
+
+    @property
+    def shown(self) -> list[Column]:
+        return chosen(self.listing, self.columns or self.listing.usual)
+
+    @property
+    def narrowed(self) -> bool:
+        return bool(self.q or self.own or self.filters)
+
+    def parts(self, *without: str) -> Iterator[tuple[str, str]]:
+        """What the address says, in its order, without what is usual and without these names."""
+        told = [
+            ("q", self.q),
+            *self.filters,
+            ("filter", self.own),
+            ("sort", self.sort),
+            ("columns", ",".join(self.columns)),
+            ("rows", self.rows),
+        ]
+        told.append(("page", str(self.page) if self.page > 1 else ""))
+        yield from ((name, value) for name, value in told if value and name not in without)
+
+    def address(self, *without: str, **change: Any) -> str:
+        """The query with its "?", "" if there is nothing to say. What changes, begins at the first page again."""
+        changed = replace(self, **{"page": 1, **change})
+        query = urlencode(list(changed.parts(*without)), safe=",:")
+        return f"?{query}" if query else ""
+
+
+def read(listing: List, visit: Visit) -> State:
+    """The state that the address tells. Raises `Broken`."""
+    given = {name: [value.strip() for value in values] for name, values in visit.query.items()}
+    names = [one.name for one in listing.filters]
+    for name, values in given.items():
+        if name not in (*OWN, *names, "column"):
+            raise Broken(visit, UNKNOWN, name=name, known=", ".join([*OWN, *names]))
+        if len(values) > 1 and name != "column":
+            raise Broken(visit, TWICE, name=name)
+    said = {name: values[0] for name, values in given.items() if values[0]}
+    return State(
+        listing,
+        _searched(visit, said.get("q", "")),
+        _own(visit, said.get("filter", "")),
+        _filters(visit, listing, said),
+        _sort(visit, listing, said.get("sort", "")),
+        _page(visit, said.get("page", "1")),
+        _columns(visit, listing, given.get("column") or said.get("columns", "").split(",")),
+        _rows(visit, said.get("rows", "")),
+    )
+
+
+def is_tidy(visit: Visit) -> bool:
+    """Whether the address is as this list writes it: forms send fields that say nothing, and boxes one by one."""
+    return "column" not in visit.query and all(values[-1].strip() for values in visit.query.values())
+
+
+def _searched(visit: Visit, text: str) -> str:
+    if len(text) > LONGEST or len(text.split()) > WORDS or "\0" in text:
+        raise Broken(visit, TOO_LONG, most=LONGEST, words=WORDS)
+    return text
+
+
+def _own(visit: Visit, text: str) -> str:
+    if len(text) > LONGEST_FILTER:
+        raise Broken(visit, FILTER_TOO_LONG, most=LONGEST_FILTER)
+    return text
+
+
+def _filters(visit: Visit, listing: List, said: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
+    found: list[tuple[str, str]] = []
+    for one in listing.filters:
+        if value := said.get(one.name):
+            try:
+                one.odata(clock(visit).zone, value)
+            except ValueError:
+                raise Broken(visit, NO_VALUE, value=value, name=gettext(visit, one.label)) from None
+            found.append((one.name, value))
+    return tuple(found)
+
+
+def _sort(visit: Visit, listing: List, text: str) -> str:
+    if text and not ((column := listing.column(text.removeprefix("-"))) and column.sort):
+        raise Broken(visit, NO_SORT, value=text)
+    return "" if text == listing.order else text
+
+
+def _page(visit: Visit, text: str) -> int:
+    if not (text.isascii() and text.isdigit() and len(text) <= 7 and 1 <= int(text) <= LAST):
+        raise Broken(visit, NO_VALUE, value=text, name="page")
+    return int(text)
+
+
+def _rows(visit: Visit, text: str) -> str:
+    if text not in ("", COMPACT):
+        raise Broken(visit, NO_VALUE, value=text, name="rows")
+    return text
+
+
+def _columns(visit: Visit, listing: List, keys: list[str]) -> tuple[str, ...]:
+    wanted = [key for key in keys if key]
+    for key in wanted:
+        if listing.column(key) is None:
+            raise Broken(visit, NO_COLUMN, value=key)
+    told = tuple(column.key for column in listing.columns if column.key in wanted)
+    return () if told == listing.usual else told

@@ -1,0 +1,25 @@
+// What a car does and when it was heard of, in words, which are templates of the page.
+import { ageOf } from "./positions.js";
+
+function badge(name) {
+  return document.querySelector(`template[data-badge="${name}"]`).content.firstElementChild.cloneNode(true);
+}
+
+/** Puts both into a place; what stands there already and is still right stays. Only long silence is a sign of its own:
+    of a fleet that reports, each row would have one. */
+export function putBadges(place, car, days) {
+  const silent = ageOf(car) > days;
+  const told = `${car.isDriving} ${car.ignition} ${car.lastSeen} ${silent}`;
+  if (place.dataset.told === told) return;
+  place.dataset.told = told;
+  const state = car.isDriving ? "driving" : car.ignition ? "ready" : car.lastSeen ? "parked" : "unknown";
+  const seen = badge(!car.lastSeen ? "never" : silent ? "long" : "lately");
+  const time = seen.querySelector("time");
+  if (time) {
+    time.dateTime = car.lastSeen;
+    time.textContent = new Date(car.lastSeen).toLocaleString(document.documentElement.lang, {
+      dateStyle: "medium", timeStyle: "short", timeZone: document.querySelector("[data-zone]").dataset.zone,
+    });
+  }
+  place.replaceChildren(badge(state), " ", seen);
+}

@@ -1,0 +1,73 @@
+// The card on the map: the car that is chosen, or the cars at one place that cannot be parted.
+import { putBadges } from "./fleet-badges.js";
+import { inWords } from "./map-places.js";
+
+const LISTED = 50;
+
+export class FleetCard {
+  constructor(frame, fleet) {
+    this.frame = frame;
+    this.fleet = fleet;
+    this.card = frame.querySelector("[data-card]");
+    this.title = this.card.querySelector("[data-card-title]");
+    this.body = this.card.querySelector("[data-card-body]");
+    this.card.addEventListener("click", ({ target }) => {
+      if (target.closest("[data-card-close]")) this.leave();
+      const other = target.closest("[data-choose]");
+      if (other) fleet.choose(Number(other.dataset.choose), true);
+    });
+    this.card.addEventListener("keydown", (event) => event.key === "Escape" && this.leave());
+  }
+
+  /** Shows a car, or what has become of it. */
+  car(car) {
+    const known = this.shown === car.carId;
+    if (!known) {
+      const link = Object.assign(document.createElement("a"), { href: `${this.frame.dataset.cars}/${car.carId}` });
+      this.title.replaceChildren(link);
+      this.body.replaceChildren(this.frame.querySelector("template[data-card-car]").content.cloneNode(true));
+      this.body.querySelector("[data-open]").href = link.href;
+    }
+    this.shown = car.carId;
+    this.title.firstChild.textContent = car.name;
+    const put = (name, text) => { this.body.querySelector(`[data-card-${name}]`).textContent = text; };
+    put("plate", car.licensePlate ?? "");
+    put("place", inWords(car.latitude, car.longitude, this.fleet.table.holder.dataset));
+    put("use", car.inUse ? this.frame.dataset.inUse : this.frame.dataset.free);
+    putBadges(this.body.querySelector("[data-badges]"), car, this.fleet.days);
+    this.card.hidden = false;
+  }
+
+  /** Shows the cars of a cluster. */
+  list(cars) {
+    this.shown = null;
+    this.title.textContent = this.frame.dataset.together.replace("{count}", cars.length);
+    const list = document.createElement("ul");
+    list.className = "map-card-list";
+    for (const car of cars.slice(0, LISTED)) {
+      const button = Object.assign(document.createElement("button"), { type: "button", className: "button bare", textContent: car.name });
+      button.dataset.choose = car.carId;
+      list.appendChild(document.createElement("li")).append(button);
+    }
+    this.body.replaceChildren(list);
+    this.card.hidden = false;
+    list.querySelector("button").focus();
+  }
+
+  close() {
+    this.card.hidden = true;
+    this.shown = null;
+  }
+
+  /** Closes the card on the person's wish: the focus goes to where the car is in the table, or to the map. */
+  leave() {
+    const row = this.fleet.table.rows.get(this.shown);
+    this.fleet.choose(null);
+    (row?.querySelector("[data-show]") ?? this.frame.querySelector("canvas"))?.focus();
+  }
+
+  /** The card in words, for who does not see it. */
+  said() {
+    return [this.title, ...this.body.querySelectorAll("p")].map((part) => part.textContent.trim()).filter(Boolean).join(", ");
+  }
+}

@@ -1,0 +1,63 @@
+// Rows that are chosen for bulk work. [data-selection] holds the table and the bar; in it the box [data-select-all], one box
+// [data-select] a row, and the bar [data-bulk], [data-shown] while rows are chosen, with [data-count] in it and perhaps the box
+// [data-select-matching]: all that match, on other pages too. data-said: "{count} selected".
+import { announce } from "./announce.js";
+import { whenever } from "./arrivals.js";
+
+const boxes = (area) => [...area.querySelectorAll("input[data-select]")];
+const last = new WeakMap();
+
+function show(area, aloud) {
+  const all = boxes(area);
+  const count = all.filter((box) => box.checked).length;
+  const text = area.dataset.said.replace("{count}", count);
+  const head = area.querySelector("input[data-select-all]");
+  if (head) {
+    head.checked = count > 0 && count === all.length;
+    head.indeterminate = count > 0 && count < all.length;
+  }
+  const bar = area.querySelector("[data-bulk]");
+  if (bar) {
+    bar.toggleAttribute("data-shown", count > 0);
+    const matching = bar.querySelector("[data-select-matching]");
+    if (matching && !count) matching.checked = false; // nobody would see that all that match are meant still
+    bar.querySelector("[data-count]").textContent = text;
+  }
+  if (aloud) announce(text);
+}
+
+/** Shift takes all rows between the last one and this one along. */
+function stretch(area, box) {
+  const all = boxes(area);
+  const from = all.indexOf(last.get(area));
+  const to = all.indexOf(box);
+  if (from < 0) return;
+  for (const between of all.slice(Math.min(from, to), Math.max(from, to) + 1)) between.checked = box.checked;
+}
+
+document.addEventListener("click", (event) => {
+  const area = event.target.closest?.("[data-selection]");
+  if (!area) return;
+  const box = event.target;
+  if (box.matches("input[data-select-all]")) boxes(area).forEach((other) => (other.checked = box.checked));
+  else if (box.matches("input[data-select]")) {
+    if (event.shiftKey) stretch(area, box);
+    last.set(area, box);
+  } else if (event.target.closest("[data-select-none]")) {
+    boxes(area).forEach((other) => (other.checked = false));
+    area.querySelector("input[data-select-all]")?.focus();
+  } else return;
+  show(area, true);
+});
+
+// Enter in a box would send the form, that is: ask for the first bulk work
+document.addEventListener("keydown", (event) => {
+  if (event.key === "Enter" && event.target.matches?.("input[data-select], input[data-select-all]")) event.preventDefault();
+});
+
+// The browser gives ticks back after a reload
+whenever("[data-selection]", (area) => show(area, false));
+const showAll = () => document.querySelectorAll("[data-selection]").forEach((area) => show(area, false));
+addEventListener("pageshow", showAll);
+// A list that was loaded again keeps its ticks, but not what was told of them
+document.addEventListener("htmx:after:swap", showAll);
