@@ -11,6 +11,7 @@ import os
 import shutil
 import signal
 import socket
+import ssl
 import subprocess
 import sys
 import tempfile
@@ -29,10 +30,10 @@ import pytest
 import structlog
 import uvicorn
 import uvloop
+from argon2 import PasswordHasher
 
 from keyrack import processes
 from keyrack.access import auth
-from keyrack.access.passwords import Passwords
 from keyrack.database import schema
 from keyrack.database.session import session
 from keyrack.embedded.server import EmbeddedServer
@@ -147,7 +148,9 @@ class Sql:
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
         self._thread.start()
-        self._connection: Any = self.run(asyncpg.connect(dsn, server_settings=session(Settings(), "keyrack tests")))
+        self._connection: Any = self.run(
+            asyncpg.connect(dsn, server_settings=session(Settings(read_timeout=DEADLINE), "keyrack tests"))
+        )
 
     def run(self, coroutine: Any) -> Any:
         return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result(DEADLINE)
@@ -193,11 +196,11 @@ async def listening(port: int) -> None:
 class RunningServer:
     """The server in a thread: real HTTP, real database, and quick to start."""
 
-    def __init__(self, settings: Settings, dsn: str, *, worker: bool = True) -> None:
+    def __init__(self, settings: Settings, dsn: str, *, worker: bool = True, public_url: str | None = None) -> None:
         self._socket = socket.create_server(("127.0.0.1", 0))  # nobody else can get the port in between
         self.port = self._socket.getsockname()[1]
         self.url = f"http://127.0.0.1:{self.port}"
-        self.settings = settings.model_copy(update={"public_url": self.url})
+        self.settings = settings.model_copy(update={"public_url": public_url or self.url})
         self._dsn = dsn
         self._with_worker = worker
         config = processes.configuration(self.settings, dsn)
@@ -249,10 +252,16 @@ def server(dsn: str, settings: Settings) -> Iterator[RunningServer]:
         yield running
 
 
+NO_TLS = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # else every client reads all certificates of the world, in 20 ms
+# A bound on idle connections would have httpcore (1.0.9) close one under the thread that has just been given it: many
+# threads share a client here, and one request in 30,000 then ended with "Bad file descriptor".
+POOL = httpx.Limits()
+
+
 @functools.cache
 def web() -> httpx.Client:
     """A client that says nothing about itself; a new one for every call would take longer than the calls."""
-    return httpx.Client(timeout=DEADLINE)
+    return httpx.Client(timeout=DEADLINE, verify=NO_TLS, limits=POOL)
 
 
 @dataclass
@@ -290,6 +299,18 @@ class Person:
 
     def post(self, path: str, json: Any = None, **options: Any) -> httpx.Response:
         return self.call("POST", path, json, **options)
+
+    def browser(self) -> httpx.Client:
+        """A client with a session of the console, at the paths below it."""
+        root = self.client.base_url.join("/")
+        headers = {"Origin": str(root).rstrip("/")}
+        form = {"username": self.username, "password": self.password}
+        answer = web().post(root.join("/console/sign-in"), data=form, headers=headers)
+        assert answer.status_code == 303, answer.text
+        cookies = httpx.Cookies(answer.cookies)
+        web().cookies.clear()
+        options = {"headers": headers, "cookies": cookies, "timeout": DEADLINE, "verify": NO_TLS, "limits": POOL}
+        return httpx.Client(base_url=root.join("/console"), **options)
 
     # What a test needs to have, made the way its users make it where there is one
 
@@ -389,6 +410,7 @@ def done(answer: httpx.Response) -> None:
 
 
 PASSWORD = "correct horse battery staple"
+CHEAP = PasswordHasher(time_cost=1, memory_cost=8, parallelism=1)  # a hash says itself what it costs to verify
 
 
 class Serving(Protocol):
@@ -403,7 +425,7 @@ class Town:
     def __init__(self, sql: Sql, server: Serving) -> None:
         self._sql = sql
         self._server = server
-        self.password_hash = sql.run(Passwords().hash(PASSWORD))
+        self.password_hash = CHEAP.hash(PASSWORD)
 
     def key(self, name: str = "tests") -> str:
         secret = auth.new_secret()
@@ -421,7 +443,7 @@ class Town:
             customer,
         )
         key = self.key(unique)
-        client = httpx.Client(base_url=self._server.url + "/v3", timeout=DEADLINE)
+        client = httpx.Client(base_url=self._server.url + "/v3", timeout=DEADLINE, verify=NO_TLS, limits=POOL)
         person = Person(name, customer, unique, PASSWORD, key, client, self._sql)
         token = client.post(
             "/oauth2/token",

@@ -86,6 +86,7 @@ def test_a_lasting_trouble_has_one_line_for_many() -> None:
 
 BROKEN = """
 import asyncio
+from keyrack.console import SITE
 from keyrack.http import app, server
 from keyrack.settings import Settings
 async def fail(*_):
@@ -108,7 +109,7 @@ async def ask(edge, headers):
     }
     await edge(scope, receive, send)
 async def main():
-    edge = app.create_app(Settings(), "")
+    edge = app.create_app(Settings(), "", SITE)
     await asyncio.gather(*[ask(edge, [(b"x-request-id", b"id-%d" % number)]) for number in range(3)])
 asyncio.run(main())
 structlog.get_logger("tests").info("outside")
