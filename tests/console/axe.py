@@ -1,0 +1,55 @@
+"""Axe on a page as it is: through the debugger, so that the page's policy stays as strict as it is for everybody.
+
+What axe is not sure of counts as well as what it finds.
+"""
+
+from __future__ import annotations
+
+import os
+from functools import cache
+from importlib import resources
+from typing import Any
+
+import pytest
+from playwright.sync_api import Page
+
+LONG = os.environ.get("KEYRACK_LONG")  # make test-console-long
+thorough = pytest.mark.skipif(not LONG, reason="make test-console-long runs it")
+THEMES, WIDTHS = ("light", "dark"), (320, 1280)
+
+
+def each_look(test: Any) -> Any:
+    """A page with more on it than tests/console/test_every_page.py sees, in both themes, narrow and wide."""
+    looks = [(theme, width) for theme in THEMES for width in WIDTHS]
+    return thorough(pytest.mark.parametrize(("theme", "width"), looks)(test))
+
+
+RULES = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
+# What an open menu or the header covers, what lies over the page, or what is scrolled halfway out of its part, has no
+# ground that could be told; tests/console/test_contrast.py computes it. A bar of the board lies over cells, and is a
+# larger target
+RUN = """
+async (rules) => {
+  const wanted = {runOnly: {type: "tag", values: rules}, resultTypes: ["violations", "incomplete"]};
+  const found = await axe.run(document, wanted);
+  const untold = ["bgOverlap", "elmPartiallyObscured", "elmPartiallyObscuring", "partiallyObscuredNonTabbable"];
+  const covered = (node) => node.any.some((check) => untold.includes(check.data?.messageKey));
+  const unsure = found.incomplete.map((rule) => ({...rule, nodes: rule.nodes.filter((node) => !covered(node))}));
+  return [...found.violations, ...unsure].flatMap((rule) =>
+    rule.nodes.map((node) => `${rule.id}: ${node.target.join(" ")}: ${node.failureSummary}`));
+}
+"""
+# Nothing is on its way: what is swapped is paler meanwhile
+STILL = "() => !document.querySelector('.htmx-request, .htmx-swapping, .htmx-settling')"
+
+
+@cache
+def _script() -> str:
+    return (resources.files("axe_playwright_python") / "axe.min.js").read_text()
+
+
+def faults(page: Page) -> list[str]:
+    """What axe finds on the page as it stands now, and what it cannot decide; each with its element."""
+    page.evaluate(_script())
+    page.wait_for_function(STILL)
+    return page.evaluate(RUN, RULES)

@@ -1,0 +1,70 @@
+"""The console in a browser, with the policy of the pages and nobody else's address."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from playwright.sync_api import Browser, BrowserContext, Page, expect
+
+from tests.browser import ABSENT, CHROMIUM, launched
+from tests.conftest import DEADLINE, Person, RunningServer
+
+COOKIE = "keyrack-session"
+SEEN = "try { localStorage.setItem('keyrack-tour:%s', 'done') } catch {}"  # a page of nowhere keeps nothing
+
+Desk = Callable[..., Page]
+expect.set_options(timeout=DEADLINE * 1000)  # it goes on at once when it is so
+
+
+@pytest.fixture(scope="module")
+def chromium(server: RunningServer) -> Iterator[Browser]:
+    if CHROMIUM is None:
+        pytest.skip(ABSENT)
+    with launched() as browser:
+        yield browser
+
+
+@pytest.fixture
+def desk(chromium: Browser, server: RunningServer) -> Iterator[Desk]:
+    """Makes a tab for a person who is signed in, or for nobody: `desk(alice)`, `desk(alice, color_scheme="dark")`.
+
+    The person has seen the tour of the overview, unless they are a `newcomer`. At the end of the test it fails if a
+    page broke its policy, a script of it failed, or it asked another host than the server that it is `at`, and those
+    that it `may_ask`.
+    """
+    contexts: list[BrowserContext] = []
+    wrong: list[str] = []
+
+    def open_for(
+        person: Person | None,
+        at: RunningServer = server,
+        may_ask: tuple[str, ...] = (),
+        *,
+        newcomer: bool = False,
+        **options: Any,
+    ) -> Page:
+        given = {"locale": "en-GB", "timezone_id": "Europe/Berlin", "reduced_motion": "reduce"} | options
+        context = chromium.new_context(base_url=at.url, **given)
+        contexts.append(context)
+        context.set_default_timeout(DEADLINE * 1000)
+        if person is not None:
+            with person.browser() as client:
+                context.add_cookies([{"name": COOKIE, "value": client.cookies[COOKIE], "url": at.url}])
+            if not newcomer:
+                context.add_init_script(SEEN % person.username)
+        page = context.new_page()
+        page.on("pageerror", lambda error: wrong.append(str(error)))
+        page.on("console", lambda said: wrong.append(said.text) if "Content Security Policy" in said.text else None)
+        page.on("request", lambda asked: wrong.append(asked.url) if not _ours(asked.url, (at.url, *may_ask)) else None)
+        return page
+
+    yield open_for
+    for context in contexts:
+        context.close()
+    assert wrong == []
+
+
+def _ours(address: str, roots: tuple[str, ...]) -> bool:
+    return address.startswith((*(f"{root}/" for root in roots), "data:", "blob:"))

@@ -1,0 +1,112 @@
+"""Every text of the console is there in every language, with the same places to fill."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+import re
+from pathlib import Path
+
+import pytest
+from babel.messages.catalog import Catalog
+from babel.messages.extract import extract_from_dir
+from babel.messages.pofile import read_po
+
+import keyrack
+from keyrack import console
+from keyrack.console import files, front, refusals
+from keyrack.console.languages import CATALOGUE, DEFAULT, LANGUAGES
+from keyrack.documents.refusals import codes
+from keyrack.endpoints import ALL
+from keyrack.reasons import Reason
+
+CONSOLE = Path(keyrack.__file__).parent / "console"
+OTHERS = [language for language in LANGUAGES if language != DEFAULT]
+TEMPLATES = {"silent": "false", "extensions": "jinja2.ext.i18n", "trim_blocks": "true", "lstrip_blocks": "true"}
+# Codes of what a page does not let anybody do, a browser never sends, or the edge refuses before there is a page: they
+# stay in the words of the API. So do the faults that OData finds in a filter (invalid-query): they name its words
+_CODES = """
+batch-with-query empty-time-range end-before-start form-too-long http-too-old invalid-brand invalid-customer-id
+invalid-gzip invalid-header invalid-http invalid-idempotency-key invalid-if-match invalid-json invalid-lines
+invalid-parameter invalid-query invalid-query-parameter invalid-sdk-combination invalid-search-date
+invalid-user-parameters lifetime-out-of-range missing-customer-id missing-parameter no-product-named no-steps
+parameter-given-twice query-not-ascii renewable-after-out-of-range repeated-members time-range-too-long
+too-many-errors too-many-items too-many-passwords too-many-steps unknown-members unsupported-grant-type
+wrong-form-of-body invalid-api-key invalid-device-key invalid-token missing-scope drawing-not-found head-too-slow
+precondition-only-for-reads precondition-unsupported body-too-packed too-many-lines query-too-long
+unsupported-media-type batch-refused item-undone too-many-streams-of-caller too-many-streams-of-customer
+head-too-large too-many-streams too-much-under-way too-much-under-way-of-key too-many-connections
+too-many-connections-of-address
+"""
+OF_PROGRAMS = set(_CODES.split())
+PLACE = re.compile(r"%\(\w+\)s|\{\w+\}")
+
+
+def said() -> dict[str, str]:
+    """Each text of a template or of Python -> where it stands."""
+    keywords = {"_": None, "ngettext": (1, 2), "pgettext": ((1, "c"), 2)}
+    of_templates = extract_from_dir(
+        CONSOLE / "templates", [("**.html", "jinja2")], {"**.html": TEMPLATES}, {**keywords, "gettext": None}
+    )
+    of_python = extract_from_dir(CONSOLE, [("**.py", "python")], keywords={"gettext": (2,), "N_": None, "say": None})
+    return {
+        text: f"{file}:{line}"
+        for file, line, found, _, _ in [*of_templates, *of_python]
+        for text in ([found] if isinstance(found, str) else found)
+    }
+
+
+def of_refusals() -> set[str]:
+    """The texts and remedies of all reasons, with their places."""
+    texts = {text for code in codes(ALL) for text in (*code.texts, code.remedy)}
+    return texts | {text for reason in of_pages() for text in (reason.text, reason.remedy)}
+
+
+def of_pages() -> set[Reason]:
+    """The reasons of the pages themselves."""
+    names = (module.name for module in pkgutil.walk_packages(console.__path__, "keyrack.console."))
+    return {found for name in names for found in vars(importlib.import_module(name)).values() if type(found) is Reason}
+
+
+def catalogue(language: str) -> Catalog:
+    with (CATALOGUE / f"{language}.po").open("rb") as file:
+        return read_po(file, locale=language, abort_invalid=True)
+
+
+@pytest.mark.parametrize("language", OTHERS)
+def test_nothing_is_missing_unsure_or_left_over(language: str) -> None:
+    whole, texts = catalogue(language), said()
+    known = {
+        text: entry for entry in whole if entry.id for text in ([entry.id] if isinstance(entry.id, str) else entry.id)
+    }
+    assert {text: place for text, place in texts.items() if text not in known} == {}
+    assert {text for text in known if text not in texts} <= of_refusals()
+    assert [text for text, entry in known.items() if entry.fuzzy or not all(entry.string)] == []
+    assert not whole.obsolete and not whole.header_comment.startswith("#, fuzzy")
+
+
+@pytest.mark.parametrize("language", OTHERS)
+def test_a_refusal_is_told_in_every_language(language: str) -> None:
+    known = {entry.id for entry in catalogue(language)}
+    met = [code for code in codes(ALL) if code.code not in OF_PROGRAMS]
+    assert [text for code in met for text in code.texts if text not in known] == []
+    assert [code.remedy for code in met if code.code in refusals.OF_PAGES and code.remedy not in known] == []
+    for reason in (front.NOBODYS, files.NO_FILE, files.OTHER_VERSION):
+        assert {reason.text, reason.remedy} <= known
+
+
+def test_what_only_programs_meet_is_refused_them_somewhere() -> None:
+    assert {code.code for code in codes(ALL)} >= OF_PROGRAMS
+
+
+@pytest.mark.parametrize("language", OTHERS)
+def test_a_translation_fills_the_same_places(language: str) -> None:
+    for entry in catalogue(language):
+        if isinstance(entry.id, str) and isinstance(entry.string, str):
+            wanted, found = sorted(PLACE.findall(entry.id)), sorted(PLACE.findall(entry.string))
+            # What a refusal is of, "create webhook", is English: a translation may leave it out
+            assert found == wanted or (entry.id.startswith("Couldn't {what}") and {*found} < {*wanted}), entry.id
+
+
+def test_each_text_of_the_console_is_found() -> None:
+    assert {"Sign in to Keyrack", "Skip to the content", "The user name or the password is wrong."} <= said().keys()

@@ -1,0 +1,54 @@
+"""Help: the reference in the page's design, tried as the person who is signed in; first steps in words."""
+
+from __future__ import annotations
+
+from playwright.sync_api import Page, expect
+
+from tests.conftest import DEADLINE, Person, eventually
+from tests.console import axe
+from tests.console.conftest import Desk
+
+expect.set_options(timeout=DEADLINE * 1000)
+
+
+def reference(page: Page, person: Person) -> None:
+    """Opens the reference, and in it the calls of cars."""
+    page.goto(f"/console/{person.customer}/help/reference")
+    expect(page.get_by_role("heading", level=1)).to_have_text("API reference")
+    page.get_by_role("heading", name="Cars Expand operation", exact=True).click()
+
+
+def call(page: Page, name: str) -> None:
+    page.get_by_role("button", name=name, exact=True).click()
+
+
+def test_a_read_and_a_write_are_tried(alice: Person, desk: Desk) -> None:
+    alice.car("Pool car of the reference")
+    page = desk(alice)
+    reference(page, alice)
+    call(page, "GET /cars All cars")
+    page.get_by_role("button", name="Try it out").click()
+    page.get_by_role("button", name="Execute").click()
+    expect(page.get_by_role("region", name="Calls")).to_contain_text("Pool car of the reference")
+    call(page, "GET /cars All cars")
+
+    call(page, "PUT /cars Create a car")
+    page.get_by_role("button", name="Try it out").click()
+    page.get_by_role("region", name="Calls").get_by_role("textbox").last.fill('{"name": "Made in the reference"}')
+    page.get_by_role("button", name="Execute").click()
+    eventually(lambda: "Made in the reference" in {row["name"] for row in alice.get("/cars").json()}, "the car")
+    assert axe.faults(page) == []
+
+
+@axe.each_look
+def test_the_pages_are_for_everybody(alice: Person, desk: Desk, theme: str, width: int) -> None:
+    page = desk(alice, color_scheme=theme, viewport={"width": width, "height": 800})
+    page.goto(f"/console/{alice.customer}/help")
+    expect(page.get_by_role("heading", level=1)).to_have_text("Help")
+    assert axe.faults(page) == []
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    reference(page, alice)
+    call(page, "GET /cars All cars")
+    expect(page.get_by_role("button", name="Try it out")).to_be_visible()
+    assert axe.faults(page) == []
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")

@@ -1,0 +1,94 @@
+"""The day of a car: its track on a map, a slider over time, and the same as a table."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.conftest import Person, Town
+from tests.console.axe import faults
+from tests.console.conftest import Desk
+from tests.endpoints.test_ingest import Unit, unit_of
+
+YESTERDAY = datetime.now(UTC).date() - timedelta(days=1)
+TOLD = [("06:00:00", 53.551, 9.993), ("06:30:00", 53.866, 10.687), ("07:10:00", 54.323, 10.123)]
+
+
+@pytest.fixture(scope="module")
+def driver(town: Town) -> Iterator[Person]:
+    """Whose car went from Hamburg by Lübeck to Kiel yesterday."""
+    person = town.person("driver")
+    yield person
+    person.client.close()
+
+
+@pytest.fixture(scope="module")
+def unit(driver: Person) -> Unit:
+    unit = unit_of(driver)
+    samples = [
+        {"serialNumber": unit.serial, "carDataReadTime": f"{YESTERDAY}T{time}Z", "currentLatitude": latitude,
+         "currentLongitude": longitude, "odometer": 100 + number}
+        for number, (time, latitude, longitude) in enumerate(TOLD)
+    ]  # fmt: skip
+    answer = unit.deliver(*samples)
+    assert answer.status_code == 200 and answer.json()["accepted"] == 3, answer.text
+    return unit
+
+
+def track(page: Page, unit: Unit, query: str = "") -> None:
+    page.goto(f"/console/{unit.person.customer}/cars/{unit.car}/track{query}")
+    expect(page.get_by_role("heading", level=1, name="Track of")).to_be_visible()
+
+
+def test_the_slider_says_where_the_car_was(driver: Person, unit: Unit, desk: Desk) -> None:
+    """Without a day in the address: the last one on which it was anywhere."""
+    page = desk(driver)
+    track(page, unit)
+    expect(page.get_by_label("Day", exact=True)).to_have_value(str(YESTERDAY))
+    slider = page.get_by_role("slider", name="Time")
+    expect(slider).to_have_attribute("aria-valuetext", re.compile(r"^07:10, Kiel$"))
+    slider.press("Home")
+    expect(slider).to_have_attribute("aria-valuetext", re.compile(r"^06:00, Hamburg$"))
+    for _ in range(3):
+        slider.press("ArrowRight")
+    expect(slider).to_have_attribute("aria-valuetext", re.compile(r"^06:03, Hamburg$"))
+    expect(page.get_by_role("button", name="Show all")).to_be_visible()
+
+
+def test_the_table_says_the_same(driver: Person, unit: Unit, desk: Desk) -> None:
+    page = desk(driver, viewport={"width": 320, "height": 800})
+    track(page, unit)
+    table = page.get_by_role("table", name="Times and places")
+    for place, number in (("Hamburg", "100 km"), ("Lübeck", "101 km"), ("Kiel", "102 km")):
+        expect(table.get_by_role("row").filter(has_text=place)).to_contain_text(number)
+    assert faults(page) == []
+    assert page.evaluate("document.documentElement.scrollWidth") <= 320
+
+
+def test_another_day_is_chosen_without_a_script(driver: Person, unit: Unit, desk: Desk) -> None:
+    page = desk(driver, java_script_enabled=False)
+    track(page, unit)
+    expect(page.get_by_role("table", name="Times and places").get_by_role("row")).to_have_count(4)
+    page.get_by_role("link", name="Previous day").click()
+    expect(page.get_by_role("heading", name="No places on this day")).to_be_visible()
+    page.get_by_label("Day", exact=True).fill(str(YESTERDAY))
+    page.get_by_role("button", name="Show day").click()
+    expect(page.get_by_role("table", name="Times and places")).to_be_visible()
+
+
+@pytest.mark.parametrize("day", ["soon", "0001-01-01", "2026-02-30"])
+def test_what_is_no_day_is_refused_in_words(driver: Person, unit: Unit, desk: Desk, day: str) -> None:
+    page = desk(driver)
+    answer = page.goto(f"/console/{driver.customer}/cars/{unit.car}/track?day={day}")
+    assert answer is not None and answer.status == 400
+    expect(page.get_by_text("A day in an address is written as 2026-11-22.")).to_be_visible()
+
+
+def test_the_neighbour_sees_no_track(driver: Person, unit: Unit, bob: Person, desk: Desk) -> None:
+    page = desk(bob)
+    answer = page.goto(f"/console/{bob.customer}/cars/{unit.car}/track")
+    assert answer is not None and answer.status == 404

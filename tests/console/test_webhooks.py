@@ -1,0 +1,255 @@
+"""The pages of webhooks in a browser: register, see the secret once, test, find out why it fails, send again."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from html import unescape
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.conftest import DEADLINE, Person, eventually, refused
+from tests.console import axe
+from tests.console.conftest import Desk
+from tests.webhooks.receiver import Receiver
+
+expect.set_options(timeout=DEADLINE * 1000)
+
+
+@pytest.fixture
+def receiver() -> Iterator[Receiver]:
+    with Receiver() as receiver:
+        yield receiver
+
+
+def registered(person: Person, url: str) -> int:
+    return person.put("/webhooks", {"url": url}).json()["id"]
+
+
+def at(page: Page, person: Person, path: str) -> None:
+    page.goto(f"/console/{person.customer}/webhooks{path}")
+
+
+def test_a_webhook_is_registered_tested_and_mended(alice: Person, desk: Desk, receiver: Receiver) -> None:
+    page = desk(alice)
+    at(page, alice, "")
+    expect(page.get_by_role("heading", level=1)).to_have_text("Webhooks")
+    page.get_by_role("button", name="Add webhook").click()
+    dialog = page.get_by_role("dialog", name="Add webhook")
+    dialog.get_by_label("Address").fill(f"{receiver.url}/outcomes")
+    dialog.get_by_label("Ended assignments").uncheck()
+    dialog.get_by_role("button", name="Add").click()
+
+    # The secret is on this page alone
+    expect(page.get_by_role("heading", level=1)).to_have_text("Signing secret")
+    shown = page.get_by_role("region", name="Signing secret")
+    secret = shown.inner_text()
+    assert re.fullmatch(r"whsec_[A-Za-z0-9+/]{43}=", secret) and secret not in page.url
+    page.get_by_role("link", name="Go on to the webhook").click()
+    expect(page.get_by_role("heading", level=1)).to_have_text("Webhook")
+    assert secret not in page.content()
+    expect(page.get_by_text("New assignments, Changed assignments", exact=True)).to_be_visible()
+
+    # The receiver has a fault of its own: the outcome comes by itself, and says so
+    receiver.answer = lambda _: (500, b"no database", {"Content-Type": "text/plain"})
+    page.get_by_role("button", name="Send test").click()
+    test = page.get_by_role("status").filter(has_text="Test")
+    expect(test).to_contain_text("It answered 500.")
+    expect(test).to_contain_text("Look into its own log")
+    test.get_by_role("link", name="What was sent and answered").click()
+    expect(page.get_by_role("heading", level=1)).to_contain_text("Delivery")
+    expect(page.get_by_role("region", name="Body of the answer")).to_have_text("no database")
+    expect(page.get_by_role("region", name="Body of the request")).to_contain_text('"type": "webhook.test"')
+    expect(page.get_by_role("region", name="Headers of the request")).to_contain_text("webhook-signature: made anew")
+
+    receiver.answer = lambda _: (204, b"", {})
+    page.get_by_role("button", name="Replay").click()
+    expect(page.get_by_role("status").filter(has_text="Delivered")).to_be_visible()
+    page.get_by_role("link", name="Webhook", exact=True).click()
+    expect(page.get_by_role("row").filter(has_text="Test")).to_contain_text("Delivered")
+    webhook = next(row for row in alice.get("/webhooks").json() if row["url"].startswith(receiver.url))
+    assert webhook["kinds"] == ["assignment.created", "assignment.updated"]
+    done = alice.delete(f"/webhooks/{webhook['id']}")
+    assert done.status_code == 204
+
+
+def test_what_cannot_be_an_address_is_told_at_the_field(alice: Person, desk: Desk) -> None:
+    page = desk(alice)
+    at(page, alice, "/new")
+    for name in ("New assignments", "Changed assignments", "Ended assignments"):
+        page.get_by_label(name).uncheck()
+    page.get_by_label("Address").fill("https://user:word@example.org/")
+    page.get_by_label("Static secret").fill("of nobody else")
+    kept = page.evaluate(
+        "document.forms['new-webhook'].dispatchEvent(new Event('submit', {bubbles: true})),"
+        " sessionStorage.getItem('keyrack-draft')"
+    )  # what is filled in stays in the tab if the session has lapsed, but for secrets
+    assert "user:word" in kept and "nobody else" not in kept
+    page.get_by_role("button", name="Add").click()
+    expect(page.get_by_role("alert", name="There is a problem")).to_contain_text("This cannot be the address")
+    expect(page.get_by_role("alert", name="There is a problem")).to_contain_text("Choose at least one")
+    expect(page.get_by_label("Address")).to_have_value("https://user:word@example.org/")
+    assert axe.faults(page) == []
+
+
+def test_a_secret_is_rotated_and_the_old_one_has_its_time(alice: Person, desk: Desk, receiver: Receiver) -> None:
+    id = registered(alice, receiver.url)
+    page = desk(alice)
+    at(page, alice, f"/{id}")
+    page.get_by_role("button", name="Rotate secret").click()
+    expect(page.get_by_role("status").filter(has_text="shown only here")).to_contain_text(
+        "The old secret signs too until"
+    )
+    assert page.get_by_role("region", name="Signing secret").inner_text().startswith("whsec_")
+    page.get_by_role("link", name="Go on to the webhook").click()
+    expect(page.get_by_text("The old secret signs too until")).to_be_visible()
+    with alice.browser() as browser:
+        answer = browser.post(
+            f"/{alice.customer}/webhooks/{id}/rotate", headers={"Accept-Encoding": "gzip"}, data={"a": "b"}
+        )
+        assert (answer.status_code, answer.headers.get("content-encoding")) == (200, None)
+        assert answer.headers["cache-control"] == "no-store"
+    alice.delete(f"/webhooks/{id}")
+
+
+def test_facts_are_changed_where_they_stand(alice: Person, desk: Desk, receiver: Receiver) -> None:
+    id = registered(alice, receiver.url)
+    page = desk(alice)
+    at(page, alice, f"/{id}")
+    page.get_by_role("link", name="Change Address").click()
+    page.get_by_role("textbox", name="Address").fill("https://example.org/other")
+    page.get_by_role("button", name="Save").click()
+    expect(page.get_by_role("definition").filter(has_text="https://example.org/other")).to_be_visible()
+
+    page.get_by_role("link", name="Change Address").click()
+    expect(page.get_by_role("textbox", name="Address")).to_be_visible()
+    assert alice.patch(
+        f"/webhooks/{id}", [{"op": "replace", "path": "/url", "value": "https://example.org/third"}]
+    ).is_success
+    page.get_by_role("textbox", name="Address").fill("https://example.org/mine")
+    page.get_by_role("button", name="Save").click()
+    expect(page.get_by_text("Somebody else has changed it meanwhile")).to_be_visible()
+    expect(page.get_by_text("There now: https://example.org/third")).to_be_visible()
+    expect(page.get_by_role("textbox", name="Address")).to_have_value("https://example.org/mine")
+    page.get_by_role("button", name="Save").click()
+    expect(page.get_by_role("definition").filter(has_text="https://example.org/mine")).to_be_visible()
+
+    page.get_by_role("link", name="Change Static secret").click()
+    page.get_by_role("textbox", name="Static secret").fill("open sesame")
+    page.get_by_role("button", name="Save").click()
+    expect(page.get_by_text("Set, and never shown")).to_be_visible()
+    page.get_by_role("button", name="Disable").click()
+    expect(page.get_by_role("button", name="Enable")).to_be_visible()
+    expect(page.get_by_role("button", name="Send test")).to_have_count(0)
+    page.get_by_role("button", name="Enable").click()
+    expect(page.get_by_role("button", name="Send test")).to_be_visible()
+
+    page.get_by_role("button", name="Delete").click()
+    page.get_by_role("dialog", name="Delete webhook").get_by_role("button", name="Delete").click()
+    expect(page.get_by_role("status").filter(has_text="are deleted")).to_be_visible()
+    assert alice.get(f"/webhooks/{id}").status_code == 404
+
+
+def test_what_did_not_arrive_of_a_time_is_sent_again(alice: Person, desk: Desk, receiver: Receiver) -> None:
+    id = registered(alice, receiver.url)
+    alice.patch(f"/webhooks/{id}", [{"op": "replace", "path": "/enabled", "value": False}])
+    car, user = alice.car_with_box(), alice.user()
+    alice.assignment(car, user)
+    alice.patch(f"/webhooks/{id}", [{"op": "replace", "path": "/enabled", "value": True}])
+    page = desk(alice, timezone_id="UTC")
+    at(page, alice, f"/{id}")
+    page.get_by_role("button", name="Replay").click()
+    dialog = page.get_by_role("dialog", name="Replay deliveries")
+    dialog.get_by_label("From").fill("2026-02-01T00:00")
+    dialog.get_by_label("To").fill("2026-01-01T00:00")
+    dialog.get_by_role("button", name="Replay").click()
+    expect(page.get_by_role("alert", name="There is a problem")).to_contain_text("The end must lie after the start.")
+    page.get_by_label("From").fill("2020-01-01T00:00")
+    page.get_by_label("To").fill("2099-01-01T00:00")
+    page.get_by_role("button", name="Replay").click()
+    expect(page.get_by_role("status").filter(has_text="sent again")).to_be_visible()
+    expect(page.get_by_role("row").filter(has_text="New assignments").first).to_contain_text("Delivered")
+    assert receiver.got[0].payload["type"] == "assignment.created"
+    alice.delete(f"/webhooks/{id}")
+
+
+@axe.each_look
+def test_the_pages_are_for_everybody(alice: Person, desk: Desk, receiver: Receiver, theme: str, width: int) -> None:
+    receiver.answer = lambda _: (410, b"gone", {})
+    id = registered(alice, receiver.url)
+    test = alice.post(f"/webhooks/{id}/test").json()["id"]
+    eventually(lambda: alice.get(f"/webhooks/{id}").json()["disabledReason"], "the end of the webhook")
+    page = desk(alice, color_scheme=theme, viewport={"width": width, "height": 800})
+    for path in (
+        "",
+        "/new",
+        f"/{id}",
+        f"/{id}/change/kinds",
+        f"/{id}/replay",
+        f"/{id}/delete",
+        f"/{id}/deliveries/{test}",
+    ):
+        at(page, alice, path)
+        assert axe.faults(page) == [], path
+        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), path
+    at(page, alice, f"/{id}")
+    expect(page.get_by_text("it is gone for good").first).to_be_visible()
+    expect(page.get_by_text("Disabled by Keyrack")).to_be_visible()
+    alice.delete(f"/webhooks/{id}")
+
+
+def test_a_neighbours_webhook_is_nobodys(alice: Person, bob: Person) -> None:
+    id = registered(alice, "https://example.org/")
+    test = alice.post(f"/webhooks/{id}/test").json()["id"]
+    with bob.browser() as browser:
+        for path in (f"/{id}", f"/{id}/change/url", f"/{id}/delete", f"/{id}/replay", f"/{id}/deliveries/{test}"):
+            assert browser.get(f"/{bob.customer}/webhooks{path}").status_code == 404, path
+            assert browser.get(f"/{alice.customer}/webhooks{path}").status_code == 404, path
+        for path in ("test", "rotate", "delete", "enabled"):
+            answer = browser.post(f"/{bob.customer}/webhooks/{id}/{path}", data={"enabled": "true"})
+            assert answer.status_code == 404, path
+    assert alice.delete(f"/webhooks/{id}").status_code == 204
+
+
+def test_what_has_just_been_said_stays_when_the_page_is_looked_at_again(alice: Person) -> None:
+    id = registered(alice, "https://example.org/keyrack")
+    path = f"/{alice.customer}/webhooks/{id}"
+    with alice.browser() as browser:
+        page = browser.get(f"{path}?replayed=3&more=2031-11-24T08:00&show=dead").text
+        again = unescape(re.findall(r'id="webhook"[^>]* hx-get="/console([^"]+)"', page)[0])
+        looked = browser.get(again).text
+        for said in ("3 deliveries are sent again.", "There is more of that time", "No such delivery"):
+            assert said in page and said in looked
+        user = f"/{alice.customer}/users/{alice.user()}"
+        page = browser.get(f"{user}?added").text
+        assert "is added." in page and f'hx-get="/console{user}?added"' in page
+
+
+def test_an_address_says_itself_that_it_is_not_public(alice: Person) -> None:
+    id = registered(alice, "http://127.0.0.1:9/hook")
+    assert alice.post(f"/webhooks/{id}/test").status_code == 201
+    with alice.browser() as browser:
+        shown = f"/{alice.customer}/webhooks/{id}"
+        eventually(lambda: "The address is not public." in browser.get(shown).text, "the failure")
+        assert "Its name is not known" not in browser.get(shown).text
+    alice.delete(f"/webhooks/{id}")
+
+
+def test_what_is_no_webhook_and_no_delivery(alice: Person) -> None:
+    id = registered(alice, "https://example.org/")
+    with alice.browser() as browser:
+        for path in ("/x", "/99999999999", f"/{id}/change/id", f"/{id}/deliveries/x", f"/{id}/deliveries/99"):
+            answer = browser.get(f"/{alice.customer}/webhooks{path}")
+            assert answer.status_code in (400, 404), path
+        alice.patch(f"/webhooks/{id}", [{"op": "replace", "path": "/enabled", "value": False}])
+        answer = browser.post(f"/{alice.customer}/webhooks/{id}/test", data={"key": ""})
+        assert (answer.status_code, "The webhook is disabled" in answer.text) == (409, True)
+        west = {"language": "system", "time_zone": "America/New_York", "theme": "system"}
+        browser.post(f"/{alice.customer}/settings/preferences", data=west)
+        over = {"start": "2026-11-22T08:00", "end": "9999-12-31T23:59"}  # in UTC it is in the year 10000
+        answer = browser.post(f"/{alice.customer}/webhooks/{id}/replay", data=over)
+        assert (answer.status_code, "Give a day and a time." in answer.text) == (400, True)
+        browser.post(f"/{alice.customer}/settings/preferences", data=west | {"time_zone": "system"})
+    refused(alice.post(f"/webhooks/{id}/test"), 409, "The webhook is disabled. Enable it first.")
+    alice.delete(f"/webhooks/{id}")
