@@ -2,7 +2,19 @@
 
 import sys
 
-from benchmarks import batch, compression, conditional, foundation, outcomes, query, telemetry
+from benchmarks import (
+    batch,
+    compression,
+    conditional,
+    console,
+    foundation,
+    live,
+    outcomes,
+    positions,
+    query,
+    screen,
+    telemetry,
+)
 
 PARTS = {
     "foundation": foundation.main,
@@ -11,7 +23,11 @@ PARTS = {
     "outcomes": outcomes.main,
     "batch": batch.main,
     "telemetry": telemetry.main,
+    "positions": positions.main,
     "compression": compression.main,
+    "live": live.main,
+    "console": console.main,
+    "screen": screen.main,
 }
 
 for name in sys.argv[1:] or PARTS:

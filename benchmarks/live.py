@@ -1,0 +1,159 @@
+"""Live updates: what streams cost a process at rest, how soon an outcome is told, and what telling costs a write."""
+
+from __future__ import annotations
+
+import asyncio
+import statistics
+import sys
+import time
+from contextlib import suppress
+from typing import Any
+
+import asyncpg
+
+from benchmarks.foundation import SMALL, UNLIMITED, database, free_port, load, running, token
+from benchmarks.load import cpu_seconds, http, machine, measure, resident
+from benchmarks.outcomes import workers
+from keyrack.api.topics import topics
+from keyrack.database.connection import Database
+from keyrack.database.telling import NOTIFY, Teller
+from keyrack.endpoints import ALL
+from keyrack.settings import Settings
+
+STREAMS = 200
+REST = 45  # seconds: the signs of life and the looks at access come every 20
+OUTCOMES, PAUSE = 100, 0.1  # operations that are timed, and seconds between two
+TELLS = 200_000
+NOTICES = 500
+WRITES = 1_000
+
+PREPARE = """
+insert into product (customer_id, unique_id, serial_number, sap_number, kind, car_id)
+  select customer_id, car_id, car_id, car_id, 'Box', car_id from car where customer_id = $1;
+insert into service (customer_id, name, product_id)
+  select customer_id, product_id, product_id from product where customer_id = $1
+"""
+ASK = """
+insert into operation (customer_id, kind, car_id, user_id, request, checksum)
+select $1, 'CreateAssignment', (select min(car_id) from car where customer_id = $1), $1,
+  '{"start": "2026-01-01T08:00:00Z", "end": null, "lifetime": null, "renewableAfter": null}', repeat('0', 32)
+returning operation_id
+"""
+# When the transaction began that the worker committed: what is told is told later than this
+FINISHED = "select extract(epoch from finished_at)::float8 from operation where customer_id = $1 and operation_id = $2"
+
+
+async def opened(port: int, request: bytes) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    """A stream, after its first bytes."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    writer.write(request)
+    head = await reader.readuntil(b"\r\n\r\n")
+    assert head.startswith(b"HTTP/1.1 200"), head
+    await reader.readuntil(b"id: ")
+    return reader, writer
+
+
+class Heard:
+    """Waits until all streams have told of assignments."""
+
+    def __init__(self, streams: int) -> None:
+        self._streams = streams
+        self._left = streams
+        self._all = asyncio.Event()
+
+    async def listen(self, reader: asyncio.StreamReader) -> None:
+        with suppress(asyncio.IncompleteReadError, ConnectionError):
+            while True:
+                await reader.readuntil(b"event: assignments\n")
+                self._left -= 1
+                if not self._left:
+                    self._all.set()
+
+    async def at(self) -> float:
+        """When the last one has told, in seconds since 1970."""
+        async with asyncio.timeout(10):
+            await self._all.wait()
+        now = time.time()
+        self._left = self._streams
+        self._all.clear()
+        return now
+
+
+async def rest(pid: int, port: int, request: bytes) -> tuple[float, float, float]:
+    """Share of a core without streams and with them, and MB of memory for all of them."""
+    before, memory = cpu_seconds(pid), resident(pid)
+    await asyncio.sleep(REST)
+    idle = (cpu_seconds(pid) - before) / REST
+    streams = [await opened(port, request) for _ in range(STREAMS)]
+    await asyncio.sleep(1)
+    before = cpu_seconds(pid)
+    await asyncio.sleep(REST)
+    busy = (cpu_seconds(pid) - before) / REST
+    grown = resident(pid) - memory
+    for _, writer in streams:
+        writer.close()
+    return idle, busy, grown
+
+
+async def outcomes(dsn: str, port: int, request: bytes) -> list[float]:
+    """Milliseconds from before a worker's commit to the line at the last of all clients."""
+    raw = await asyncpg.connect(dsn)
+    for statement in PREPARE.split(";"):
+        await raw.execute(statement.replace("$1", str(SMALL)))
+    streams = [await opened(port, request) for _ in range(STREAMS)]
+    heard = Heard(STREAMS)
+    tasks = [asyncio.create_task(heard.listen(reader)) for reader, _ in streams]
+    found: list[float] = []
+    for _ in range(OUTCOMES):
+        operation = await raw.fetchval(ASK, SMALL)
+        await raw.execute("notify keyrack_work")
+        told = await heard.at()
+        found.append((told - await raw.fetchval(FINISHED, SMALL, operation)) * 1e3)
+        await asyncio.sleep(PAUSE)
+    for task, (_, writer) in zip(tasks, streams, strict=True):
+        writer.close()
+        await task
+    await raw.close()
+    return sorted(found)
+
+
+async def cost(dsn: str) -> tuple[float, float]:
+    """Microseconds of a write's telling, and of a notice, in the process that tells."""
+    db: Any = await Database.connect(dsn, Settings(), application="keyrack bench", size=1)
+    tell, row = Teller(db), next(row for row in ALL if (row.method, row.path) == ("PUT", "/cars"))
+    begin = time.process_time()
+    for number in range(TELLS):
+        tell(1 + number % 100, topics(row, None))
+    telling = (time.process_time() - begin) / TELLS
+    begin = time.process_time()
+    for _ in range(NOTICES):
+        await db.execute(NOTIFY, ["1abc"])
+    notice = (time.process_time() - begin) / NOTICES
+    await db.close()
+    return telling * 1e6, notice * 1e6
+
+
+def main() -> None:
+    print(f"Live updates on {machine()}, Python {sys.version.split()[0]}")
+    with database("live") as dsn:
+        key = asyncio.run(load(dsn, 3, 2_000))
+        port = free_port()
+        env = {"KEYRACK_DATABASE_URL": dsn, "KEYRACK_LIVE_STREAMS_PER_CALLER": str(STREAMS), **UNLIMITED}
+        with running(["keyrack", "serve", "--port", str(port), "--no-worker"], port, "/health", env) as keyrack:
+            headers = key | {"Authorization": f"Bearer {token(port, key)}", "Customer-ID": str(SMALL)}
+            request = http("GET", "/v3/live", headers)
+            idle, busy, memory = asyncio.run(rest(keyrack.pid, port, request))
+            print(f"\n| {STREAMS} streams at rest | |\n|---|---|")
+            print(f"| Share of a core, without and with them | {idle:.2%} -> **{busy:.2%}** |")
+            print(f"| Memory of a stream | {memory / STREAMS * 1024:.0f} kB |")
+            with workers(dsn, 1):
+                time.sleep(2)
+                found = asyncio.run(outcomes(dsn, port, request))
+            p50, p99 = statistics.median(found), found[int(len(found) * 0.99)]
+            print(f"| From a worker's transaction to the last client | p50 **{p50:.0f} ms**, p99 {p99:.0f} ms |")
+            writes = [http("PUT", "/v3/cars", headers, {"name": "Told"})]
+            measure(keyrack.pid, port, writes, WRITES)
+            write = measure(keyrack.pid, port, writes, WRITES).cpu
+        telling, notice = asyncio.run(cost(dsn))
+        print(f"| Telling, of the {write:.0f} us of a `PUT /cars` | {telling:.2f} us (**{telling / write:.2%}**) |")
+        print(f"| A notice, at most 20 a second of a process | {notice:.0f} us |")
