@@ -9,7 +9,7 @@ unexport PYTHONDONTWRITEBYTECODE
 ASSETS := src/keyrack/console/assets
 BUILD_ASSETS := $(BIN)/python console-assets/build.py
 
-.PHONY: help demo install install-dev test test-abuse test-faults test-odata-long check unit bench clean docs lock screenshots test-console-long
+.PHONY: help demo install install-dev test test-abuse test-faults test-odata-long check unit bench clean docs lock screenshots test-console-long cluster test-failover
 
 ## help: these lines
 help:
@@ -76,6 +76,14 @@ test-faults: install-dev
 test-abuse: install-dev
 	KEYRACK_ABUSE=1 $(BIN)/pytest -s -p no:cacheprovider tests/abuse $(PYTEST_ARGS)
 
+## cluster: three PostgreSQL under Patroni and etcd, two API nodes, two workers, on this machine until Ctrl-C
+cluster: install-dev
+	@exec $(BIN)/python -m drills cluster
+
+## test-failover: machines fail under load, and nothing is lost (half an hour); DRILL_ARGS="--rounds 1 --only killed"
+test-failover: install-dev
+	$(BIN)/python -m drills failover $(DRILL_ARGS)
+
 ## bench: the tables of docs/performance.md; BENCH="outcomes" for one of them
 bench: install-dev
 	$(BIN)/python -m benchmarks $(BENCH)
@@ -99,6 +107,8 @@ lock:
 	  -o requirements/dev.txt
 	uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header \
 	  --no-annotate --no-deps requirements/assets.in -o requirements/assets.txt
+	uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header \
+	  --no-annotate requirements/cluster.in -o requirements/cluster.txt
 	$(PYTHON) console-assets/build.py lock
 
 ## clean: without the virtual environment, the console's third-party files and what tools have left

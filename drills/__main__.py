@@ -1,0 +1,130 @@
+"""The commands of the drills: cluster, failover."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import os
+import shutil
+import signal
+import sys
+from pathlib import Path
+
+from drills import networks
+from drills.cluster import DATABASES, STORES, Cluster, NotReady
+from drills.failover import QUIET, Outcome, drill
+from drills.failures import everywhere, of
+from drills.nodes import Keyrack
+from drills.programs import Missing, Programs, install
+from drills.verdict import Verdict
+from keyrack.embedded.binaries import EmbeddedServerError
+
+STATE = Path(os.environ.get("KEYRACK_CLUSTER", "/var/tmp/keyrack-cluster"))  # noqa: S108 - its accounts reach it
+WARNING = """etcd is 3.5.1 of 2021 here: enough for trying, and known to lose data when a member under load is killed.
+No watchdog watches over these nodes. For machines of your own: docs/operating.md."""
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m drills", description=__doc__)
+    commands = parser.add_subparsers(dest="command", required=True)
+    commands.add_parser("cluster", help="run a cluster with two API nodes and two workers until Ctrl-C")
+    failover = commands.add_parser("failover", help="let machines fail under load, and see that nothing is lost")
+    failover.add_argument("--rounds", type=int, default=2, help="how often each failure comes")
+    failover.add_argument("--speed", type=float, default=1.0, help="of the load")
+    failover.add_argument("--only", default="", help="those failures alone whose names contain this")
+    failover.add_argument("--quiet", type=float, default=QUIET, help="seconds between two failures")
+    arguments = parser.parse_args()
+    try:
+        if arguments.command == "cluster":
+            asyncio.run(_cluster(*_prepared(STATE)))
+            return 0
+        state = STATE.with_name(f"{STATE.name}-drill")
+        prepared = _prepared(state)
+        if not networks.enter():
+            print("Networks cannot be cut here: that takes root, iproute2 and util-linux. Those failures are left out.")
+        return asyncio.run(_failover(*prepared, arguments))
+    except (KeyboardInterrupt, asyncio.CancelledError):
+        return 130
+    except (Missing, NotReady, EmbeddedServerError) as error:
+        print(error, file=sys.stderr)
+        return 1
+
+
+def _prepared(state: Path) -> tuple[Path, Programs]:
+    state.mkdir(parents=True, exist_ok=True)
+    state.chmod(0o711)
+    return state, install(state)
+
+
+async def _cluster(state: Path, programs: Programs) -> None:
+    print(WARNING, flush=True)
+    _end_at_sigterm()
+    cluster = Cluster(state, programs, networks.Here())
+    try:
+        await cluster.start()
+        keyrack = Keyrack(state, cluster.dsn)
+        try:
+            await keyrack.start()
+            print(cluster.ctl("list"), end="")
+            print("API nodes:", *keyrack.urls)
+            print(f"The database: export KEYRACK_DATABASE_URL='{cluster.dsn}'")
+            print(f"The master key: export KEYRACK_MASTER_KEY_FILE={state / 'master.key'}")
+            print(f"Logs: {state / 'logs'}", "Stop with Ctrl-C.", sep="\n", flush=True)
+            await asyncio.Event().wait()
+        finally:
+            await keyrack.stop()
+    except asyncio.CancelledError:
+        pass
+    finally:
+        await cluster.stop()
+
+
+async def _failover(state: Path, programs: Programs, arguments: argparse.Namespace) -> int:
+    print(WARNING, flush=True)
+    _end_at_sigterm()
+    _forget(state)
+    cut = bool(os.environ.get(networks.INSIDE))
+    network = networks.Namespaces(STORES + DATABASES) if cut else networks.Here()
+    failures = everywhere() + (of(network) if isinstance(network, networks.Namespaces) else [])
+    chosen = [failure for failure in failures if arguments.only in failure.name] * arguments.rounds
+    cluster = Cluster(state, programs, network)
+    try:
+        await cluster.start()
+        outcomes, verdict = await drill(cluster, state, chosen, arguments.speed, arguments.quiet)
+    finally:
+        await cluster.stop()
+        network.close()
+    return _say(outcomes, verdict)
+
+
+def _end_at_sigterm() -> None:
+    """As at Ctrl-C: what was started is ended in order."""
+    task = asyncio.current_task()
+    if task is not None:
+        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
+
+
+def _forget(state: Path) -> None:
+    """Begin with a cluster that has no past."""
+    for name in (*DATABASES, *STORES, "logs"):
+        shutil.rmtree(state / name, ignore_errors=True)
+    (state / "passwords.json").unlink(missing_ok=True)
+
+
+def _say(outcomes: list[Outcome], verdict: Verdict) -> int:
+    print("\n| Failure | Without a write, s | Goal, s | Without a read, s | Another leader | Whole again after, s |")
+    print("|---|---|---|---|---|---|")
+    for one in outcomes:
+        goal = f"{one.failure.goal:g}" if one.failure.goal else "none"
+        moved = "yes" if one.moved else "no"
+        print(f"| {one.failure.name} | {one.writes:.1f} | {goal} | {one.reads:.1f} | {moved} | {one.whole:.0f} |")
+    print()
+    for what, number in verdict.told.items():
+        print(f"{number:>8}  {what}")
+    for wrong in verdict.wrong:
+        print(f"WRONG: {wrong}")
+    return 1 if verdict.wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

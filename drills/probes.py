@@ -1,0 +1,116 @@
+"""In charge of those who hold on to what was: writers at each node's own port, and keys that are taken away."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+import uuid
+from collections import Counter
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any, LiteralString
+
+import aiohttp
+import asyncpg
+
+from drills.cluster import DATABASES, Cluster
+from drills.nodes import Fleet, Keyrack
+
+UNREACHABLE = (OSError, asyncpg.PostgresError, asyncpg.InterfaceError, TimeoutError)
+READ_ONLY = "25006"
+TABLE: LiteralString = "create table if not exists drill_probe (id uuid primary key, machine text not null)"
+WRITE: LiteralString = """
+insert into drill_probe values ($1, $2)
+returning ('x' || left(pg_walfile_name(pg_current_wal_insert_lsn()), 8))::bit(32)::integer
+"""
+HOLDS = 3.0 + 0.5  # seconds after which what was revoked opens nothing: KEYRACK_ACCESS_SECONDS, and an answer's way
+
+
+@dataclass
+class Writers:
+    """One writer for each machine, at its own port: whoever lets it write is a leader, or takes itself for one."""
+
+    cluster: Cluster
+    acknowledged: dict[uuid.UUID, tuple[str, int]] = field(default_factory=dict[uuid.UUID, tuple[str, int]])
+    _tasks: list[asyncio.Task[None]] = field(default_factory=list[asyncio.Task[None]])
+
+    async def start(self) -> None:
+        raw = await asyncpg.connect(self.cluster.dsn_of(await self.cluster.leader()), timeout=5)
+        await raw.execute(TABLE)
+        await raw.close()
+        self._tasks = [asyncio.create_task(self._write(machine)) for machine in DATABASES]
+
+    async def stop(self) -> None:
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    async def _write(self, machine: str) -> None:
+        raw: Any = None
+        while True:
+            id = uuid.uuid4()
+            try:
+                if raw is None:
+                    raw = await asyncpg.connect(self.cluster.dsn_of(machine), timeout=3)
+                async with asyncio.timeout(60):
+                    timeline = await raw.fetchval(WRITE, id, machine)
+                self.acknowledged[id] = machine, timeline
+            except UNREACHABLE as error:
+                if raw is not None and getattr(error, "sqlstate", "") != READ_ONLY:  # a standby says so of itself
+                    raw.terminate()
+                    raw = None
+            await asyncio.sleep(0.1)
+
+    def timelines(self) -> Counter[int]:
+        """How many writes were acknowledged on each."""
+        return Counter(timeline for _, timeline in self.acknowledged.values())
+
+
+class Revocations:
+    """Keys that are used all the time at both nodes, and revoked while machines fail."""
+
+    def __init__(self, keyrack: Keyrack, fleet: Fleet, http: aiohttp.ClientSession) -> None:
+        self._keyrack = keyrack
+        self._fleet = fleet
+        self._http = http
+        self.done = 0
+        self.refused = 0  # requests after the key's end
+        self.faults: list[str] = []
+
+    async def prepare(self) -> tuple[int, str]:
+        """A key: its id, and itself."""
+        return await self._patiently("api-key", "add", "to be revoked")
+
+    async def revoke(self, id: int, key: str, watched: float) -> None:
+        """Use the key, revoke it, and see that it opens nothing for `watched` seconds at either node."""
+        seen: list[tuple[str, float, int]] = []
+        users = [asyncio.create_task(self._use(url, key, seen)) for url in self._keyrack.urls]
+        await self._patiently("api-key", "revoke", str(id))
+        ended = time.monotonic() + HOLDS
+        await asyncio.sleep(HOLDS + watched)
+        for task in users:
+            task.cancel()
+        await asyncio.gather(*users, return_exceptions=True)
+        late = [(url, status, begun - ended) for url, begun, status in seen if begun > ended]
+        for url, status, after in late:
+            if status == 200:
+                self.faults.append(f"{url} honoured a key {after + HOLDS:.1f} s after it was revoked")
+        self.refused += sum(status == 401 for _, status, _ in late)
+        self.done += 1
+
+    async def _use(self, url: str, key: str, seen: list[tuple[str, float, int]]) -> None:
+        headers = self._fleet.headers | {"vendor-API-Key": key}
+        timeout = aiohttp.ClientTimeout(total=5)
+        while True:
+            begun = time.monotonic()
+            with suppress(aiohttp.ClientError, TimeoutError, OSError):
+                async with self._http.get(f"{url}/v3/groups?$top=1", headers=headers, timeout=timeout) as answer:
+                    seen.append((url, begun, answer.status))
+            await asyncio.sleep(0.1)
+
+    async def _patiently(self, *arguments: str) -> tuple[int, str]:
+        while True:
+            with suppress(RuntimeError):
+                told = await self._keyrack.command(*arguments)
+                return told.get("id", 0), told.get("apiKey", "")
+            await asyncio.sleep(0.3)

