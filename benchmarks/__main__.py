@@ -10,6 +10,7 @@ from benchmarks import (
     foundation,
     live,
     outcomes,
+    overload,
     positions,
     query,
     screen,
@@ -28,6 +29,7 @@ PARTS = {
     "live": live.main,
     "console": console.main,
     "screen": screen.main,
+    "overload": overload.main,
 }
 
 for name in sys.argv[1:] or PARTS:

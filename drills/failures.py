@@ -95,7 +95,7 @@ def everywhere() -> list[Failure]:
         Failure("everything stopped (SIGSTOP) for 45 s", LOST, _stop_all, _go_on_all, 45),
         Failure("Patroni alone stopped for 45 s", LOST, _stop_patroni, _go_on_patroni, 45),
         Failure("etcd stopped for all, 40 s", 0.0, _stop_stores, _go_on_stores, 40, moves=False),
-        Failure("a standby rebuilt", 0.0, _rebuild, _nothing, 10, moves=False),
+        Failure("a standby rebuilt", PLANNED, _rebuild, _nothing, 10, moves=False),
     ]
 
 

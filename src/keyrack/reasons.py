@@ -112,6 +112,11 @@ FULL = Reason(
     "Too many connections are open at the moment. Please try again.",
     "Try again after the seconds that Retry-After says.",
 )
+OVERLOADED = Reason(
+    "overloaded",
+    "The server has more to do than it can at the moment. Please try again.",
+    "Send the request again after the seconds that Retry-After says, and fewer at once; nothing was done.",
+)
 FULL_OF_ONE = Reason(
     "too-many-connections-of-address",
     "Too many connections are open from this address. Close some, or use them for several requests.",

@@ -389,7 +389,7 @@ IN_TROUBLE = {
     "query-too-slow", "answer-too-slow", "answer-too-long", "too-many-long-answers", "too-many-waiting",
     "waited-too-long", "customer-busy", "operation-retried", "secrets-closed", "too-many-connections",
     "too-much-under-way", "too-much-under-way-of-key", "idempotency-key-in-flight", "invalid-header",
-    "too-many-connections-of-address", "query-not-ascii", "batch-too-slow", "too-many-overlaps",
+    "too-many-connections-of-address", "overloaded", "query-not-ascii", "batch-too-slow", "too-many-overlaps",
     "too-many-streams", "too-many-streams-of-customer", "too-many-streams-of-caller", "http-too-old",
 }  # fmt: skip
 IN_PART = {"assignment-conflict", "item-undone"}  # of items of a batch, whose tests show them

@@ -37,7 +37,7 @@ SHARED: tuple[tuple[str, Callable[[Endpoint], object], ByStatus], ...] = (
             500: (reasons.INTERNAL_ERROR,),
             503: (
                 reasons.DATABASE_AWAY, reasons.NOT_NOW, reasons.DATABASE_TOO_SLOW, shares.TOO_MANY, shares.TOO_LONG,
-                reasons.FULL, reasons.FULL_OF_ONE, CLOSED, holds.BUSY,
+                reasons.FULL, reasons.FULL_OF_ONE, reasons.OVERLOADED, CLOSED, holds.BUSY,
             ),
         },
     ),

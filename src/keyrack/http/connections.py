@@ -14,11 +14,12 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from keyrack.errors import BadRequest, HeadTooLarge, Refusal, RequestTimeout, Unavailable
 from keyrack.http.crowd import Crowd, room
 from keyrack.http.edge import ENDS, GONE
+from keyrack.http.overload import Overload
 from keyrack.http.pace import Reader, Unread
 from keyrack.http.problems import accepted, shown
 from keyrack.http.sessions import READS
 from keyrack.http.trace import request_id
-from keyrack.reasons import HEAD_TOO_LARGE, HEAD_TOO_SLOW, NO_HTTP
+from keyrack.reasons import HEAD_TOO_LARGE, HEAD_TOO_SLOW, NO_HTTP, OVERLOADED
 from keyrack.settings import Settings
 
 log = structlog.get_logger("keyrack.http")
@@ -35,6 +36,7 @@ class GuardedProtocol(HttpToolsProtocol):
     head_timeout = 20.0  # seconds from the first byte, or from the connection, to the end of the head
     crowd: Crowd  # of the process
     unread: Unread
+    overload: Overload
 
     _head_bytes = 0
     _tail = b""  # the end of a head may be cut by the network
@@ -89,11 +91,25 @@ class GuardedProtocol(HttpToolsProtocol):
         self._rest()
 
     def _start_asgi_task(self, cycle: Any, app: Any) -> None:
-        """As uvicorn does it; but the task is remembered."""
+        """As uvicorn does it; but the task is remembered, and nothing is begun that there is no time for."""
+        who = self.overload.enter(cycle.scope, (self.client or ("",))[0])
+        if who is None:
+            self._put_off(cycle)
+            return
         self._answering = cycle
         self._task = self.loop.create_task(cycle.run_asgi(app))
-        self._task.add_done_callback(self.tasks.discard)
+        self._task.add_done_callback(lambda task: self._done(task, who))
         self.tasks.add(self._task)
+
+    def _done(self, task: asyncio.Task[None], who: str) -> None:
+        self.tasks.discard(task)
+        self.overload.leave(who)
+
+    def _put_off(self, cycle: Any) -> None:
+        """Refuse the request at the least cost, and keep the connection: the client will come again."""
+        cycle.response_started = cycle.response_complete = True
+        self._write(Unavailable(OVERLOADED), cycle.scope["headers"], close=not cycle.keep_alive)
+        self.on_response_complete()
 
     def data_received(self, data: bytes) -> None:
         if self._in_head:
@@ -161,19 +177,22 @@ class GuardedProtocol(HttpToolsProtocol):
         self._refuse(RequestTimeout(HEAD_TOO_SLOW))
 
     def _refuse(self, refusal: Refusal) -> None:
-        if self.transport.is_closing():
-            return
-        sent: list[tuple[bytes, bytes]] = self.headers or []  # of the request, as far as they have come
+        if not self.transport.is_closing():
+            self._write(refusal, self.headers or [], close=True)
+
+    def _write(self, refusal: Refusal, sent: list[tuple[bytes, bytes]], *, close: bool) -> None:
+        """Answer with a refusal; `sent` are the request's headers, as far as they have come."""
         id = request_id(sent)
         body, media_type = shown(refusal, accepted(sent), id, self.public_url)
         headers = {
             "content-type": media_type, "content-length": str(len(body)), "vary": "Accept", "x-request-id": id,
-            **refusal.headers, "connection": "close",
+            **refusal.headers, **({"connection": "close"} if close else {}),
         }  # fmt: skip
         lines = [f"HTTP/1.1 {refusal.status} {HTTPStatus(refusal.status).phrase}"]
         lines += [f"{name}: {value}" for name, value in headers.items()]
         self.transport.write("\r\n".join([*lines, "", ""]).encode("ascii") + body)
-        self.transport.close()
+        if close:
+            self.transport.close()
 
 
 def protocol(settings: Settings) -> type[GuardedProtocol]:
@@ -182,7 +201,8 @@ def protocol(settings: Settings) -> type[GuardedProtocol]:
     log.info("the bound of connections is set", connections=most, of_each_address=settings.connections_per_address)
     crowd = Crowd(most, settings.connections_per_address, settings.trusted_proxies)
     unread = Unread(settings.unread_bytes, settings.slow_client_rate, settings.slow_client_seconds)
+    overload = Overload(settings.overload_seconds)
     own = {
         "max_header": settings.max_header, "head_timeout": settings.client_timeout, "public_url": settings.public_url,
     }  # fmt: skip
-    return type("Protocol", (GuardedProtocol,), {**own, "crowd": crowd, "unread": unread})
+    return type("Protocol", (GuardedProtocol,), {**own, "crowd": crowd, "unread": unread, "overload": overload})

@@ -45,6 +45,12 @@ class Edge(BaseSettings):
         ge=1,
         description="Connections from one address (IPv6: one network of 64 bits), except from `trusted_proxies`.",
     )
+    overload_seconds: float = Field(
+        default=0.05,
+        gt=0,
+        description="Seconds that a process may be late with all that it does: beyond, those who have the most "
+        "requests under way are put off with 503, reads before writes, and four times beyond everybody.",
+    )
     slow_client_rate: int = Field(
         default=32_768, ge=0, description="Bytes a second that a client must take of an answer that waits for it."
     )

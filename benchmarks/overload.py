@@ -1,0 +1,169 @@
+"""More requests than can be served: how much is served all the same, how quickly the rest is put off, and what stays.
+
+The best rate is what closed connections get out of the server. Then requests come at three times that rate, whatever
+becomes of those before (an open loop, 400 connections that are kept), and then at half of it. The load comes from the
+same two cores: what it takes is missing on both sides of the ratio.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import random
+import sys
+import time
+from collections import Counter, deque
+from dataclasses import dataclass, field
+
+from benchmarks.foundation import UNLIMITED, database, free_port, load, running, token
+from benchmarks.load import http, machine
+
+CUSTOMERS = 20
+CLOSED, OPEN = 32, 400  # connections
+BEST, OVER, AFTER = 8.0, 20.0, 10.0  # seconds
+IN_TIME = 1.0  # seconds in which an answer is worth something
+
+
+@dataclass
+class Seen:
+    """What callers saw: when each request was answered, how, after how long, and whether the connection stayed."""
+
+    answers: list[tuple[float, int, float]] = field(default_factory=list[tuple[float, int, float]])
+    closed: int = 0
+    unsent: int = 0  # that found all connections busy
+
+    def good(self, first: float, last: float) -> float:
+        """Answers of use, a second."""
+        counted = [at for at, status, took in self.answers if first <= at < last and status < 400 and took <= IN_TIME]
+        return len(counted) / (last - first)
+
+    def statuses(self) -> dict[int, int]:
+        return dict(Counter(status for _, status, _ in self.answers))
+
+    def quantile(self, share: float, *statuses: int) -> float:
+        """Milliseconds."""
+        times = sorted(took for _, status, took in self.answers if status in statuses)
+        return times[min(len(times) - 1, int(share * len(times)))] * 1e3 if times else float("nan")
+
+
+class Line(asyncio.Protocol):
+    """One connection; free when the last answer is there."""
+
+    def __init__(self, free: deque[Line], seen: Seen) -> None:
+        self._free = free
+        self._seen = seen
+        self._buffer = b""
+        self._sent = 0.0
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = transport
+        self._free.append(self)
+
+    def send(self, request: bytes) -> None:
+        self._sent = time.monotonic()
+        self._transport.write(request)  # pyright: ignore[reportAttributeAccessIssue]
+
+    def data_received(self, data: bytes) -> None:
+        self._buffer += data
+        end = self._buffer.find(b"\r\n\r\n")
+        if end < 0:
+            return
+        head = self._buffer[:end].lower()
+        at = head.find(b"content-length: ")
+        stop = head.find(b"\r\n", at)
+        length = int(head[at + 16 : stop if stop > 0 else None]) if at >= 0 else 0
+        if len(self._buffer) < end + 4 + length:
+            return
+        now = time.monotonic()
+        self._seen.answers.append((now, int(self._buffer[9:12]), now - self._sent))
+        self._buffer = b""
+        self._free.append(self)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._seen.closed += 1
+
+
+async def _lines(port: int, count: int, seen: Seen) -> deque[Line]:
+    free: deque[Line] = deque()
+    loop = asyncio.get_running_loop()
+    for _ in range(count):
+        await loop.create_connection(lambda: Line(free, seen), "127.0.0.1", port)
+    return free
+
+
+async def _closed(port: int, requests: itertools.cycle[bytes], seconds: float) -> Seen:
+    """As many requests as the server takes from connections that wait for each answer."""
+    seen = Seen()
+    free = await _lines(port, CLOSED, seen)
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        while free:
+            free.popleft().send(next(requests))
+        await asyncio.sleep(0)
+    await asyncio.sleep(0.5)
+    return seen
+
+
+async def _open(
+    port: int, requests: itertools.cycle[bytes], phases: list[tuple[float, float]]
+) -> tuple[Seen, list[float]]:
+    """Requests at a rate, for so long, and then at the next one; and when each phase began and the last one ended."""
+    seen = Seen()
+    free = await _lines(port, OPEN, seen)
+    began = [time.monotonic()]
+    for rate, seconds in phases:
+        due, end = time.monotonic(), began[-1] + seconds
+        while (now := time.monotonic()) < end:
+            while due <= now:
+                due += random.expovariate(rate)
+                if free:
+                    free.popleft().send(next(requests))
+                else:
+                    seen.unsent += 1
+            await asyncio.sleep(0.001)
+        began.append(end)
+    await asyncio.sleep(2)
+    return seen, began
+
+
+def requests(headers: dict[str, str]) -> itertools.cycle[bytes]:
+    """Seven reads of three kinds to one write, of many customers in turn."""
+    made: list[bytes] = []
+    for number in range(CUSTOMERS * 8):
+        told = headers | {"Customer-ID": str(3 + number % CUSTOMERS)}
+        kinds = [http("GET", path, told) for path in ("/v3/cars?$top=20", "/v3/customers", "/v3/cars?$top=1")]
+        made.append(http("PUT", "/v3/cars", told, {"name": "New"}) if number % 8 == 7 else kinds[number % 3])
+    random.Random(1).shuffle(made)
+    return itertools.cycle(made)
+
+
+def recovered(seen: Seen, since: float, until: float, rate: float) -> float:
+    """Seconds after which everything asked for is served in time, for good."""
+    for second in range(int(until - since) - 1):
+        rest = [row for row in seen.answers if since + second <= row[0] < until]
+        if all(status < 400 and took <= IN_TIME for _, status, took in rest) and rest:
+            return float(second)
+    return float("inf")
+
+
+def main() -> None:
+    print(f"Overload on {machine()}, Python {sys.version.split()[0]}")
+    with database("overload") as dsn:
+        headers = asyncio.run(load(dsn, CUSTOMERS + 2, 2_000))
+        port = free_port()
+        env = {"KEYRACK_DATABASE_URL": dsn, "KEYRACK_CONNECTIONS_PER_ADDRESS": "2000", **UNLIMITED}
+        with running(["keyrack", "serve", "--port", str(port), "--no-worker"], port, "/health", env):
+            stream = requests(headers | {"Authorization": f"Bearer {token(port, headers)}"})
+            asyncio.run(_closed(port, stream, 2.0))
+            first = asyncio.run(_closed(port, stream, BEST))
+            rate = len([row for row in first.answers if row[1] < 400]) / BEST
+            seen, (begun, ended, over) = asyncio.run(_open(port, stream, [(3 * rate, OVER), (rate / 2, AFTER)]))
+    good = seen.good(begun + 2, ended)
+    print("\n| | |\n|---|---|")
+    print(f"| best rate, {CLOSED} connections | {rate:,.0f} a second, p99 {first.quantile(0.99, 200, 201):.0f} ms |")
+    print(f"| goodput at three times as many | {good:,.0f} a second, **{good / rate:.0%}** of the best |")
+    print(f"| of these p50, p99 | {seen.quantile(0.5, 200, 201):.0f}, {seen.quantile(0.99, 200, 201):.0f} ms |")
+    print(f"| put off with 503, p50, p99 | {seen.quantile(0.5, 503):.0f}, {seen.quantile(0.99, 503):.0f} ms |")
+    print(f"| statuses | {seen.statuses()}; not sent, all connections busy: {seen.unsent} |")
+    print(f"| connections closed by the server | {seen.closed} |")
+    print(f"| well again | {recovered(seen, ended, over, rate / 2):.0f} s after the rate fell to half of the best |")

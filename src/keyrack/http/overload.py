@@ -1,0 +1,102 @@
+"""In charge of what a process takes on while it has more to do than time: the busiest callers are put off first.
+
+The measure is how late the event loop's timer is: by so much is everything late that the process does. A burst may make
+it late for a moment; only what lasts is overload (as CoDel judges queues, RFC 8289). A request that is put off costs a
+small part of one that is served: what is served goes on at nearly the best rate, and nobody waits for long.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from typing import Any
+
+from keyrack.http.sessions import READS
+from keyrack.logs import MINUTE, Seldom
+
+TICK = 0.01  # seconds between two looks, while there is something to do
+LASTS = 0.2  # seconds that a process is late before that is overload
+AGAIN = 1.0  # seconds after an overload in which it need not last to be one
+WRITES, ALL = 2, 4  # times as late, the busiest ones' writes are put off too, and then whatever comes
+ALWAYS = ("/health", "/v3/health", "/console/sign-out", "/v3/sessions")  # what helps, or ends something, is taken
+STREAMS = "/live"  # how the paths end whose answers have no end: they are nobody's load
+
+Scope = dict[str, Any]
+
+
+class Overload:
+    """The requests under way of one process, by whom they are of: the customer that they name, else an address.
+
+    `target` is how many seconds late the process may be, by `clock`.
+    """
+
+    def __init__(self, target: float, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._target = target
+        self._of: dict[str, int] = {}
+        self._total = 0
+        self._due = 0.0  # when the process looks again; 0 while it has nothing to do
+        self._late = 0.0  # when it looked last
+        self._late_since = 0.0  # 0 while it is in time
+        self._again_until = 0.0
+        self._told = Seldom("keyrack.http", MINUTE)
+
+    def enter(self, scope: Scope, address: str) -> str | None:
+        """Take a request on, and say whose it is, for `leave`; None if it is put off."""
+        path: str = scope["path"]
+        if path.endswith(STREAMS):
+            return ""
+        who = _customer(scope["headers"]) or address
+        if self._due and (late := self._overload()) and self._puts_off(scope["method"], path, who, late):
+            self._told.warning("more to do than time: requests are put off", late=round(late, 3))
+            return None
+        self._of[who] = self._of.get(who, 0) + 1
+        self._total += 1
+        if not self._due:
+            self._set()
+        return who
+
+    def leave(self, who: str) -> None:
+        """A request is done."""
+        if who:
+            self._total -= 1
+            self._of[who] -= 1
+            if not self._of[who]:
+                del self._of[who]
+
+    def _puts_off(self, method: str, path: str, who: str, late: float) -> bool:
+        if path.startswith(ALWAYS):
+            return False
+        busiest = self._of.get(who, 0) * len(self._of) >= self._total
+        return late > ALL * self._target or (busiest and (method in READS or late > WRITES * self._target))
+
+    def _overload(self) -> float:
+        """How late the process is, if it has been so for too long; else 0."""
+        now = self._clock()
+        late = max(now - self._due, self._late)
+        if late <= self._target:
+            return 0.0
+        if now - (self._late_since or self._due) < LASTS and now > self._again_until:
+            return 0.0
+        self._again_until = now + AGAIN
+        return late
+
+    def _set(self) -> None:
+        self._due = self._clock() + TICK
+        asyncio.get_running_loop().call_later(TICK, self._look)
+
+    def _look(self) -> None:
+        self._late = self._clock() - self._due
+        self._late_since = (self._late_since or self._due) if self._late > self._target else 0.0
+        if self._total:
+            self._set()
+        else:
+            self._due = self._late_since = self._late = 0.0
+
+
+def _customer(headers: list[tuple[bytes, bytes]]) -> str:
+    for name, value in headers:
+        if name == b"customer-id":
+            return value.decode("latin-1")
+    return ""
