@@ -9,7 +9,7 @@ unexport PYTHONDONTWRITEBYTECODE
 ASSETS := src/keyrack/console/assets
 BUILD_ASSETS := $(BIN)/python console-assets/build.py
 
-.PHONY: help demo install install-dev test test-abuse test-faults test-odata-long check unit bench clean docs lock screenshots test-console-long cluster test-failover
+.PHONY: help demo install install-dev test test-abuse test-faults test-odata-long check unit bench clean docs lock screenshots test-console-long cluster test-failover soak
 
 ## help: these lines
 help:
@@ -83,6 +83,10 @@ cluster: install-dev
 ## test-failover: machines fail under load, and nothing is lost (half an hour); DRILL_ARGS="--rounds 1 --only killed"
 test-failover: install-dev
 	$(BIN)/python -m drills failover $(DRILL_ARGS)
+
+## soak: a mixed load for half an hour, and what grows meanwhile; DRILL_ARGS="--minutes 5"
+soak: install-dev
+	$(BIN)/python -m drills soak $(DRILL_ARGS)
 
 ## bench: the tables of docs/performance.md; BENCH="outcomes" for one of them
 bench: install-dev

@@ -1,4 +1,4 @@
-"""The commands of the drills: cluster, failover."""
+"""The commands of the drills: cluster, failover, soak."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from drills.failover import QUIET, Outcome, drill
 from drills.failures import everywhere, of
 from drills.nodes import Keyrack
 from drills.programs import Missing, Programs, install
+from drills.soak import soak
 from drills.verdict import Verdict
 from keyrack.embedded.binaries import EmbeddedServerError
 
@@ -33,12 +34,18 @@ def main() -> int:
     failover.add_argument("--speed", type=float, default=1.0, help="of the load")
     failover.add_argument("--only", default="", help="those failures alone whose names contain this")
     failover.add_argument("--quiet", type=float, default=QUIET, help="seconds between two failures")
+    soaking = commands.add_parser("soak", help="load for a long time, and what grows meanwhile")
+    soaking.add_argument("--minutes", type=float, default=30.0)
+    soaking.add_argument("--speed", type=float, default=1.0, help="of the load")
     arguments = parser.parse_args()
     try:
         if arguments.command == "cluster":
             asyncio.run(_cluster(*_prepared(STATE)))
             return 0
-        state = STATE.with_name(f"{STATE.name}-drill")
+        state = STATE.with_name(f"{STATE.name}-{arguments.command}")
+        if arguments.command == "soak":
+            _forget(state)
+            return asyncio.run(soak(state, arguments.minutes, arguments.speed))
         prepared = _prepared(state)
         if not networks.enter():
             print("Networks cannot be cut here: that takes root, iproute2 and util-linux. Those failures are left out.")
@@ -105,8 +112,10 @@ def _end_at_sigterm() -> None:
 
 
 def _forget(state: Path) -> None:
-    """Begin with a cluster that has no past."""
-    for name in (*DATABASES, *STORES, "logs"):
+    """Begin with a database that has no past."""
+    state.mkdir(parents=True, exist_ok=True)
+    state.chmod(0o711)
+    for name in (*DATABASES, *STORES, "logs", "database"):
         shutil.rmtree(state / name, ignore_errors=True)
     (state / "passwords.json").unlink(missing_ok=True)
 

@@ -15,7 +15,7 @@ import aiohttp
 from drills.cluster import Cluster
 from drills.failures import Failure
 from drills.load import Ledger, Load, Receiver
-from drills.nodes import Fleet, Keyrack
+from drills.nodes import Keyrack
 from drills.probes import Revocations, Writers
 from drills.verdict import Verdict, judge
 
@@ -45,7 +45,7 @@ async def drill(
         try:
             await keyrack.start()
             fleet = await keyrack.fleet(http)
-            await _register(http, keyrack, fleet, receiver.url)
+            await keyrack.register(http, fleet, receiver.url)
             load, revocations = Load(keyrack, fleet, http, ledger, speed), Revocations(keyrack, fleet, http)
             await writers.start()
             load.start()
@@ -109,12 +109,6 @@ def longest_gap(times: Sequence[float], begun: float) -> float:
     before = max((time for time in times if time <= begun), default=begun)
     seen = [before, *sorted(time for time in times if time > begun)]
     return max((after - one for one, after in itertools.pairwise(seen)), default=float("inf"))
-
-
-async def _register(http: aiohttp.ClientSession, keyrack: Keyrack, fleet: Fleet, url: str) -> None:
-    address = keyrack.urls[0] + "/v3/webhooks"
-    async with http.put(address, json={"url": url}, headers=fleet.headers) as answer:
-        assert answer.status == 201, await answer.text()
 
 
 async def _used(seconds: float) -> float:

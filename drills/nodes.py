@@ -115,6 +115,10 @@ class Keyrack:
             await self._put(http, fleet, "/installations", {"carId": car, "productId": product["id"]})
         return fleet
 
+    async def register(self, http: aiohttp.ClientSession, fleet: Fleet, url: str) -> None:
+        """Have the fleet's outcomes told at the address."""
+        await self._put(http, fleet, "/webhooks", {"url": url})
+
     async def _import(self, customer: int) -> None:
         boxes = [("vendor Box", f"S{n}") for n in range(CARS - 1)] + [("vendor IQ", "Q0")]
         products, services = io.StringIO(), io.StringIO()

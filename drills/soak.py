@@ -1,0 +1,149 @@
+"""In charge of the drill of endurance: a mixed load for a long time, and what grows meanwhile.
+
+What is stored grows, since it is asked for. What must not: memory, open files and connections of each process, and the
+tables that only hold what is under way.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import aiohttp
+import asyncpg
+
+from drills.load import Ledger, Load, Receiver
+from drills.machines import tree
+from drills.nodes import Fleet, Keyrack
+from keyrack.embedded.server import EmbeddedServer
+
+STREAMS = 40  # that follow the fleet live, as consoles do
+EVERY = 10.0  # seconds between two looks
+WARM = 1 / 3  # of the time, after which slopes begin
+QUEUES = ("customer_hold", "operation_lane", "delivery_lane", "rate_limit", "write_check", "event_counter")
+SIZE = "select sum(pg_total_relation_size(c.oid)) from pg_class c where c.relname = any($1::text[]) and c.relkind = 'r'"
+SESSIONS = "select count(*) from pg_stat_activity where datname = current_database()"
+MOST = {"MB": 6.0, "files": 2.0, "MB of queues": 2.0, "sessions": 2.0}  # more an hour than this is growth
+
+
+@dataclass
+class Series:
+    """One figure over time."""
+
+    unit: str
+    points: list[tuple[float, float]] = field(default_factory=list[tuple[float, float]])
+
+    @property
+    def slope(self) -> float:
+        """By how much it grows in an hour, by least squares over what came after the warm-up."""
+        rest = self.points[int(len(self.points) * WARM) :]
+        return slope(rest) * 3600
+
+
+def slope(points: Sequence[tuple[float, float]]) -> float:
+    """Of the line that fits best.
+
+    >>> slope([(0, 1.0), (1, 3.0), (2, 5.0)])
+    2.0
+    """
+    count = len(points)
+    if count < 2:
+        return 0.0
+    middle = sum(x for x, _ in points) / count, sum(y for _, y in points) / count
+    above = sum((x - middle[0]) * (y - middle[1]) for x, y in points)
+    return above / (sum((x - middle[0]) ** 2 for x, _ in points) or 1.0)
+
+
+async def soak(state: Path, minutes: float, speed: float) -> int:
+    """Load for so long on an embedded server below `state`; 1 where something grows that must not."""
+    with EmbeddedServer(state / "database") as server:
+        keyrack, ledger = Keyrack(state, server.dsn), Ledger()
+        connector = aiohttp.TCPConnector(limit=0)
+        async with Receiver(ledger) as receiver, aiohttp.ClientSession(connector=connector) as http:
+            try:
+                await keyrack.start()
+                fleet = await keyrack.fleet(http)
+                await keyrack.register(http, fleet, receiver.url)
+                load = Load(keyrack, fleet, http, ledger, speed)
+                load.start()
+                watching = [asyncio.create_task(_watch(http, keyrack, fleet, n)) for n in range(STREAMS)]
+                series = await _look(keyrack, server.dsn, minutes * 60)
+                for task in watching:
+                    task.cancel()
+                await asyncio.gather(*watching, return_exceptions=True)
+                await load.stop()
+            finally:
+                await keyrack.stop()
+    return _say(series, ledger)
+
+
+async def _watch(http: aiohttp.ClientSession, keyrack: Keyrack, fleet: Fleet, number: int) -> None:
+    """Follow one node's stream, again and again: a server ends each after some time."""
+    timeout = aiohttp.ClientTimeout(total=None)
+    while True:
+        with suppress(aiohttp.ClientError, TimeoutError, OSError):
+            url = keyrack.urls[number % len(keyrack.urls)] + "/v3/live"
+            async with http.get(url, headers=fleet.headers, timeout=timeout) as answer:
+                async for _ in answer.content:
+                    pass
+        await asyncio.sleep(1)
+
+
+async def _look(keyrack: Keyrack, dsn: str, seconds: float) -> dict[str, Series]:
+    series: dict[str, Series] = {}
+    sql = await asyncpg.connect(dsn)
+    begun = time.monotonic()
+
+    def note(name: str, unit: str, value: float) -> None:
+        series.setdefault(name, Series(unit)).points.append((time.monotonic() - begun, value))
+
+    try:
+        while time.monotonic() - begun < seconds:
+            for program in keyrack.programs:
+                if program.pid is not None:
+                    note(f"{program.name}, memory", "MB", sum(map(_resident, tree(program.pid))))
+                    note(f"{program.name}, open files", "files", _files(program.pid))
+            note("tables of what is under way", "MB of queues", float(await sql.fetchval(SIZE, QUEUES)) / 1e6)
+            note("sessions of the database", "sessions", await sql.fetchval(SESSIONS))
+            await asyncio.sleep(EVERY)
+    finally:
+        await sql.close()
+    return series
+
+
+def _files(pid: int) -> int:
+    """How many are open."""
+    return len(list(Path(f"/proc/{pid}/fd").iterdir()))
+
+
+def _resident(pid: int) -> float:
+    """MB of memory of its own."""
+    with suppress(OSError, StopIteration):
+        lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+        return int(next(line for line in lines if line.startswith("RssAnon")).split()[1]) / 1024
+    return 0.0
+
+
+def _say(series: dict[str, Series], ledger: Ledger) -> int:
+    print("\n| | first | after the warm-up | last | in an hour | most |\n|---|---|---|---|---|---|")
+    wrong = list(ledger.faults)
+    for name, one in series.items():
+        values = [value for _, value in one.points]
+        warm = values[int(len(values) * WARM)]
+        print(
+            f"| {name}, {one.unit} | {values[0]:.1f} | {warm:.1f} | {values[-1]:.1f} "
+            f"| {one.slope:+.1f} | {MOST[one.unit]:+.1f} |"
+        )
+        if one.slope > MOST[one.unit]:
+            wrong.append(f"{name} grows by {one.slope:.1f} {one.unit} an hour")
+    print(
+        f"\n{sum(ledger.statuses.values()):,} requests {dict(ledger.statuses)}; {len(ledger.operations):,} operations, "
+        f"{len(ledger.first):,} outcomes told, {len(ledger.events):,} events, {len(ledger.samples):,} samples"
+    )
+    for text in wrong:
+        print(f"WRONG: {text}")
+    return 1 if wrong else 0
