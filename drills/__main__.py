@@ -21,6 +21,7 @@ from drills.verdict import Verdict
 from keyrack.embedded.binaries import EmbeddedServerError
 
 STATE = Path(os.environ.get("KEYRACK_CLUSTER", "/var/tmp/keyrack-cluster"))  # noqa: S108 - its accounts reach it
+MISSING = 3  # the status where the programs cannot be had
 WARNING = """etcd is 3.5.1 of 2021 here: enough for trying, and known to lose data when a member under load is killed.
 No watchdog watches over these nodes. For machines of your own: docs/operating.md."""
 
@@ -52,7 +53,10 @@ def main() -> int:
         return asyncio.run(_failover(*prepared, arguments))
     except (KeyboardInterrupt, asyncio.CancelledError):
         return 130
-    except (Missing, NotReady, EmbeddedServerError) as error:
+    except Missing as error:
+        print(error, file=sys.stderr)
+        return MISSING
+    except (NotReady, EmbeddedServerError) as error:
         print(error, file=sys.stderr)
         return 1
 

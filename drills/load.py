@@ -59,6 +59,7 @@ class Load:
         self._speed = speed
         self.ledger = ledger
         self._stopping = asyncio.Event()
+        self._called = asyncio.Event()  # all calls have ended
         self._tasks: set[asyncio.Task[None]] = set()
         self._numbers = itertools.count(1)
         self._busy = asyncio.Semaphore(400)
@@ -73,13 +74,15 @@ class Load:
         for node in range(2):
             self._begin(self._probe("PUT", node, self.ledger.writes[node]))
             self._begin(self._probe("GET", node, self.ledger.reads[node]))
-        self._begin(self._follow())
+        self._follower = asyncio.create_task(self._follow())
 
     async def stop(self) -> None:
-        """Begin nothing more, and let what was begun end."""
+        """Begin nothing more, let what was begun end, and then the feed tell the last event."""
         self._stopping.set()
         while self._tasks:
             await asyncio.wait(self._tasks)
+        self._called.set()
+        await self._follower
 
     def _begin(self, call: Coroutine[Any, Any, None]) -> None:
         task = asyncio.create_task(call)
@@ -220,7 +223,7 @@ class Load:
     async def _follow(self) -> None:
         """Follow the events' numbers from one to the next, as a feed is followed: none may be passed over."""
         last = 0
-        while not (self._stopping.is_set() and last >= max(self.ledger.events, default=0)):
+        while not (self._called.is_set() and last >= max(self.ledger.events, default=0)):
             rows = await self._sure(
                 "GET", f"/events?$filter=id gt {last}&$orderby=id&$top=500&$select=id,userAgent", wanted=200
             )
