@@ -92,10 +92,11 @@ soak: install-dev
 bench: install-dev
 	$(BIN)/python -m benchmarks $(BENCH)
 
-## docs: make docs/endpoints.md, docs/errors.md and docs/settings.md from their tables
+## docs: make docs/endpoints.md, docs/errors.md, docs/metrics.md and docs/settings.md from their tables
 docs: install
 	$(BIN)/keyrack endpoints --markdown > docs/endpoints.md
 	$(BIN)/keyrack errors --markdown > docs/errors.md
+	$(BIN)/keyrack metrics --markdown > docs/metrics.md
 	$(BIN)/keyrack settings --markdown > docs/settings.md
 
 ## screenshots: take the pictures of docs/console.md and the README from a demo of their own

@@ -19,7 +19,7 @@ PACKAGE = SOURCE / "keyrack"
 FLOORS = [
     "__main__ cli commands",
     "demo simulator",
-    "processes worker housekeeping",
+    "processes worker housekeeping monitoring",
     "console",
     "http",
     "documents",
@@ -34,7 +34,7 @@ FLOORS = [
     "vault",
     "database",
     "embedded",
-    "settings errors reasons logs loops __version__",
+    "settings errors reasons logs loops metrics __version__",
 ]
 FLOOR = {room: number for number, floor in enumerate(reversed(FLOORS)) for room in floor.split()}
 
@@ -68,13 +68,16 @@ DOORS = {
         "schema",
         "shares",
         "telling",
+        "trouble",
     },
     "demo": {"", "drawings"},
-    "documents": {"errors", "openapi", "reference", "refusals", "tables"},
+    "documents": {"errors", "metrics", "openapi", "reference", "refusals", "tables"},
     "embedded": {"server"},
-    "endpoints": {"", "documents"},
+    "endpoints": {"", "documents", "health"},
     "http": {"app", "compression", "connections", "pages"},
+    "metrics": {"exposition", "instruments", "measures"},
     "model": {"bodies", "faults", "fields", "members", "resources", "telematics", "texts"},
+    "monitoring": {"family", "reporting"},
     "odata": {""},
     "settings": {""},
     "simulator": {"", "fleet"},
@@ -95,7 +98,8 @@ DOORS = {
 # Which rooms know a library
 LIBRARIES = {
     "falcon": {"http"},
-    "uvicorn": {"http", "processes"},
+    "prometheus_client": {"metrics"},
+    "uvicorn": {"http", "monitoring", "processes"},
     "uvloop": {"processes"},
     "httptools": set[str](),
     "starlette": set[str](),
@@ -188,7 +192,7 @@ def test_a_module_fits_on_a_few_screens(module: str) -> None:
 
 def test_the_first_look_shows_some_twenty_entries() -> None:
     entries = {room(module) for module in MODULES if module != "keyrack"}
-    assert len(entries) <= 27, sorted(entries)
+    assert len(entries) <= 29, sorted(entries)
 
 
 def test_nothing_imports_in_a_circle() -> None:

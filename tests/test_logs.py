@@ -125,3 +125,17 @@ def test_every_line_of_a_request_carries_its_id() -> None:
         assert {line["event"] for line in own} == {"aside", "internal error", "answered"}
         assert [(line["status"], line["id"]) for line in own if "status" in line] == [(500, f"id-{number}")]
     assert len(lines) == 9
+
+
+WANTED = """
+from keyrack.http.observing import always_logged
+logs.configure("error")
+structlog.get_logger("keyrack.requests").info("request")
+always_logged()
+structlog.get_logger("keyrack.requests").info("request", number=2)
+structlog.get_logger("keyrack.other").info("other")
+"""
+
+
+def test_who_wants_these_lines_gets_them_at_any_level() -> None:
+    assert [found.get("number") for found in logged(WANTED)] == [2]

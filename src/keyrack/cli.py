@@ -22,6 +22,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "endpoints": ("keyrack.commands.run", "Show the table of endpoints."),
     "errors": ("keyrack.commands.run", "Show the table of codes of refusals."),
     "settings": ("keyrack.commands.run", "Show the table of settings."),
+    "metrics": ("keyrack.commands.metrics", "Show the table of metrics."),
     "openapi": ("keyrack.commands.run", "Print the OpenAPI document."),
     "customer": ("keyrack.commands.customer", "Customers: the fleets that Keyrack keeps apart."),
     "device-key": ("keyrack.commands.device_key", "Device keys: for units that deliver telemetry and events."),

@@ -19,10 +19,12 @@ from keyrack.access import auth, erasing, limits, privacy, sessions
 from keyrack.api import idempotency
 from keyrack.database import partitions
 from keyrack.database.connection import Database, Row, Statements, is_interruption
+from keyrack.database.trouble import Interruptions
 from keyrack.settings import Settings
 from keyrack.webhooks import forgetting
 
 log = structlog.get_logger("keyrack.housekeeping")
+seldom = Interruptions("keyrack.housekeeping")
 
 EVERY = 300  # seconds between two rounds of a step
 AGAIN = 30  # seconds until the next round of one that failed or was not finished
@@ -105,7 +107,7 @@ class Housekeeping:
             except Exception as error:
                 if not is_interruption(error):
                     raise
-                log.warning("housekeeping interrupted; it will be taken up again", error=str(error))
+                seldom.warning("housekeeping interrupted; it will be taken up again", error=error)
             await asyncio.sleep(self._settings.worker_poll)
 
     async def one(self) -> bool:

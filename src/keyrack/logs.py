@@ -55,6 +55,7 @@ def configure(level: str) -> None:
     root.setLevel(level.upper())
     for name in ("uvicorn", "alembic"):  # they narrate every start and stop
         logging.getLogger(name).setLevel("WARNING")
+    logging.getLogger("asyncpg.pool").setLevel("ERROR")  # tells a lost database every other second, with its traceback
 
 
 def _of_request(_logger: object, _method: str, line: MutableMapping[str, Any]) -> MutableMapping[str, Any]:

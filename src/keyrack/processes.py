@@ -23,6 +23,8 @@ from keyrack.database.connection import UNREACHABLE
 from keyrack.embedded.server import end_with_parent
 from keyrack.http.app import Edge, create_app
 from keyrack.http.connections import protocol
+from keyrack.monitoring.family import Child
+from keyrack.monitoring.reporting import NOWHERE, Reports, of_children, reporting
 from keyrack.settings import Settings
 from keyrack.worker import Worker, connect
 
@@ -84,7 +86,13 @@ class _Server(uvicorn.Server):
 
 
 def serve(
-    settings: Settings, dsn: str, listener: socket.socket, *, worker: bool, ready: Callable[[], None] | None = None
+    settings: Settings,
+    dsn: str,
+    listener: socket.socket,
+    *,
+    worker: bool,
+    ready: Callable[[], None] | None = None,
+    reports: Reports = NOWHERE,
 ) -> None:
     """Serve, and work if wanted, in this process until SIGINT or SIGTERM; `ready` is called when requests are taken.
 
@@ -107,15 +115,21 @@ def serve(
         stop = _stop_signal()
         if ready is not None:
             ready()
-        parts = {"server": serving}
-        if worker:
-            parts["worker"] = asyncio.create_task(_work(settings, dsn, stop))
-        await _run(parts, stop, server.end)
+
+        def end() -> None:
+            app.stop()
+            asyncio.get_running_loop().call_later(settings.stop_delay, server.end)
+
+        async with reporting(reports, dsn, settings, "serve, work" if worker else "serve"):
+            parts = {"server": serving}
+            if worker:
+                parts["worker"] = asyncio.create_task(_work(settings, dsn, stop))
+            await _run(parts, stop, end)
 
     uvloop.run(main())
 
 
-def work(settings: Settings, dsn: str, ready: Callable[[], None]) -> None:
+def work(settings: Settings, dsn: str, ready: Callable[[], None], reports: Reports = NOWHERE) -> None:
     """Work in this process until SIGINT or SIGTERM; `ready` is called when work is taken.
 
     Raises `SystemExit` with the status 1 if the work ends before that.
@@ -123,7 +137,8 @@ def work(settings: Settings, dsn: str, ready: Callable[[], None]) -> None:
 
     async def main() -> None:
         stop = _stop_signal()
-        await _run({"worker": asyncio.create_task(_work(settings, dsn, stop, ready))}, stop)
+        async with reporting(reports, dsn, settings, "work"):
+            await _run({"worker": asyncio.create_task(_work(settings, dsn, stop, ready))}, stop)
 
     uvloop.run(main())
 
@@ -162,25 +177,42 @@ async def _work(settings: Settings, dsn: str, stop: asyncio.Event, ready: Callab
     await db.close()
 
 
-def supervise(commands: Sequence[Sequence[str]], dsn: str, listener: socket.socket) -> None:
-    """Run `keyrack` commands as child processes until SIGINT or SIGTERM; one that dies is started again."""
+def supervise(
+    commands: Sequence[Sequence[str]],
+    dsn: str,
+    listener: socket.socket,
+    settings: Settings,
+    port: socket.socket | None = None,
+) -> None:
+    """Run `keyrack` commands as child processes until SIGINT or SIGTERM; one that dies is started again. At `port` this
+    process shows what they measure."""
 
     async def main() -> None:
         stop = _stop_signal()
-        await asyncio.gather(*(_keep_alive(command, dsn, listener, stop) for command in commands))
+        grace = CHILD_GRACE + settings.stop_delay
+        places = {Child(asked=port is not None): command for command in commands}
+        async with of_children(port, dsn, settings, list(places)):
+            await asyncio.gather(
+                *(_keep_alive(command, dsn, listener, stop, grace, place) for place, command in places.items())
+            )
 
     uvloop.run(main())
 
 
-async def _keep_alive(command: Sequence[str], dsn: str, listener: socket.socket, stop: asyncio.Event) -> None:
+async def _keep_alive(
+    command: Sequence[str], dsn: str, listener: socket.socket, stop: asyncio.Event, grace: float, place: Child
+) -> None:
     stopped = asyncio.create_task(stop.wait())
     environment = os.environ | {"KEYRACK_DATABASE_URL": dsn}
     while not stop.is_set():
         try:
-            child = await asyncio.create_subprocess_exec(
-                sys.executable, "-m", "keyrack", *command, env=environment, pass_fds=[listener.fileno()],
-                start_new_session=True, preexec_fn=end_with_parent(signal.SIGTERM),
-            )  # fmt: skip
+            with place.line() as (options, files):
+                child = await asyncio.create_subprocess_exec(
+                    sys.executable, "-m", "keyrack", *command, *options, env=environment,
+                    pass_fds=[listener.fileno(), *files], start_new_session=True,
+                    preexec_fn=end_with_parent(signal.SIGTERM),
+                )  # fmt: skip
+                place.pid = child.pid
         except OSError as error:  # no memory or process to be had now: it must not end those that run
             log.error("process not started; trying again", command=command[0], error=error)
             with suppress(TimeoutError):
@@ -195,7 +227,7 @@ async def _keep_alive(command: Sequence[str], dsn: str, listener: socket.socket,
         elif child.returncode is None:
             child.terminate()
             try:
-                await asyncio.wait_for(ended, CHILD_GRACE)
+                await asyncio.wait_for(ended, grace)
             except TimeoutError:
                 child.kill()
                 await child.wait()

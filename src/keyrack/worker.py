@@ -17,14 +17,14 @@ from keyrack.database import notices
 from keyrack.database.connection import UNREACHABLE, Database
 from keyrack.database.listener import Listener
 from keyrack.database.telling import APPLIED, Teller
+from keyrack.database.trouble import Interruptions
 from keyrack.housekeeping import Housekeeping
-from keyrack.logs import Seldom
 from keyrack.loops import lasting
 from keyrack.settings import Settings
 from keyrack.vault.keeping import open_vault
 
 log = structlog.get_logger("keyrack.worker")
-seldom = Seldom("keyrack.worker")
+seldom = Interruptions("keyrack.worker")
 
 # A worker repeats some statements, each of which finds its rows by an index: planning them anew would take longer than
 # they do, and a plan from the time when a table was empty must not read all of it later

@@ -122,7 +122,7 @@ def test_what_was_asked_before_a_change_is_not_remembered() -> None:
     """B15: nor is it shared with who comes after the change was heard of."""
 
     async def main() -> None:
-        memory, gates = Memory[str, int](lambda: True, 3.0), [asyncio.Event(), asyncio.Event()]
+        memory, gates = Memory[str, int](lambda: True, 3.0, "tests"), [asyncio.Event(), asyncio.Event()]
         numbers = iter((1, 2))
 
         async def ask() -> int:
@@ -147,7 +147,7 @@ def test_a_question_that_takes_too_long_is_asked_again() -> None:
     """B15: what is shared is no older than what is remembered may be."""
 
     async def main() -> None:
-        memory, never = Memory[str, int](lambda: True, -1.0), asyncio.Event()
+        memory, never = Memory[str, int](lambda: True, -1.0, "tests"), asyncio.Event()
         asked = 0
 
         async def ask() -> int:
@@ -167,7 +167,7 @@ def test_a_question_that_takes_too_long_is_asked_again() -> None:
 
 def test_what_fails_is_asked_again() -> None:
     async def main() -> None:
-        memory, answers = Memory[str, int](lambda: True, 3.0), iter((ConnectionResetError(), None, 7))
+        memory, answers = Memory[str, int](lambda: True, 3.0, "tests"), iter((ConnectionResetError(), None, 7))
 
         async def ask() -> int | None:
             answer = next(answers)

@@ -9,6 +9,7 @@ import pytest
 
 from keyrack import errors
 from keyrack.documents.errors import codes_markdown
+from keyrack.documents.metrics import metrics_markdown
 from keyrack.documents.refusals import codes
 from keyrack.documents.tables import endpoints_markdown, settings_markdown
 from keyrack.endpoints import ALL
@@ -24,6 +25,10 @@ def test_endpoints_document_is_current() -> None:
 
 def test_errors_document_is_current() -> None:
     assert (ROOT / "docs/errors.md").read_text() == codes_markdown(codes(ALL)), "run: make docs"
+
+
+def test_metrics_document_is_current() -> None:
+    assert (ROOT / "docs/metrics.md").read_text() == metrics_markdown(), "run: make docs"
 
 
 def test_settings_document_is_current() -> None:

@@ -147,6 +147,8 @@ def test_what_needs_no_token_is_the_token_endpoint_and_what_is_public() -> None:
     assert {name(endpoint) for endpoint in PUBLIC} == {
         "GET /",
         "GET /health",
+        "GET /health/live",
+        "GET /health/ready",
         "GET /openapi.json",
         "GET /docs",
         "GET /docs/errors",

@@ -108,11 +108,11 @@ class Access:
         self.passwords = Passwords(settings.share_waiting, settings.share_seconds)
         self.listener: Listener | None = None
         seconds = settings.access_seconds
-        self._keys = Memory[bytes, float](self._may_remember, seconds)
-        self._tokens = Memory[str, Token](self._may_remember, seconds)
-        self._managers = Memory[UUID, Manager](self._may_remember, seconds)
-        self._devices = Memory[bytes, Device](self._may_remember, seconds)
-        self._signing = Memory[None, SigningKeys](self._may_remember, seconds)
+        self._keys = Memory[bytes, float](self._may_remember, seconds, "keys")
+        self._tokens = Memory[str, Token](self._may_remember, seconds, "tokens")
+        self._managers = Memory[UUID, Manager](self._may_remember, seconds, "managers")
+        self._devices = Memory[bytes, Device](self._may_remember, seconds, "devices")
+        self._signing = Memory[None, SigningKeys](self._may_remember, seconds, "signing-keys")
         self._loaded: SigningKeys | None = None  # the last that were, valid or not
 
     def forget(self) -> None:

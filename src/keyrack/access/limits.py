@@ -10,6 +10,7 @@ from typing import LiteralString
 from keyrack.database.connection import Database, Statements
 from keyrack.database.pieces import repeat
 from keyrack.errors import TooManyRequests
+from keyrack.metrics.measures import LIMITS
 from keyrack.settings import Settings
 
 GIVE_BACK: LiteralString = "select give_back($1, $2) from generate_series(1, $3::integer)"
@@ -58,7 +59,7 @@ class Limit:
         results: list[dict[str, str] | TooManyRequests] = []
         for number in range(1, wanted + 1):
             headers = self._headers(row["remaining"] + max(0, allowed - number), row["reset"])
-            results.append(_refused(row["wait"], headers) if number > allowed else headers)
+            results.append(self._refused(row["wait"], headers) if number > allowed else headers)
         return results
 
     async def borrow(self, statements: Statements, who: object, wanted: int) -> dict[str, str]:
@@ -69,14 +70,14 @@ class Limit:
         assert row is not None  # noqa: S101 - a function of one row
         headers = self._headers(row["remaining"], row["reset"])
         if row["allowed"] < wanted:
-            raise _refused(row["wait"], headers)
+            raise self._refused(row["wait"], headers)
         return headers
 
     async def look(self, statements: Statements, who: object) -> None:
         """Whether one is left, without taking it or locking the bucket. Raises `TooManyRequests`."""
         wait = await statements.fetchval(WAIT, self._bucket(who), self.rate, self.burst)
         if wait is not None and wait > 0:
-            raise _refused(wait, self._headers(0, wait))
+            raise self._refused(wait, self._headers(0, wait))
 
     def _headers(self, left: int, reset: float) -> dict[str, str]:
         policy = f'"{self.name}";q={self.burst};w={math.ceil(self.burst * 60 / self.rate)}'
@@ -89,12 +90,12 @@ class Limit:
         """Return what was taken for something that turned out to be harmless."""
         await statements.execute(GIVE_BACK, self._bucket(who), self.rate, count)
 
+    def _refused(self, wait: float, headers: dict[str, str]) -> TooManyRequests:
+        LIMITS.add(self.name)
+        return TooManyRequests(max(1, math.ceil(wait)), headers)
+
     def _bucket(self, who: object) -> str:
         return f"{self.name}:{who}"
-
-
-def _refused(wait: float, headers: dict[str, str]) -> TooManyRequests:
-    return TooManyRequests(max(1, math.ceil(wait)), headers)
 
 
 async def forget(db: Database, settings: Settings) -> None:

@@ -9,6 +9,8 @@ from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
+from keyrack.metrics.measures import LOOKUPS
+
 K = TypeVar("K")
 V = TypeVar("V")
 
@@ -25,13 +27,14 @@ class _Question(Generic[V]):
 
 class Memory(Generic[K, V]):
     """Answers by key. `fresh`: whether changes would have been heard of; an answer that has been on its way for more
-    than `seconds` is not shared any more."""
+    than `seconds` is not shared any more. `name` is what metrics call it."""
 
-    def __init__(self, fresh: Callable[[], bool], seconds: float) -> None:
+    def __init__(self, fresh: Callable[[], bool], seconds: float, name: str) -> None:
         self._fresh = fresh
         self._seconds = seconds
         self._known: dict[K, V] = {}
         self._asked: dict[K, _Question[V]] = {}
+        self._hits, self._misses = LOOKUPS.of(name, "hit"), LOOKUPS.of(name, "miss")
 
     def forget(self) -> None:
         """Start anew. What was asked before is not remembered: its answer may be what has changed."""
@@ -45,7 +48,9 @@ class Memory(Generic[K, V]):
         request. So what is used is at most `seconds` old, whether it was remembered or shared.
         """
         if self._fresh() and (known := self._known.get(key)) is not None:
+            self._hits.value += 1
             return known
+        self._misses.value += 1
         question = self._asked.get(key)
         if question is None or question.asked + self._seconds < time.monotonic():
             question = _Question(asyncio.create_task(ask()), time.monotonic())

@@ -32,7 +32,7 @@ class Passwords:
     def __init__(self, waiting: int = 1, seconds: float = 1.0) -> None:
         self._hasher = PasswordHasher(time_cost=2, memory_cost=19_456, parallelism=1)
         self._threads = ThreadPoolExecutor(self.THREADS, thread_name_prefix="passwords", initializer=_stand_back)
-        self._turns = Shares(self.THREADS, waiting, seconds)
+        self._turns = Shares(self.THREADS, waiting, seconds, "passwords")
         self._nobody = self._hasher.hash(secrets.token_hex(16))
 
     async def hash(self, password: str, *parties: Hashable) -> str:

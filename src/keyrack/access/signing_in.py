@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import ipaddress
 from typing import LiteralString
+
+import structlog
 
 from keyrack.access.auth import Access, SignedIn, digest
 from keyrack.access.limits import Limit, Taken, give_back_each, network, take_each
 from keyrack.database.connection import Statements
-from keyrack.errors import WrongCredentials
+from keyrack.errors import TooManyRequests, WrongCredentials
+from keyrack.metrics.measures import LOG_INS
 from keyrack.settings import Settings
+
+log = structlog.get_logger("keyrack.log-ins")
 
 COMPARED: LiteralString = "select lower($1)"  # a name as the database compares it; Python's `lower` differs
 
@@ -29,13 +35,30 @@ async def sign_in(
         (Limit("login", settings.login_rate, settings.login_burst), f"{name} {whose}"),
         (Limit("name", settings.name_rate, settings.name_burst), name),
     )
-    await take_each(statements, *tried)
+    try:
+        await take_each(statements, *tried)
+    except TooManyRequests:
+        LOG_INS.add("limited")
+        raise
     try:
         signed_in = await access.verified(username, password, whose)
     except Exception:  # whether it was right is not known
+        LOG_INS.add("failed")
         await give_back_each(statements, *tried)
         raise
     if signed_in is None:
+        LOG_INS.add("wrong")
+        log.warning("log-in refused", address=_shown(address))  # programs read it: docs/operating.md
         raise WrongCredentials
+    LOG_INS.add("accepted")
     await give_back_each(statements, *tried)
     return signed_in
+
+
+def _shown(address: str) -> str:
+    """An address as the log shows it; what a proxy names and is none is nobody's."""
+    try:
+        parsed = ipaddress.ip_address(address)
+    except ValueError:
+        return "unknown"
+    return str(getattr(parsed, "ipv4_mapped", None) or parsed)

@@ -16,6 +16,7 @@ from keyrack.database.connection import is_interruption
 from keyrack.database.telling import EVERYBODY, Topic, heard
 from keyrack.errors import Refusal, TooManyRequests, Unavailable
 from keyrack.logs import MINUTE, Seldom
+from keyrack.metrics.measures import LIMITS, STREAMS
 from keyrack.reasons import Reason
 from keyrack.settings import Settings
 
@@ -118,12 +119,15 @@ class Hub:
     def check(self, customer: int, caller: int) -> None:
         """Raises `Unavailable` and `TooManyRequests` where there are too many streams already."""
         if self._count >= self._most:
+            LIMITS.add("live-streams")
             seldom.warning("the bound of live streams is reached", bound=self._most)
             raise Unavailable(FULL)
         if len(self._streams.get(customer, ())) >= self._of_customer:
+            LIMITS.add("live-streams")
             seldom.warning("a customer has as many live streams as it may", customer=customer, bound=self._of_customer)
             raise TooManyRequests(TRY_AGAIN, reason=FULL_OF_CUSTOMER.format(most=self._of_customer, seconds=TRY_AGAIN))
         if self._callers.get(caller, 0) >= self._of_caller:
+            LIMITS.add("live-streams")
             seldom.warning("a manager has as many live streams as it may", manager=caller, bound=self._of_caller)
             raise TooManyRequests(TRY_AGAIN, reason=FULL_OF_CALLER.format(most=self._of_caller, seconds=TRY_AGAIN))
 
@@ -131,6 +135,7 @@ class Hub:
         self._streams.setdefault(stream.customer, {})[stream] = None
         self._callers[stream.caller] = self._callers.get(stream.caller, 0) + 1
         self._count += 1
+        STREAMS.add()
 
     def remove(self, stream: Stream) -> None:
         streams = self._streams.get(stream.customer, {})
@@ -143,6 +148,7 @@ class Hub:
         if not self._callers[stream.caller]:
             del self._callers[stream.caller]
         self._count -= 1
+        STREAMS.add(by=-1)
 
     def look_again(self) -> None:
         """It has changed who may call, or may have."""

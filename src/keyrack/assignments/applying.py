@@ -15,10 +15,14 @@ from uuid import UUID
 
 from keyrack.assignments.rules import Assignment, Decision, Ground, Key, Operation, as_given_up, decide
 from keyrack.database.connection import Connection, Row
+from keyrack.metrics.measures import OPERATION_SECONDS, OPERATIONS, OPERATIONS_OF
 from keyrack.webhooks import publishing
 from keyrack.webhooks.failures import GIVEN_UP
 
-_COLUMNS: LiteralString = "customer_id, operation_id, kind, cause, car_id, user_id, assignment_id, request, attempts"
+_COLUMNS: LiteralString = (
+    "customer_id, operation_id, kind, cause, car_id, user_id, assignment_id, request, attempts,"
+    " extract(epoch from clock_timestamp() - requested_at)::float8 as waited"
+)
 # The first ones, in the order in which they are to be applied: ends that a change of the ground has brought about
 # belong to that change, so they come before what was asked for meanwhile
 PENDING: LiteralString = (
@@ -88,10 +92,11 @@ class Done:
     operations: int = 0
     deliveries: int = 0
     customers: frozenset[int] = frozenset()
+    failed: int = 0  # of the operations
 
     def __add__(self, other: Done) -> Done:
-        customers = self.customers | other.customers
-        return Done(self.operations + other.operations, self.deliveries + other.deliveries, customers)
+        customers, failed = self.customers | other.customers, self.failed + other.failed
+        return Done(self.operations + other.operations, self.deliveries + other.deliveries, customers, failed)
 
 
 async def pending(connection: Connection, customer: int, most: int) -> list[Row]:
@@ -212,7 +217,17 @@ async def _finish(
         [decision.failure for decision in decisions],
         [json.dumps(one) for one in shown],
     )
-    return Done(len(rows), deliveries, frozenset([row["customer_id"] for row in rows]))
+    failed = sum(decision.failure is not None for decision in decisions)
+    return Done(len(rows), deliveries, frozenset([row["customer_id"] for row in rows]), failed)
+
+
+def count(rows: Sequence[Row], done: Done) -> None:
+    """Count operations that were applied, and how long they had waited: when they are committed, or as good as that."""
+    OPERATIONS.add("succeeded", by=done.operations - done.failed)
+    OPERATIONS.add("failed", by=done.failed)
+    for row in rows:
+        OPERATION_SECONDS.observe(row["waited"])
+        OPERATIONS_OF.count(row["customer_id"])
 
 
 def _columns(keys: Iterable[tuple[int, int | None]]) -> tuple[list[int], list[int | None]]:

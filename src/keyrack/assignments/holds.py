@@ -20,6 +20,7 @@ import structlog
 from keyrack.assignments import applying
 from keyrack.database.connection import Connection, Database, Row, is_interruption
 from keyrack.errors import NotFound, Unavailable
+from keyrack.metrics.measures import LIMITS
 from keyrack.reasons import NO_CUSTOMER, Reason
 from keyrack.settings import Settings
 
@@ -94,21 +95,23 @@ async def drain(db: Database, customer: int, settings: Settings) -> None:
 async def foretell(connection: Connection, customer: int, operations: Sequence[UUID]) -> dict[UUID, str | None]:
     """Apply these pending operations of a customer that the caller holds, and tell why each came to nothing, or None.
     The caller undoes it all. Raises `Unavailable` if they cannot be applied."""
-    await _apply(connection, await applying.named(connection, customer, operations))
+    await _apply(connection, await applying.named(connection, customer, operations), counted=False)
     return await applying.failures(connection, customer, operations)
 
 
-async def _apply(connection: Connection, rows: list[Row]) -> None:
+async def _apply(connection: Connection, rows: list[Row], *, counted: bool = True) -> None:
     if not rows:
         return
     try:
-        await applying.apply(connection, rows)
+        done = await applying.apply(connection, rows)
     except Exception as error:
         if is_interruption(error):
             raise
         # A worker finds out which one it is, and has the tries; a request only says that it is not done
         log.warning("pending operations cannot be applied by a request", error=error)
         raise Unavailable(STUCK) from error
+    if counted:
+        applying.count(rows, done)
 
 
 class Turns:
@@ -126,6 +129,7 @@ class Turns:
     async def of(self, customer: int) -> AsyncGenerator[None]:
         """The customer's turn. Raises `Unavailable` where too many wait for it already."""
         if self._there[customer] > self._waiting:
+            LIMITS.add("holds")
             raise Unavailable(BUSY)
         self._there[customer] += 1
         try:

@@ -122,6 +122,7 @@ class Rounds:
                 raise
             log.warning("operations undone; each is now applied by itself", error=error)
             return await self._serve_singly(group.customers)
+        applying.count(rows, done)
         self._learn(done.operations, time.monotonic() - begin)
         return done
 
@@ -140,6 +141,7 @@ class Rounds:
                     done = await self._apply_alone(connection, row)
                     if done is None:
                         break  # what comes behind it waits
+                    applying.count([row], done)
                     total += done
         return total
 

@@ -14,6 +14,7 @@ from typing import Annotated
 import typer
 
 from keyrack import logs
+from keyrack.commands.metrics import MetricsFd, reports_of
 from keyrack.commands.session import Failed, Json, State, embedded_server, explained, read_settings
 from keyrack.database import schema
 from keyrack.database.connection import Database
@@ -86,21 +87,24 @@ def serve(
     processes: Annotated[int, typer.Option("--processes", min=1, max=256, help="Processes that serve.")] = 1,
     worker: Annotated[bool, typer.Option("--worker/--no-worker", help="Also carry out asynchronous work.")] = True,
     fd: Annotated[int | None, typer.Option("--fd", hidden=True)] = None,
+    metrics_fd: MetricsFd = None,
     state: State = None,
     as_json: Json = False,
 ) -> None:
     """Serve the API. With --json, one line on standard output says where, as soon as requests are taken."""
-    explained(lambda: _serve(host, port, processes, worker, fd, read_settings(state), as_json))
+    explained(lambda: _serve(host, port, processes, worker, fd, metrics_fd, read_settings(state), as_json))
 
 
 def _serve(
-    host: str, port: int, processes: int, worker: bool, fd: int | None, settings: Settings, as_json: bool
-) -> None:
+    host: str, port: int, processes: int, worker: bool, fd: int | None, metrics_fd: int | None, settings: Settings,
+    as_json: bool,
+) -> None:  # fmt: skip
     from keyrack import processes as running
 
     logs.configure(settings.log_level)
     check_files(settings)
     listener = _listen(host, port) if fd is None else socket.socket(fileno=fd)
+    reports = reports_of(settings, metrics_fd)
     settings = reached_at(settings, host, listener.getsockname()[1])
 
     def ready() -> None:
@@ -110,13 +114,13 @@ def _serve(
     with running_database(settings) as dsn:
         check_keys(dsn, settings)
         if processes == 1:
-            running.serve(settings, dsn, listener, worker=worker, ready=ready)
+            running.serve(settings, dsn, listener, worker=worker, ready=ready, reports=reports)
             return
         os.environ["KEYRACK_PUBLIC_URL"] = settings.public_url
         os.environ["KEYRACK_MASTER_KEY_FILE"] = str(master.path(settings))  # whatever a child takes for its state
         child = ["serve", "--no-worker", "--fd", str(listener.fileno())]
         ready()
-        running.supervise([child] * processes + [["work"]] * worker, dsn, listener)
+        running.supervise([child] * processes + [["work"]] * worker, dsn, listener, settings, reports.port)
 
 
 def _listen(host: str, port: int) -> socket.socket:
@@ -136,7 +140,7 @@ def _say_ready(settings: Settings, as_json: bool) -> None:
 
 
 @app.command("work")
-def work(state: State = None, as_json: Json = False) -> None:
+def work(metrics_fd: MetricsFd = None, state: State = None, as_json: Json = False) -> None:
     """Carry out asynchronous work, and serve nothing."""
 
     def ready() -> None:
@@ -147,9 +151,10 @@ def work(state: State = None, as_json: Json = False) -> None:
 
         settings = read_settings(state)
         logs.configure(settings.log_level)
+        reports = reports_of(settings, metrics_fd)
         with running_database(settings) as dsn:
             check_keys(dsn, settings)
-            running.work(settings, dsn, ready)
+            running.work(settings, dsn, ready, reports)
 
     explained(run)
 
@@ -235,6 +240,7 @@ def _demo(port: int, state_named: bool, settings: Settings, as_json: bool) -> No
     logs.configure("warning" if settings.log_level == "info" else settings.log_level)
     check_files(settings)
     listener = _listen("127.0.0.1", port)
+    reports = reports_of(settings, None)
     if not state_named:  # a demo leaves the real state alone
         settings = settings.model_copy(update={"state": settings.state / "demo"})
     settings = reached_at(settings, "127.0.0.1", listener.getsockname()[1])
@@ -246,7 +252,7 @@ def _demo(port: int, state_named: bool, settings: Settings, as_json: bool) -> No
             _say_demo(env, settings, as_json)
             _drive(env, settings)
 
-        running.serve(settings, dsn, listener, worker=True, ready=ready)
+        running.serve(settings, dsn, listener, worker=True, ready=ready, reports=reports)
 
 
 async def _load(dsn: str, settings: Settings) -> dict[str, str]:

@@ -6,19 +6,23 @@ SQL is a `LiteralString` everywhere, so text of a client can only become a param
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
-from typing import Any, LiteralString, Protocol
+from time import perf_counter
+from typing import Any, LiteralString, Protocol, TypeVar
 
 import asyncpg
 
 from keyrack.database.session import prepare, session
 from keyrack.database.shares import PROCESS, Shares, Who
 from keyrack.errors import Unavailable
+from keyrack.metrics.instruments import Spread
+from keyrack.metrics.measures import STATEMENT_SECONDS
 from keyrack.reasons import DATABASE_AWAY
 from keyrack.settings import Settings
 
 Row = asyncpg.Record
+T = TypeVar("T")
 
 # What PostgreSQL or the network say when the server is away or going: nothing was committed, so a repeat is safe
 UNREACHABLE = (
@@ -57,6 +61,15 @@ class Statements(Protocol):
     async def execute(self, sql: LiteralString, *args: object) -> object: ...
 
 
+async def timed(seconds: Spread, statement: Awaitable[T]) -> T:
+    """What a statement answers; its time is taken note of, however it ends."""
+    begun = perf_counter()
+    try:
+        return await statement
+    finally:
+        seconds.observe(perf_counter() - begun)
+
+
 class Cursor(Protocol):
     """What hands over rows some at a time."""
 
@@ -66,20 +79,21 @@ class Cursor(Protocol):
 class Connection:
     """One connection: the statements of a transaction."""
 
-    def __init__(self, raw: asyncpg.Connection) -> None:
+    def __init__(self, raw: asyncpg.Connection, pool: str = "keyrack") -> None:
         self.raw = raw
+        self._seconds = STATEMENT_SECONDS.of(pool)
 
     async def fetch(self, sql: LiteralString, *args: object) -> list[Row]:
-        return await self.raw.fetch(sql, *args)
+        return await timed(self._seconds, self.raw.fetch(sql, *args))
 
     async def fetchrow(self, sql: LiteralString, *args: object) -> Row | None:
-        return await self.raw.fetchrow(sql, *args)
+        return await timed(self._seconds, self.raw.fetchrow(sql, *args))
 
     async def fetchval(self, sql: LiteralString, *args: object) -> Any:
-        return await self.raw.fetchval(sql, *args)
+        return await timed(self._seconds, self.raw.fetchval(sql, *args))
 
     async def execute(self, sql: LiteralString, *args: object) -> str:
-        return await self.raw.execute(sql, *args)
+        return await timed(self._seconds, self.raw.execute(sql, *args))
 
     async def cursor(self, sql: LiteralString, *args: object) -> Cursor:
         """The rows of a statement, some at a time, as long as the transaction is open."""
@@ -104,10 +118,12 @@ class Pool:
     wrong with it.
     """
 
-    def __init__(self, pool: asyncpg.Pool, size: int, settings: Settings) -> None:
+    def __init__(self, pool: asyncpg.Pool, size: int, settings: Settings, name: str) -> None:
         self.share = max(1, size // 2)  # connections that one party has at a time
+        self.name = name
+        self.seconds = STATEMENT_SECONDS.of(name)
         self._pool = pool
-        self._shares = Shares(size, settings.share_waiting, settings.share_seconds)
+        self._shares = Shares(size, settings.share_waiting, settings.share_seconds, name)
         self._kept: list[asyncpg.Connection] = []
 
     async def take(self, who: Who) -> asyncpg.Connection:
@@ -139,6 +155,7 @@ class Pool:
 
     async def close(self) -> None:
         """Close all connections; statements under way get three seconds."""
+        self._shares.end()
         try:
             async with asyncio.timeout(3):
                 while self._kept:
@@ -184,7 +201,7 @@ class Database:
             )
         except UNREACHABLE as error:
             raise Unavailable(DATABASE_AWAY.saying(f"The database cannot be reached: {error}")) from error
-        return cls(Pool(pool, size, settings))
+        return cls(Pool(pool, size, settings, application))
 
     def of(self, customer: int, manager: int = 0, *, reads: bool = False) -> Database:
         """The same database on behalf of a customer or a manager or both, 0 for none: what it takes is taken from
@@ -201,7 +218,7 @@ class Database:
     async def fetch(self, sql: LiteralString, *args: object) -> list[Row]:
         raw = await self._pool.take(self._who)
         try:
-            rows = await raw.fetch(sql, *args)
+            rows = await timed(self._pool.seconds, raw.fetch(sql, *args))
         except BaseException:
             await self._pool.mend(self._who, raw)
             raise
@@ -211,7 +228,7 @@ class Database:
     async def fetchrow(self, sql: LiteralString, *args: object) -> Row | None:
         raw = await self._pool.take(self._who)
         try:
-            row = await raw.fetchrow(sql, *args)
+            row = await timed(self._pool.seconds, raw.fetchrow(sql, *args))
         except BaseException:
             await self._pool.mend(self._who, raw)
             raise
@@ -231,7 +248,7 @@ class Database:
         raw = await self._pool.take(self._who)
         try:
             async with raw.transaction():
-                yield Connection(raw)
+                yield Connection(raw, self._pool.name)
         except BaseException:
             await self._pool.mend(self._who, raw)
             raise

@@ -8,8 +8,12 @@ from collections.abc import Callable, Mapping
 from typing import LiteralString
 
 import asyncpg
+import structlog
 
 from keyrack.database.connection import UNREACHABLE
+from keyrack.metrics.measures import LISTENERS
+
+log = structlog.get_logger("keyrack.database")
 
 ALIVE: LiteralString = "select 1"
 
@@ -50,20 +54,32 @@ class Listener:
 
     async def run(self) -> None:
         """Listen until cancelled; reconnect for as long as it takes."""
+        lost = False
         while True:
             raw: asyncpg.Connection | None = None
             try:
                 raw = await asyncpg.connect(
                     self._dsn, timeout=5, server_settings={"application_name": "keyrack listener"}
                 )
+                if lost:
+                    log.info("the database is back")
+                lost = False
                 await self._listen(raw)
             except (*UNREACHABLE, TimeoutError, asyncpg.PostgresError):
+                lost = True
                 await asyncio.sleep(self.PING)
             finally:
                 if raw is not None:
                     raw.terminate()
 
     async def _listen(self, raw: asyncpg.Connection) -> None:
+        LISTENERS.add()
+        try:
+            await self._hear_all(raw)
+        finally:
+            LISTENERS.add(by=-1)
+
+    async def _hear_all(self, raw: asyncpg.Connection) -> None:
         for channel, act in self._hear.items():
             await raw.add_listener(channel, _ignoring_arguments(act))
         for channel, take in self._read.items():

@@ -9,11 +9,11 @@ import asyncio
 from typing import LiteralString
 
 import asyncpg
-import structlog
 
 from keyrack.database.connection import UNREACHABLE, Database
+from keyrack.database.trouble import Interruptions
 
-log = structlog.get_logger("keyrack.notices")
+log = Interruptions("keyrack.notices")
 
 WORK: LiteralString = "notify keyrack_work"  # there are operations to apply
 DELIVER: LiteralString = "notify keyrack_deliver"  # there are deliveries to send
@@ -42,5 +42,5 @@ class Announcer:
                 notice = self._notices.pop(0)
                 try:
                     await self._db.execute(notice)
-                except (*UNREACHABLE, asyncpg.PostgresError):
-                    log.warning("others not told; they will find out themselves", notice=notice)
+                except (*UNREACHABLE, asyncpg.PostgresError) as error:
+                    log.warning("others not told; they will find out themselves", error=error, notice=notice)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from functools import cache
 from pathlib import Path
 from typing import LiteralString
 
 import asyncpg
 
 from keyrack import __version__
+from keyrack.database.connection import Statements
 
 MIGRATION_LOCK = 7_260_915  # any constant: one migration at a time, whoever starts first
 CONNECT = 10.0  # seconds that a server has to answer
@@ -47,11 +49,19 @@ async def migrate(dsn: str) -> str:
         await raw.close()
 
 
+async def is_current(statements: Statements) -> bool:
+    """Whether the schema is one that this release works with: its own, or that of a newer one, which may be on its way
+    to take over."""
+    known, found = _revisions(), await _revision(statements)
+    return found is not None and (found not in known or found == max(known))
+
+
 def head() -> str:
     """The newest revision: the name of a file in migrations/versions starts with it."""
     return max(_revisions())
 
 
+@cache
 def _revisions() -> list[str]:
     files = (Path(__file__).parent / "migrations/versions").glob("[0-9]*_*.py")
     return [file.name.split("_")[0] for file in files]
@@ -71,7 +81,7 @@ async def _check_rights(raw: asyncpg.Connection) -> None:
         )
 
 
-async def _revision(raw: asyncpg.Connection) -> str | None:
+async def _revision(raw: asyncpg.Connection | Statements) -> str | None:
     if await raw.fetchval("select to_regclass('alembic_version')") is None:
         return None
     return await raw.fetchval("select version_num from alembic_version")

@@ -7,11 +7,13 @@ itself, and others for what is under way at most.
 from __future__ import annotations
 
 import asyncio
+import time
 from collections import deque
 from collections.abc import Hashable
 from typing import NamedTuple
 
 from keyrack.errors import Unavailable
+from keyrack.metrics.measures import LIMITS, QUEUE_PLACES, QUEUE_SECONDS, QUEUE_TAKEN, QUEUE_WAITING
 from keyrack.reasons import Reason
 
 TOO_MANY = Reason(
@@ -38,15 +40,19 @@ PROCESS = Who()
 
 
 class Shares:
-    """`total` things; `waiting` askers may wait for each party, for so many seconds."""
+    """`total` things; `waiting` askers may wait for each party, for so many seconds. Metrics call them `name`."""
 
-    def __init__(self, total: int, waiting: int, seconds: float) -> None:
+    def __init__(self, total: int, waiting: int, seconds: float, name: str) -> None:
         self._free = total
         self._waiting = waiting
         self._seconds = seconds
         self._has: dict[Hashable, int] = {}
         self._waits: dict[Hashable, int] = {}
         self._lines: dict[Who, deque[asyncio.Future[None]]] = {}  # the one that was served last stands last
+        self._name = name
+        self._total = total
+        self._taken = QUEUE_TAKEN.of(name)
+        QUEUE_PLACES.of(name).add(total)
 
     async def take(self, who: Who) -> None:
         """Take one. Raises `Unavailable` where too many wait, or after having waited for too long."""
@@ -54,12 +60,15 @@ class Shares:
             self._give(who)
             return
         if any(self._waits.get(party, 0) >= self._waiting for party in who.parties):
+            LIMITS.add("queue-waiting")
             raise Unavailable(TOO_MANY)
         loop = asyncio.get_running_loop()
         turn: asyncio.Future[None] = loop.create_future()
         self._lines.setdefault(who, deque()).append(turn)
         _more(self._waits, who)
         clock = loop.call_later(self._seconds, _too_long, turn) if who.parties else None
+        begun = time.perf_counter()
+        QUEUE_WAITING.add(self._name)
         try:
             await turn
         except BaseException:
@@ -68,14 +77,21 @@ class Shares:
                 self.give_back(who)
             raise
         finally:
+            QUEUE_WAITING.add(self._name, by=-1)
+            QUEUE_SECONDS.observe(time.perf_counter() - begun, self._name)
             _less(self._waits, who)
             if clock is not None:
                 clock.cancel()
+
+    def end(self) -> None:
+        """There are no such things any more."""
+        QUEUE_PLACES.of(self._name).add(-self._total)
 
     def give_back(self, who: Who) -> None:
         """Return what was taken: to the next one, if somebody waits."""
         _less(self._has, who)
         self._free += 1
+        self._taken.value -= 1
         while self._free and self._lines and (following := self._following()) is not None:
             line = self._lines.pop(following)
             turn = line.popleft()
@@ -93,6 +109,7 @@ class Shares:
 
     def _give(self, who: Who) -> None:
         self._free -= 1
+        self._taken.value += 1
         _more(self._has, who)
 
     def _following(self) -> Who | None:
@@ -125,4 +142,5 @@ def _less(counts: dict[Hashable, int], who: Who) -> None:
 
 def _too_long(turn: asyncio.Future[None]) -> None:
     if not turn.done():
+        LIMITS.add("queue-seconds")
         turn.set_exception(Unavailable(TOO_LONG))

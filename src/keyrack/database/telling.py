@@ -13,9 +13,9 @@ from typing import Literal, LiteralString, get_args
 import asyncpg
 
 from keyrack.database.connection import UNREACHABLE, Database
-from keyrack.logs import Seldom
+from keyrack.database.trouble import Interruptions
 
-log = Seldom("keyrack.telling")
+log = Interruptions("keyrack.telling")
 
 # A letter of the notice stands for each, in this order: new ones come last
 Topic = Literal[

@@ -13,6 +13,7 @@ from keyrack.endpoints import (
     erasure,
     events,
     groups,
+    health,
     ingest,
     installations,
     live,
@@ -31,6 +32,6 @@ from keyrack.endpoints import (
 
 MODULES = (
     oauth2, customers, retention, cars, users, erasure, assignments, groups, products, services, installations,
-    pairings, brands, sdk, events, ingest, positions, operations, batch, webhooks, live, me, documents,
+    pairings, brands, sdk, events, ingest, positions, operations, batch, webhooks, live, me, documents, health,
 )  # fmt: skip
 ALL: tuple[Endpoint, ...] = tuple(row for module in MODULES for row in module.endpoints.rows)

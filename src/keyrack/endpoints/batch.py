@@ -31,6 +31,7 @@ from keyrack.endpoints.batch_forms import (
     ways,
 )
 from keyrack.errors import JSON, BadRequest, Refusal, Unavailable
+from keyrack.metrics.measures import REFUSALS
 from keyrack.reasons import RATE_LIMITED, Reason
 from keyrack.settings import Settings
 
@@ -255,6 +256,7 @@ async def _do(connection: Connection, request: Request, todo: Sequence[Item], *,
 def _told(one: Answer | Refusal | _Result, *, is_dry: bool = False) -> _Result:
     """An item's result: what its request would have been answered. What was not made has no id."""
     if isinstance(one, Refusal):
+        REFUSALS.add(one.reason.code, str(one.status))
         told: _Result = {"status": one.status, "code": one.reason.code, "detail": one.text}
         return told | ({"errors": [fault.members() for fault in one.errors[:FAULTS]]} if one.errors else {})
     if isinstance(one, Answer):

@@ -18,6 +18,7 @@ from keyrack.endpoints.cars import NO_CAR
 from keyrack.endpoints.ingest import Delivered, shown
 from keyrack.endpoints.users import NO_USER
 from keyrack.errors import BadRequest, NotFound, Refusal
+from keyrack.metrics.measures import EVENTS
 from keyrack.model.bodies import (
     Grant,
     Int32,
@@ -183,7 +184,9 @@ async def create(request: Request, event: NewEvent) -> Answer:
         raise BadRequest(no_valid(CREATE_EVENT, "userAgent"), errors=[blank("/userAgent")])
     (result,) = await request.batches.put(record, request.customer, [Told(event)])
     if isinstance(result, Refusal):
+        EVENTS.add("refused")
         raise result
+    EVENTS.add("accepted")
     return created(result.id)
 
 
@@ -213,6 +216,10 @@ async def deliver(request: Request, settings: Settings) -> Answer:
                 numbered.append(Numbered(line=line, id=result.id))
     except NotALine as reason:
         raise BadRequest(INVALID_LINES.saying(str(reason))) from None
+    finally:
+        EVENTS.add("accepted", by=report.accepted)
+        EVENTS.add("duplicate", by=report.duplicates)
+        EVENTS.add("refused", by=report.refusals)
     return answer(shown(report) | {"events": [number.model_dump() for number in numbered]})
 
 

@@ -16,6 +16,7 @@ from keyrack.http.answers import put
 from keyrack.http.cors import Cors
 from keyrack.http.edge import METHODS, Edge
 from keyrack.http.inside import Calls
+from keyrack.http.observing import ROUTE, UNKNOWN
 from keyrack.http.pages import BELOW, Page, Site
 from keyrack.http.problems import shown
 from keyrack.http.server import Handler, Server
@@ -44,8 +45,9 @@ class Route:
     """All endpoints of one path. Every method comes here, so that what the path does not know is a 405 after the
     checks of key and token."""
 
-    def __init__(self, server: Server, cors: Cors | None, endpoints: Iterable[Endpoint]) -> None:
+    def __init__(self, server: Server, cors: Cors | None, path: str, endpoints: Iterable[Endpoint]) -> None:
         self._server = server
+        self._path = path
         self._cors = cors
         self._by_method = {endpoint.method: Handler(endpoint) for endpoint in endpoints}
         server.handlers += self._by_method.values()
@@ -55,6 +57,7 @@ class Route:
 
     async def serve(self, http: falcon.asgi.Request, reply: falcon.asgi.Response, **params: str) -> None:
         handler = self._by_method.get("GET" if http.method == "HEAD" else http.method)
+        http.scope[ROUTE] = self._path
         try:
             if handler is None:
                 if self._cors is not None and self._cors.asks(http):
@@ -91,6 +94,7 @@ class Unknown:
 
     async def serve(self, http: falcon.asgi.Request, reply: falcon.asgi.Response, **_: str) -> None:
         """404, but only to callers that may ask."""
+        http.scope[ROUTE] = UNKNOWN
         try:
             await self._server.caller(http, key=True, token=True)
             raise NotFound(NOTHING_HERE)
@@ -111,10 +115,10 @@ def create_app(settings: Settings, dsn: str, site: Site) -> Edge:
     for endpoint in ALL:
         by_path.setdefault(endpoint.path, []).append(endpoint)
     for path, endpoints in by_path.items():
-        app.add_route(path, Route(server, cors, endpoints))
+        app.add_route(path, Route(server, cors, path, endpoints))
     app.add_sink(Unknown(server).serve, "/")
     _add_pages(app, server, site)
-    return Edge(app, settings, cors, lambda: server.lifespan(dsn))
+    return Edge(app, settings, cors, lambda: server.lifespan(dsn), server.readiness.stop)
 
 
 def _add_pages(app: Any, server: Server, site: Site) -> None:
@@ -123,8 +127,8 @@ def _add_pages(app: Any, server: Server, site: Site) -> None:
     for page in site.pages:
         by_path.setdefault(page.path, []).append(page)
     for path, pages in by_path.items():
-        app.add_route(BELOW + path, PageRoute(server, calls, site, pages))
-    app.add_sink(PageRoute(server, calls, site).serve, rf"{BELOW}(?:/|\Z)")
+        app.add_route(BELOW + path, PageRoute(server, calls, site, BELOW + path, pages))
+    app.add_sink(PageRoute(server, calls, site, UNKNOWN).serve, rf"{BELOW}(?:/|\Z)")
 
 
 def _framework_refused(settings: Settings) -> Any:

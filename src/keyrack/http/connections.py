@@ -13,12 +13,14 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from keyrack.errors import BadRequest, HeadTooLarge, Refusal, RequestTimeout, Unavailable
 from keyrack.http.crowd import Crowd, room
-from keyrack.http.edge import ENDS, GONE
+from keyrack.http.edge import GONE
+from keyrack.http.observing import ENDS, NONE, OTHER
 from keyrack.http.overload import Overload
 from keyrack.http.pace import Reader, Unread
 from keyrack.http.problems import accepted, shown
 from keyrack.http.sessions import READS
 from keyrack.http.trace import request_id
+from keyrack.metrics.measures import REQUESTS
 from keyrack.reasons import HEAD_TOO_LARGE, HEAD_TOO_SLOW, NO_HTTP, OVERLOADED
 from keyrack.settings import Settings
 
@@ -183,6 +185,7 @@ class GuardedProtocol(HttpToolsProtocol):
     def _write(self, refusal: Refusal, sent: list[tuple[bytes, bytes]], *, close: bool) -> None:
         """Answer with a refusal; `sent` are the request's headers, as far as they have come."""
         id = request_id(sent)
+        REQUESTS.add(OTHER, NONE, str(refusal.status))
         body, media_type = shown(refusal, accepted(sent), id, self.public_url)
         headers = {
             "content-type": media_type, "content-length": str(len(body)), "vary": "Accept", "x-request-id": id,

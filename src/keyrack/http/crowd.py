@@ -9,6 +9,7 @@ from typing import Protocol
 
 from keyrack.access.limits import network
 from keyrack.logs import MINUTE, Seldom
+from keyrack.metrics.measures import CONNECTIONS, LIMITS
 from keyrack.reasons import FULL, FULL_OF_ONE, Reason
 from keyrack.settings import Settings
 
@@ -51,6 +52,7 @@ class Crowd:
             return FULL
         self._guests[guest] = who
         self._of[who] += 1
+        CONNECTIONS.add()
         self.idle(guest)
         return None
 
@@ -58,6 +60,7 @@ class Crowd:
         who = self._guests.pop(guest, None)
         if who is None:
             return
+        CONNECTIONS.add(by=-1)
         self.busy(guest, who)
         self._of[who] -= 1
         if not self._of[who]:
@@ -77,6 +80,7 @@ class Crowd:
 
     def _make_room(self, idle: dict[Guest, None], who: str, bound: int) -> bool:
         longest = next(iter(idle), None)
+        LIMITS.add("connections-of-address" if who else "connections")
         self._told.warning(
             "the bound of connections is reached",
             address=who or "any",

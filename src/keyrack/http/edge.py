@@ -11,6 +11,7 @@ from urllib.parse import unquote
 from keyrack import logs
 from keyrack.errors import BadRequest, BrokenOff, Refusal, UriTooLong
 from keyrack.http.cors import Cors
+from keyrack.http.observing import OTHER, Observed, always_logged
 from keyrack.http.problems import accepted, shown
 from keyrack.http.sessions import API_OF_PAGES, OF_PAGE
 from keyrack.http.trace import HEADER, ID, request_id
@@ -18,7 +19,6 @@ from keyrack.reasons import QUERY_NOT_ASCII, QUERY_TOO_LONG
 from keyrack.settings import Settings
 
 GONE = "keyrack.gone"  # of a scope: the client has gone, and the request was cancelled therefore
-ENDS = "keyrack.ends"  # of a scope: ends the answer, which would go on without end
 METHODS = frozenset(("GET", "PUT", "PATCH", "DELETE", "POST", "HEAD", "OPTIONS", "TRACE"))
 UNKNOWN = "TRACE"  # stands for every method that no endpoint has: Falcon would answer them itself, before the checks
 
@@ -29,12 +29,18 @@ Asgi = Callable[[Scope, Any, Any], Awaitable[None]]
 class Edge:
     """What stands before the router: the base path, and requests that no router should see."""
 
-    def __init__(self, inner: Asgi, settings: Settings, cors: Cors | None, lifespan: Callable[[], Any]) -> None:
+    def __init__(
+        self, inner: Asgi, settings: Settings, cors: Cors | None, lifespan: Callable[[], Any], stop: Callable[[], None]
+    ) -> None:
+        self.stop = stop  # the process is going to stop: whoever asks whether it is ready is told so
         self._inner = inner
         self._cors = cors
         self._max_query = settings.max_query
         self._public_url = settings.public_url
         self._lifespan = lifespan
+        self._logged = settings.access_log
+        if self._logged:
+            always_logged()
         self.failure: Exception | None = None  # why the process could not begin to serve
 
     async def __call__(self, scope: Scope, receive: Any, send: Any) -> None:
@@ -45,7 +51,18 @@ class Edge:
             send = self._cors.telling(scope, send)
         id = scope[ID] = request_id(scope["headers"])
         logs.request_id.set(id)
-        send = _naming(send, id)
+        method: str = scope["method"] if scope["method"] in METHODS else OTHER
+        asked: str = scope["path"]
+        observed = Observed(scope, send, (HEADER, id.encode()))
+        try:
+            await self._answer(scope, receive, observed)
+        except Exception:
+            observed.failed()
+            raise
+        finally:
+            observed.end(method, asked, logged=self._logged)
+
+    async def _answer(self, scope: Scope, receive: Any, send: Any) -> None:
         path = _path(scope)
         if path.startswith(API_OF_PAGES + "/"):
             path = path[len(API_OF_PAGES) :]
@@ -107,18 +124,6 @@ def _at_once(receive: Any) -> Any:
         return {"type": "http.request", "body": b"", "more_body": True}
 
     return first
-
-
-def _naming(send: Any, id: str) -> Any:
-    """The same, with the request's id in the head of the answer."""
-    header = (HEADER, id.encode())
-
-    def named(message: dict[str, Any]) -> Awaitable[None]:
-        if message["type"] == "http.response.start":
-            message["headers"] = [*message["headers"], header]
-        return send(message)
-
-    return named
 
 
 def _path(scope: Scope) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from keyrack.logs import MINUTE, Seldom
+from keyrack.metrics.measures import LIMITS
 
 
 class Unread:
@@ -33,6 +34,7 @@ class Unread:
         self._bytes -= reader.size
 
     def cut_slow(self, reader: Reader) -> None:
+        LIMITS.add("slow-clients")
         self._log.warning(
             "a client that takes its answer too slowly is cut off",
             client=reader.name,
@@ -49,6 +51,7 @@ class Unread:
             self._bytes += reader.size - before
         while self._bytes > self.most and len(self._waiting) > 1:
             longest = next(iter(self._waiting))
+            LIMITS.add("unread-bytes")
             self._log.warning(
                 "too much waits for clients; the one that waits longest is cut off",
                 client=longest.name,

@@ -32,11 +32,12 @@ from keyrack.database.connection import Database
 from keyrack.database.listener import Listener
 from keyrack.database.notices import Announcer
 from keyrack.database.telling import APPLIED, CHANNEL, Tell, Teller
-from keyrack.endpoints.documents import Documents, Readiness
+from keyrack.endpoints.documents import Documents
+from keyrack.endpoints.health import Readiness
 from keyrack.errors import NotFound, Refusal, Unauthorized, Unavailable
 from keyrack.http import crowd, intake, parts
 from keyrack.http.compression import Compression
-from keyrack.http.edge import ENDS
+from keyrack.http.observing import ENDS, WHO
 from keyrack.http.preferences import NONE, preferences
 from keyrack.http.sessions import OF_PAGE, Sessions
 from keyrack.http.trace import ID
@@ -104,6 +105,7 @@ class Server:
         self._underway = Underway(settings)
         self.compression = Compression(settings)
         self.sessions = Sessions(settings)
+        self.readiness = Readiness(settings)
         self._process: Process | None = None
 
     @asynccontextmanager
@@ -142,7 +144,7 @@ class Server:
             Telemetry: Telemetry(batches, self.settings, tell),
             Hub: hub,
             Documents: parts.documents(self.settings),
-            Readiness: Readiness(),
+            Readiness: self.readiness,
         }
         for handler in self.handlers:
             handler.parts = [made[part] for part in handler.endpoint.parts]
@@ -183,6 +185,7 @@ class Server:
         customer = intake.customer(http, manager) if endpoint.customer and manager else 0
         device = await process.access.device(http.get_header(DEVICE_KEY), endpoint.device) if endpoint.device else None
         customer = device.customer if device else customer
+        http.scope[WHO] = (customer, manager.id if manager else 0)
         expected = intake.expected(http, endpoint)
         body, value, preferred = b"", None, NONE
         if endpoint.body is not None or endpoint.shows is not None:

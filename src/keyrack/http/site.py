@@ -13,34 +13,43 @@ from keyrack.errors import MethodNotAllowed, NotFound, Refusal
 from keyrack.http import intake
 from keyrack.http.answers import put
 from keyrack.http.inside import Calls
+from keyrack.http.observing import ROUTE, WHO
 from keyrack.http.pages import FRESH, POLICY, Page, Person, Site, Visit, customer_of
 from keyrack.http.server import Server
 from keyrack.http.trace import ID
 from keyrack.http.unforeseen import refusal_of
+from keyrack.metrics.measures import REFUSALS
 from keyrack.reasons import NOTHING_HERE
 
 
 class PageRoute:
     """All pages of one path; without any, what no page stands at."""
 
-    def __init__(self, server: Server, calls: Calls, site: Site, pages: Iterable[Page] = ()) -> None:
+    def __init__(self, server: Server, calls: Calls, site: Site, path: str, pages: Iterable[Page] = ()) -> None:
         self._server = server
         self._calls = calls
         self._site = site
+        self._path = path
         self._by_method = {page.method: page for page in pages}
 
     async def serve(self, http: falcon.asgi.Request, reply: falcon.asgi.Response, **ids: str) -> None:
         page = self._by_method.get("GET" if http.method == "HEAD" else http.method)
         visit = self._visit(http, ids)
+        http.scope[ROUTE] = self._path
         try:
             try:
                 answer = await self._answer(http, page, visit)
             except Refusal as refusal:
-                answer = await self._site.refused(visit, refusal)
+                answer = await self._refused(visit, refusal)
         except Exception as error:
-            answer = await self._site.refused(visit, refusal_of(error, http.method, http.path, http.query_string))
+            answer = await self._refused(visit, refusal_of(error, http.method, http.path, http.query_string))
+        http.scope[WHO] = (visit.customer, visit.who.manager.id if visit.who else 0)
         answer = replace(answer, headers=_told(answer, visit))
         put(reply, answer if page and page.secret else await self._server.compression.packed(http, answer))
+
+    async def _refused(self, visit: Visit, refusal: Refusal) -> Answer:
+        REFUSALS.add(refusal.reason.code, str(refusal.status))
+        return await self._site.refused(visit, refusal)
 
     async def _answer(self, http: falcon.asgi.Request, page: Page | None, visit: Visit) -> Answer:
         if page is None or not page.open:

@@ -7,13 +7,13 @@ import structlog
 
 from keyrack.assignments.holds import BUSY
 from keyrack.database.connection import UNREACHABLE, is_interruption
+from keyrack.database.trouble import Interruptions
 from keyrack.errors import BadRequest, InternalError, NotFound, Refusal, Unavailable
-from keyrack.logs import Seldom
 from keyrack.odata import TOO_MANY, TOO_MANY_EXPANDED
 from keyrack.reasons import DATABASE_TOO_SLOW, NO_CUSTOMER, NOT_NOW, QUERY_OUT_OF_RANGE, QUERY_TOO_SLOW
 
 log = structlog.get_logger("keyrack.app")
-seldom = Seldom("keyrack.app")
+seldom = Interruptions("keyrack.app")
 
 OF_CUSTOMER = "_customer_id_fkey"  # how the name of every foreign key to a customer ends
 FAULTS = ("25P02", "XX")  # interruptions that may be faults of ours all the same: nobody is told to try again

@@ -14,6 +14,7 @@ from keyrack.settings.edge import Edge
 from keyrack.settings.lists import Lists
 from keyrack.settings.live import Live
 from keyrack.settings.maps import Maps
+from keyrack.settings.monitoring import Monitoring, where
 from keyrack.settings.origins import origins
 from keyrack.settings.sessions import Sessions
 from keyrack.settings.storage import Storage, default_state
@@ -23,7 +24,7 @@ from keyrack.settings.work import Work
 __all__ = ["Settings", "default_state"]
 
 
-class Settings(Units, Work, Callers, Sessions, Batches, Lists, Maps, Live, Edge, Storage):
+class Settings(Units, Work, Callers, Sessions, Batches, Lists, Maps, Live, Edge, Storage, Monitoring):
     """Every setting; docs/settings.md is made from these fields."""
 
     model_config = SettingsConfigDict(env_prefix="KEYRACK_", extra="ignore", env_ignore_empty=True, frozen=True)
@@ -50,6 +51,11 @@ class Settings(Units, Work, Callers, Sessions, Batches, Lists, Maps, Live, Edge,
     def _are_origins(cls, value: str) -> str:
         origins(value)
         return value
+
+    @property
+    def metrics_at(self) -> tuple[str, int] | None:
+        """The address and the port of `metrics`."""
+        return None if self.metrics is None else where(self.metrics)
 
     @property
     def origins(self) -> frozenset[str]:

@@ -65,6 +65,13 @@ class Edge(BaseSettings):
         default=65_536, ge=1, description="Bytes from which on it does so in a thread, so that nobody waits for it."
     )
     gzip_threads: int = Field(default=2, ge=1, le=64, description="Such threads of each process, at most.")
+    stop_delay: float = Field(
+        default=0.0,
+        ge=0,
+        le=300,
+        description="Seconds for which a server that is told to stop goes on as before, but for `GET /health/ready`: "
+        "until load balancers have noticed and send it nothing any more.",
+    )
     cors_origins: str = Field(
         default="",
         description="Origins, comma-separated, whose pages may use the interface from a browser, such as "

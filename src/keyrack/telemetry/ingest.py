@@ -20,6 +20,7 @@ from keyrack.database.batching import Batches
 from keyrack.database.connection import Connection, Database, Row
 from keyrack.database.partitions import month
 from keyrack.database.telling import DRIVEN, Tell, to_nobody
+from keyrack.metrics.measures import SAMPLES, SAMPLES_OF
 from keyrack.settings import Settings
 from keyrack.telemetry.history import ODOMETERS, POSITIONS
 from keyrack.telemetry.known import Changes, Known, Moment, Track, ended, take
@@ -96,11 +97,9 @@ class Telemetry:
             if monotonic() - began > AT_A_TIME:
                 await asyncio.sleep(0)  # others want to be served too
                 began = monotonic()
-            if isinstance(found, Invalid):
-                report.refuse(line, str(found))
-                continue
-            if only is not None and found.unit not in only:
-                report.refuse(line, UNKNOWN_UNIT)
+            if isinstance(found, Invalid) or (only is not None and found.unit not in only):
+                report.refuse(line, str(found) if isinstance(found, Invalid) else UNKNOWN_UNIT)
+                _count(customer, "refused", 1)
                 continue
             part.append(found)
             if len(part) >= PER_BATCH:
@@ -113,6 +112,9 @@ class Telemetry:
     async def store(self, customer: int, part: list[Reading]) -> Report:
         """Store these samples; the report once they are committed."""
         report = await self._batches.put(self._store, customer, part, at_once=AT_ONCE)
+        _count(customer, "accepted", report.accepted)
+        _count(customer, "duplicate", report.duplicates)
+        _count(customer, "refused", report.refusals)
         if report.accepted:
             self._tell(customer, DRIVEN)
         return report
@@ -204,6 +206,11 @@ class Telemetry:
         if missing:
             await partitions.make(connection, missing)
         return frozenset(missing)
+
+
+def _count(customer: int, result: str, samples: int) -> None:
+    SAMPLES.add(result, by=samples)
+    SAMPLES_OF.count(customer, result, by=samples)
 
 
 async def _locked(connection: Connection, customer: int, parts: Sequence[Sequence[Reading]]) -> list[Row]:

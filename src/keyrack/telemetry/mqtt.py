@@ -22,8 +22,9 @@ import structlog
 from keyrack.database.batching import Batches
 from keyrack.database.connection import UNREACHABLE, Database
 from keyrack.database.telling import Tell
+from keyrack.database.trouble import Interruptions
 from keyrack.errors import ContentTooLarge, Unavailable
-from keyrack.logs import Seldom, cause
+from keyrack.logs import cause
 from keyrack.model.bodies import INT32_MAX
 from keyrack.settings import Settings
 from keyrack.telemetry.ingest import Telemetry
@@ -31,7 +32,7 @@ from keyrack.telemetry.lines import Invalid, NotALine
 from keyrack.telemetry.samples import Reading, readings
 
 log = structlog.get_logger("keyrack.mqtt")
-seldom = Seldom("keyrack.mqtt")
+seldom = Interruptions("keyrack.mqtt")
 
 AT_ONCE = 1_000  # messages that are stored together
 PAUSES = (0.2, 0.5, 1.0, 2.0, 5.0)  # seconds between attempts to reach the broker

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, LiteralString
 
+from keyrack.metrics.measures import ATTEMPT_SECONDS, ATTEMPTS, ATTEMPTS_OF, DELIVERY_SECONDS
 from keyrack.settings import Settings
 from keyrack.webhooks.sending import Attempt
 
@@ -223,3 +224,13 @@ def columns_of(lanes: Sequence[Lane]) -> tuple[list[Any], ...]:
         [lane.lease.isoformat() for lane in lanes],
         [lane.wait for lane in lanes],
     )
+
+
+def count(lane: Lane, waiting: Waiting, attempt: Attempt) -> None:
+    """Count an attempt, and how long what it has delivered had waited."""
+    result = "delivered" if attempt.succeeded else "unanswered" if attempt.status is None else "refused"
+    ATTEMPTS.add(result)
+    ATTEMPTS_OF.count(lane.key[0], result)
+    ATTEMPT_SECONDS.observe(attempt.duration / 1000)
+    if attempt.succeeded:
+        DELIVERY_SECONDS.observe(waiting.age + time.monotonic() - lane.claimed)

@@ -21,18 +21,19 @@ import structlog
 
 from keyrack.database.connection import UNREACHABLE, Database, is_interruption
 from keyrack.database.telling import DELIVERED, Tell
-from keyrack.logs import Seldom
+from keyrack.database.trouble import Interruptions
 from keyrack.loops import lasting
+from keyrack.metrics.measures import GIVEN_UP
 from keyrack.model.bodies import INT32_MAX
 from keyrack.settings import Settings
 from keyrack.vault.sealing import CannotOpen, Vault
 from keyrack.webhooks import registry
-from keyrack.webhooks.claims import CLAIM, RECORD, Key, Lane, Pace, Waiting, backoff, columns_of, lanes_of
+from keyrack.webhooks.claims import CLAIM, RECORD, Key, Lane, Pace, Waiting, backoff, columns_of, count, lanes_of
 from keyrack.webhooks.sending import Attempt, Sender
 from keyrack.webhooks.troubles import DISABLED_BY_GONE, SEALED
 
 log = structlog.get_logger("keyrack.delivery")
-seldom = Seldom("keyrack.delivery")
+seldom = Interruptions("keyrack.delivery")
 
 PER_LANE = 10  # deliveries of one lane that one claim sends
 SOON = 0.004  # seconds in which freed places are gathered before the next claim
@@ -193,6 +194,7 @@ class Courier:
                 return
             attempt = await self._attempt(lane, waiting)
             pace.learn(attempt)
+            count(lane, waiting, attempt)
             self._tell(lane, pace, attempt)
             if attempt.succeeded:
                 lane.done.append((waiting.id, "Delivered", attempt))
@@ -205,6 +207,7 @@ class Courier:
                 return
             if waiting.age + time.monotonic() - lane.claimed >= self._settings.webhook_retry_for:
                 lane.done.append((waiting.id, "Dead", attempt))
+                GIVEN_UP.add()
                 log.warning(
                     "delivery is dead", customer=lane.key[0], webhook=lane.key[1], delivery=waiting.id,
                     attempts_in_a_row=lane.attempts + 1, error=attempt.error,

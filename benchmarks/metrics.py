@@ -1,0 +1,87 @@
+"""What counting and measuring costs a request, and what a page of metrics costs who serves it."""
+
+from __future__ import annotations
+
+import os
+import timeit
+from time import process_time
+from typing import Any
+
+from keyrack.http.observing import ROUTE, WHO, Observed
+from keyrack.metrics.exposition import Page
+from keyrack.metrics.instruments import snapshot
+from keyrack.metrics.measures import (
+    LOOKUPS,
+    OF_PROCESS,
+    OF_SERVER,
+    QUEUE_TAKEN,
+    REQUEST_SECONDS,
+    REQUESTS,
+    STATEMENT_SECONDS,
+)
+
+TIMES = 100_000
+READ = 1_000.0  # microseconds that a client sees of a point read, with its way there and back
+HEADERS = {"type": "http.response.start", "status": 200, "headers": []}
+BODY = {"type": "http.response.body", "body": b"{}"}
+
+
+def main() -> None:
+    """Print the figures of docs/performance.md, "Metrics"."""
+    request = _best(_request)
+    parts = _best(_parts)
+    print(f"what stands around a request, its id in the answer included: {request:.1f} us")
+    print(f"three lookups, one statement, one connection taken and given back: {parts:.1f} us")
+    print(f"both, of a point read of {READ:.0f} us: {100 * (request + parts) / READ:.2f} %")
+    for route in range(100):
+        for method in ("GET", "PUT"):
+            REQUESTS.add(method, f"/route/{route}", "200")
+            REQUEST_SECONDS.observe(0.001, method, f"/route/{route}")
+    page = _page()
+    lines = page.text({})[0].count(b"\n")
+    print(f"a page of {lines} lines: snapshot {_ms(lambda: snapshot(OF_PROCESS)):.1f} ms, text {_ms(_text):.1f} ms")
+
+
+def _best(work: Any) -> float:
+    """Microseconds of processor each time, the best of five runs: the others are of whatever else runs."""
+    return min(timeit.repeat(work, timer=process_time, number=TIMES, repeat=5)) / TIMES * 1e6
+
+
+def _ms(work: Any) -> float:
+    return min(timeit.repeat(work, timer=process_time, number=3, repeat=5)) / 3 * 1e3
+
+
+def _request() -> None:
+    scope: dict[str, Any] = {ROUTE: "/cars/{carId}", WHO: (1, 1)}
+    observed = Observed(scope, _send, (b"x-request-id", b"x"))
+    observed(dict(HEADERS))  # type: ignore[unused-coroutine]
+    observed(BODY)  # type: ignore[unused-coroutine]
+    observed.end("GET", "/cars/1", logged=False)
+
+
+def _send(_message: Any) -> None: ...
+
+
+HIT = LOOKUPS.of("keys", "hit")
+TAKEN = QUEUE_TAKEN.of("bench")
+SECONDS = STATEMENT_SECONDS.of("bench")
+
+
+def _parts() -> None:
+    HIT.value += 1
+    HIT.value += 1
+    HIT.value += 1
+    TAKEN.value += 1
+    SECONDS.observe(0.0004)
+    TAKEN.value -= 1
+
+
+def _page() -> Page:
+    page = Page()
+    page.add(snapshot(OF_PROCESS), "0", os.getpid())
+    page.add(snapshot(OF_SERVER))
+    return page
+
+
+def _text() -> bytes:
+    return _page().text({})[0]

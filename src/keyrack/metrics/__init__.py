@@ -1,0 +1,1 @@
+"""What Keyrack counts and measures, and how that is shown to Prometheus."""

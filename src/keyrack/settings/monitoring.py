@@ -1,0 +1,48 @@
+"""In charge of settings of what operators see: metrics and the log."""
+
+from __future__ import annotations
+
+import re
+
+from pydantic import Field, field_validator
+from pydantic_settings import BaseSettings
+
+PORT = re.compile(r"(?:\[([0-9a-fA-F:.]+)\]|([^\s:\[\]]+)):([0-9]{1,5})")
+
+
+class Monitoring(BaseSettings):
+    """Settings of what operators see: metrics and the log."""
+
+    metrics: str | None = Field(
+        default=None,
+        description="Address and port at which `serve`, `work` and `demo` show their metrics to Prometheus, as "
+        "`127.0.0.1:9464`: for those who may see them alone, it asks for no key. Without it there is no such listener.",
+    )
+    metrics_customers: str = Field(
+        default="false",
+        pattern=r"^(true|false|\s*[0-9]+\s*(,\s*[0-9]+\s*)*)$",
+        description="Customers that have metrics of their own: ids, comma-separated, or `true` for all.",
+    )
+    metrics_series: int = Field(
+        default=2_000,
+        ge=0,
+        le=100_000,
+        description="Time series that each process keeps of customers, at most; what would need more is counted in "
+        "`keyrack_metrics_dropped_total` alone.",
+    )
+    access_log: bool = Field(default=False, description="`true` for a line in the log about each request.")
+
+    @field_validator("metrics")
+    @classmethod
+    def _is_a_port(cls, value: str | None) -> str | None:
+        if value is not None:
+            where(value)
+        return value
+
+
+def where(value: str) -> tuple[str, int]:
+    """The address and the port of `metrics`. Raises `ValueError`."""
+    found = PORT.fullmatch(value)
+    if found is None or int(found[3]) > 65_535:
+        raise ValueError(f"{value!r} is no address with a port: write 127.0.0.1:9464, or [::1]:9464")
+    return found[1] or found[2], int(found[3])

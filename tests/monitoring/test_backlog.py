@@ -1,0 +1,125 @@
+"""What waits in the database: how much, up to a bound, and for how long."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from dataclasses import asdict
+
+import pytest
+
+from keyrack.database import schema
+from keyrack.database.connection import Database
+from keyrack.housekeeping import STEPS
+from keyrack.monitoring import backlog as room
+from keyrack.monitoring.backlog import Backlog, backlog
+from keyrack.monitoring.database import PARAMETERS
+from keyrack.settings import Settings
+from tests.conftest import Sql, fresh_database
+
+CUSTOMER = "insert into customer (name) values ('c') returning customer_id"
+WEBHOOK = """
+insert into webhook (customer_id, url, kinds, signing_secret, is_enabled)
+values ($1, 'https://example.org', '{}', '', $2) returning webhook_id
+"""
+DELIVERY = """
+insert into delivery (customer_id, webhook_id, message_id, type, lane, payload, state, created_at)
+values ($1, $2, gen_random_uuid(), 'assignment.created', $3, '{}', $4, now() - make_interval(secs => $5))
+"""
+OPERATION = """
+insert into operation (customer_id, kind, cause, car_id, request, checksum, state, requested_at)
+values ($1, 'CreateAssignment', $2, 1, '{}', '', $3, now() - make_interval(secs => $4))
+"""
+
+
+@pytest.fixture
+def dsn(database_server: str) -> Iterator[str]:
+    with fresh_database(database_server) as address:
+        asyncio.run(schema.migrate(address))
+        yield address
+
+
+@pytest.fixture
+def sql(dsn: str) -> Iterator[Sql]:
+    statements = Sql(dsn)
+    yield statements
+    statements.close()
+
+
+def found(dsn: str) -> Backlog:
+    async def look() -> Backlog:
+        db = await Database.connect(dsn, Settings(), application="keyrack metrics", parameters=PARAMETERS, size=1)
+        try:
+            return await backlog(db)
+        finally:
+            await db.close()
+
+    return asyncio.run(look())
+
+
+def test_nothing_waits_in_a_new_database(dsn: str) -> None:
+    new = asdict(found(dsn))
+    numbers = ("operations", "operations_age", "deliveries", "deliveries_age", "dead", "disabled")
+    assert [new[name] for name in numbers] == [0] * 6
+    assert {step["name"]: step["last_good"] for step in new["housekeeping"]} == {step.name: None for step in STEPS}
+    assert new["sessions"]["keyrack metrics"] >= 1 and 0 < sum(new["sessions"].values()) <= new["most_sessions"]
+    assert new["database_bytes"] > 1_000_000
+
+
+def test_how_much_waits_and_for_how_long(dsn: str, sql: Sql) -> None:
+    """The oldest may be of any customer, and asked for or brought about by a change."""
+    first, second, third = (sql.value(CUSTOMER) for _ in range(3))
+    sql.execute(OPERATION, first, "Request", "Succeeded", 9_000.0)
+    sql.execute(OPERATION, first, "Request", "Pending", 10.0)
+    sql.execute(OPERATION, second, "Request", "Pending", 20.0)
+    sql.execute(OPERATION, second, "CarDeleted", "Pending", 600.0)
+    sql.execute(OPERATION, third, "Request", "Pending", 30.0)
+    on, off = sql.value(WEBHOOK, second, True), sql.value(WEBHOOK, third, False)
+    for lane, state, age in (
+        (1, "Waiting", 5.0),
+        (2, "Waiting", 700.0),
+        (3, "Delivered", 9_000.0),
+        (4, "Dead", 9_000.0),
+    ):
+        sql.execute(DELIVERY, second, on, lane, state, age)
+    sql.execute(DELIVERY, third, off, 1, "Waiting", 5_000.0)  # for one that is disabled: it is nobody's work
+    now = found(dsn)
+    assert (now.operations, now.deliveries, now.dead, now.disabled) == (4, 3, 1, 1)
+    assert 600 <= now.operations_age < 700 <= now.deliveries_age < 5_000
+
+
+def test_counting_ends_at_its_bound(dsn: str, sql: Sql, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(room, "MOST", 3)
+    customer = sql.value(CUSTOMER)
+    webhook = sql.value(WEBHOOK, customer, True)
+    for lane in range(5):
+        sql.execute(OPERATION, customer, "Request", "Pending", 1.0)
+        sql.execute(DELIVERY, customer, webhook, lane, "Waiting", 1.0)
+        sql.execute(DELIVERY, customer, webhook, lane, "Dead", 1.0)
+    now = found(dsn)
+    assert (now.operations, now.deliveries, now.dead) == (3, 3, 3)
+
+
+def test_it_is_found_by_indexes(dsn: str, sql: Sql) -> None:
+    """However many there are: no table is read from end to end, also right after it was empty."""
+    customer = sql.value(CUSTOMER)
+    webhook = sql.value(WEBHOOK, customer, True)
+    many = "select $1::integer, $2::integer from generate_series(1, 2000)"
+    sql.execute(
+        "insert into delivery (customer_id, webhook_id, message_id, type, lane, payload)"
+        f" select c, w, gen_random_uuid(), 'assignment.created', 1, '{{}}' from ({many}) m (c, w)",
+        customer, webhook,
+    )  # fmt: skip
+    for name, value in PARAMETERS.items():
+        sql.execute(f"set {name} = '{value}'")
+    for statement, bounds in (
+        (room.COUNTS, "10000"),
+        (room.OLDEST_PENDING, "1000"),
+        (room.OLDEST_WAITING, "1000, 100"),
+    ):
+        numbers = [part.strip() for part in bounds.split(",")]
+        text = statement
+        for place, number in enumerate(numbers, 1):
+            text = text.replace(f"${place}", number)
+        plan = "\n".join(row[0] for row in sql.rows("explain " + text))
+        assert "Seq Scan" not in plan and "Index" in plan, plan
