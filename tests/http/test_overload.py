@@ -12,7 +12,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from keyrack.http.overload import LASTS, TICK, Overload
+from keyrack.http.overload import FEW, LASTS, TICK, Overload
 from keyrack.reasons import OVERLOADED
 from tests.conftest import Person, Process, Sql, eventually
 from tests.http.test_crowd import SERVE
@@ -27,12 +27,12 @@ def asked(method: str, path: str, customer: int) -> dict[str, object]:
 
 
 def with_busy_and_late(late: float, act: Callable[[Overload], None]) -> None:
-    """Have three requests of customer 1 and one of customer 2 under way, and everything late by so much."""
+    """Have many requests of customer 1 and one of customer 2 under way, and everything late by so much."""
 
     async def main() -> None:
         now = 100.0
         load = Overload(TARGET, lambda: now)
-        for customer in (1, 1, 1, 2):
+        for customer in (*[1] * FEW, 2):
             assert load.enter(asked("GET", "/v3/cars", customer), "10.0.0.1") == str(customer)
         now += TICK + late
         act(load)
@@ -86,7 +86,8 @@ def test_a_moment_is_no_overload() -> None:
     async def main() -> None:
         now = 100.0
         load = Overload(LASTS / 4, lambda: now)
-        assert load.enter(asked("GET", "/v3/cars", 1), "10.0.0.1")
+        for _ in range(FEW):
+            assert taken(load, "GET", "/v3/cars", 1)
         now += TICK + LASTS / 2
         assert taken(load, "GET", "/v3/cars", 1)
 
@@ -95,27 +96,43 @@ def test_a_moment_is_no_overload() -> None:
 
 def test_what_is_done_counts_no_more() -> None:
     def act(load: Overload) -> None:
-        for _ in range(3):
+        for _ in range(2):
             load.leave("1")
         assert taken(load, "GET", "/v3/cars", 1)
 
-    with_busy_and_late(1.5 * TARGET, act)
+    with_busy_and_late(5 * TARGET, act)
+
+
+def test_with_little_to_do_it_is_late_for_other_reasons() -> None:
+    async def main() -> None:
+        now = 100.0
+        load = Overload(TARGET, lambda: now)
+        for _ in range(FEW - 1):
+            assert taken(load, "GET", "/v3/cars", 1)
+        now += 10 * TARGET
+        assert taken(load, "GET", "/v3/cars", 1)
+
+    asyncio.run(main())
 
 
 def test_a_server_that_was_held_up_says_so_at_once(dsn: str, alice: Person, bob: Person, sql: Sql) -> None:
     """Stopped for a while, it finds more than it can do: who came meanwhile hears 503, and keeps the connection."""
-    process = Process(*SERVE, env={"KEYRACK_DATABASE_URL": dsn, "KEYRACK_OVERLOAD_SECONDS": "0.1"})
+    patient = {f"KEYRACK_{name}": "60" for name in ("READ_TIMEOUT", "HOLD_SECONDS", "SHARE_SECONDS")}
+    process = Process(*SERVE, env={"KEYRACK_DATABASE_URL": dsn, "KEYRACK_OVERLOAD_SECONDS": "0.1", **patient})
     try:
         assert process.popen.stdout is not None
         url = urlsplit(json.loads(process.popen.stdout.readline())["url"])
         with ExitStack() as stack:
-            lines = [stack.enter_context(Line(url)) for _ in range(5)]
-            busy, read, write, other, health = lines
+            lines = [stack.enter_context(Line(url)) for _ in range(FEW + 4)]
+            read, write, other, health, *busy = lines
             for line in lines:
                 line.send(head(alice, "GET", "/v3/customers"))
                 assert line.reply().status == 200
             with locked(sql, "product"):
-                busy.send(head(alice, "GET", "/v3/products"))
+                for line in busy:
+                    line.send(head(alice, "GET", "/v3/products"))
+                health.send(head(alice, "GET", "/v3/health"))
+                assert health.reply().status == 200
                 eventually(lambda: waiting(sql, "product"))
                 process.popen.send_signal(signal.SIGSTOP)
                 eventually(lambda: state(process.popen.pid) == "T", "the process's stop")
@@ -134,7 +151,7 @@ def test_a_server_that_was_held_up_says_so_at_once(dsn: str, alice: Person, bob:
                     assert (reply.headers["retry-after"], reply.headers.get("connection")) == ("1", None)
                     assert reply.headers["x-request-id"]
                 assert health.reply().status == 200
-            assert busy.reply().status == 200, "what was under way goes on"
+            assert {line.reply().status for line in busy} == {200}, "what was under way goes on"
             for line in (read, write, other):
                 eventually(lambda line=line: again(line, alice) == 200, "the end of the overload")
     finally:

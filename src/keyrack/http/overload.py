@@ -15,6 +15,7 @@ from typing import Any
 from keyrack.http.sessions import READS
 from keyrack.logs import MINUTE, Seldom
 
+FEW = 16  # requests under way, at most, with which a process is late for reasons that are not its callers'
 TICK = 0.01  # seconds between two looks, while there is something to do
 LASTS = 0.2  # seconds that a process is late before that is overload
 AGAIN = 1.0  # seconds after an overload in which it need not last to be one
@@ -48,7 +49,7 @@ class Overload:
         if path.endswith(STREAMS):
             return ""
         who = _customer(scope["headers"]) or address
-        if self._due and (late := self._overload()) and self._puts_off(scope["method"], path, who, late):
+        if self._total >= FEW and (late := self._overload()) and self._puts_off(scope["method"], path, who, late):
             self._told.warning("more to do than time: requests are put off", late=round(late, 3))
             return None
         self._of[who] = self._of.get(who, 0) + 1
