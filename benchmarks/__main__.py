@@ -14,6 +14,7 @@ from benchmarks import (
     overload,
     positions,
     query,
+    scale,
     screen,
     telemetry,
 )
@@ -23,6 +24,7 @@ PARTS = {
     "conditional": conditional.main,
     "query": query.main,
     "outcomes": outcomes.main,
+    "scale": scale.main,
     "batch": batch.main,
     "telemetry": telemetry.main,
     "positions": positions.main,

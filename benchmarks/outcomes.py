@@ -85,8 +85,8 @@ class Receiver:
     times: list[float] = field(default_factory=list[float])
     arrived: dict[str, float] = field(default_factory=dict[str, float])  # webhook-id -> when
 
-    async def start(self) -> None:
-        self.server = await asyncio.get_running_loop().create_server(lambda: _Connection(self), "127.0.0.1", 0)
+    async def start(self, address: str = "127.0.0.1") -> None:
+        self.server = await asyncio.get_running_loop().create_server(lambda: _Connection(self), address, 0)
         self.port = self.server.sockets[0].getsockname()[1]
 
     def forget(self) -> None:

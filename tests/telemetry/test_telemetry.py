@@ -155,6 +155,26 @@ def test_a_customer_who_wants_less_keeps_less(own: Any, monkeypatch: pytest.Monk
     own(work)
 
 
+def test_rounds_that_have_time_for_one_customer_come_to_each(own: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: set[int] = set()
+
+    async def cut(_database: Database, owner: int, _before: datetime) -> None:
+        seen.add(owner)
+        raise TimeoutError
+
+    async def work(database: Database) -> None:
+        brief = {await customer(database, 10) for _ in range(3)}
+        monkeypatch.setattr(partitions, "forget", cut)
+        for _ in range(500):  # any order will do, as long as it changes
+            with pytest.raises(TimeoutError):
+                await partitions.tend(database, Settings(), NOW)
+            if seen == brief:
+                return
+        raise AssertionError(seen)
+
+    own(work)
+
+
 def test_history_is_not_dropped_while_somebody_reads_it(own: Any) -> None:
     async def work(database: Database) -> None:
         await partitions.make(database, [date(2020, 1, 1)])

@@ -24,8 +24,10 @@ MAKE: LiteralString = "select make_history(month) from unnest($1::date[]) month 
 DROP: LiteralString = "select drop_history($1)"
 # A partition is kept for as long as any customer wants it; whoever wants less has their rows deleted
 LONGEST: LiteralString = "select greatest($1, max(history_days)) from customer"
+# In another order each time: where a round has no time for all of many customers, nobody is always the last
 SHORTER: LiteralString = """
 select customer_id, coalesce(history_days, $1) as days from customer where coalesce(history_days, $1) < $2
+order by random()
 """
 DELETE_POSITIONS: LiteralString = """
 with gone as (

@@ -1,0 +1,398 @@
+"""Ten thousand customers beside ten, each with a hundred cars and all of them active: reads, outcomes, memory.
+
+Two databases on servers of their own, each with an API process and two workers, all with the same settings. They take
+turns, the order of which changes from round to round, so that whatever else the machine does meets both alike; the
+ratios are medians over the rounds. Each customer has a manager with a token, and a webhook.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import itertools
+import statistics
+import time
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import asyncpg
+
+from benchmarks.foundation import UNLIMITED, Running, database, free_port, running
+from benchmarks.load import cpu_seconds, http, machine, measure, resident
+from benchmarks.outcomes import Receiver, until, workers
+from keyrack.access import auth
+from keyrack.access.auth import Access, SignedIn
+from keyrack.database import schema
+from keyrack.database.connection import Connection, Database
+from keyrack.settings import Settings
+from keyrack.vault.keeping import open_vault
+from keyrack.webhooks import registry
+from keyrack.webhooks.outcomes import KINDS
+
+FEW, MANY = 10, 10_000  # customers
+CARS = 100  # of each
+USED = 10  # of them have a box, with a service, and assignments
+ROUNDS = 4
+READS = 10_000  # of one kind in a round: each of the many customers asks once
+OPERATIONS = 10_000  # applied and delivered in a round: each of the many customers has one
+RATE, SECONDS, WARM = 100, 10, 3  # of the requests whose way to the webhook is timed, and the first ones left out
+HOSTS = 10  # of receivers that the customers of both share
+OWN_HOSTS = 1_000  # the same where nearly each of the many customers has a receiver of its own
+GOAL_READS, GOAL_OUTCOMES = 1.2, 1.5
+
+LOAD = """
+set synchronous_commit = off;
+insert into customer (name) select 'Customer ' || n from generate_series(1, {customers}) n;
+insert into person (email_address, first_name, last_name, type)
+  select 'user' || n || '@example.org', 'First ' || n, 'Last ' || n, 'Anonymous'
+  from generate_series(1, {customers}) n;
+insert into customer_user (customer_id, user_id) select n, n from generate_series(1, {customers}) n;
+insert into manager (username, password_hash) select 'bench' || n, '' from generate_series(1, {customers}) n;
+insert into manager_customer (manager_id, customer_id) select n, n from generate_series(1, {customers}) n;
+insert into car (customer_id, name, vin, license_plate, brand, model)
+  select c, 'Car ' || n, 'WVWZZZ1KZ' || lpad(n::text, 8, '0'), 'B-KR ' || n,
+    case when n % 4 = 0 then 'Audi' else 'Volkswagen' end, 'Golf'
+  from generate_series(1, {customers}) c, generate_series(1, {cars}) n;
+insert into product (customer_id, unique_id, serial_number, sap_number, kind, car_id)
+  select customer_id, car_id, car_id, car_id, 'Box', car_id
+  from (select customer_id, car_id, row_number() over (partition by customer_id order by car_id) n from car) c
+  where n <= {used};
+insert into service (customer_id, name, product_id) select customer_id, product_id, product_id from product;
+insert into assignment (customer_id, car_id, user_id, starts_at, ends_at, lifetime, renewable_after)
+  select customer_id, car_id, customer_id, now() + n * interval '1 hour', null, 604800, 302400
+  from product, generate_series(1, 3) n;
+"""
+# Of the customers in turn, and of each car by car
+ASK = """
+insert into operation (customer_id, kind, car_id, user_id, request, checksum)
+select p.customer_id, 'CreateAssignment', p.car_id, p.customer_id, '{"start": "2026-01-01T08:00:00Z", "end": null,
+  "lifetime": null, "renewableAfter": null}', repeat('0', 32)
+from generate_series(0, $1::integer - 1) n
+join (select customer_id, car_id, row_number() over (partition by customer_id order by car_id) as place from product) p
+  on p.customer_id = 1 + n % $2::integer and p.place = 1 + n / $2::integer % $3::integer
+order by n
+"""
+APPLIED = """
+select count(*) / nullif(extract(epoch from max(finished_at) - min(finished_at)), 0)::float8
+from operation where seq > $1 and state = 'Succeeded'
+"""
+LEFT = """
+select (select count(*) from operation where state = 'Pending') + (select count(*) from delivery_lane)
+"""
+
+
+@dataclass(frozen=True)
+class Caller:
+    """A customer, with what its requests need."""
+
+    customer: int
+    headers: dict[str, str]
+    cars: list[int]  # those with a box
+
+
+@dataclass
+class System:
+    """One of the two: its database, its processes, its customers, and the place where their webhooks end."""
+
+    name: str
+    dsn: str
+    server: Running
+    working: list[int]
+    receiver: Receiver
+    callers: list[Caller] = field(default_factory=list[Caller])
+
+    @property
+    def memory(self) -> tuple[float, float]:
+        """MB of the API process, and of the larger worker."""
+        return resident(self.server.pid), max(resident(pid) for pid in self.working)
+
+
+@dataclass(frozen=True)
+class Spent:
+    """What a round of one kind showed: milliseconds each, and microseconds of CPU of Keyrack and of PostgreSQL."""
+
+    each: float
+    keyrack: float
+    postgres: float
+
+
+async def fill(dsn: str, customers: int) -> None:
+    await schema.migrate(dsn)
+    raw = await asyncpg.connect(dsn)
+    await raw.execute(LOAD.format(customers=customers, cars=CARS, used=USED))
+    await raw.execute("vacuum analyze")
+    await raw.execute("checkpoint")
+    await raw.close()
+
+
+def receiver_of(system: System, customer: int, hosts: int) -> str:
+    """Where a customer's webhooks go: to one of so many addresses of this machine."""
+    host = customer % hosts
+    return f"http://127.1.{host // 250}.{host % 250 + 1}:{system.receiver.port}/{customer}"
+
+
+async def spread(system: System) -> None:
+    """Give the customers receivers of their own, as far as there are."""
+    raw = await asyncpg.connect(system.dsn)
+    ids = [caller.customer for caller in system.callers]
+    await raw.execute(
+        "update webhook w set url = u.url from unnest($1::integer[], $2::text[]) u (id, url) where customer_id = u.id",
+        ids, [receiver_of(system, id, OWN_HOSTS) for id in ids],
+    )  # fmt: skip
+    await raw.close()
+
+
+async def introduce(system: System) -> None:
+    """Give each customer its webhook, and its manager a token."""
+    settings = Settings(database_url=system.dsn)
+    db = await Database.connect(system.dsn, settings)
+    vault = await open_vault(db, settings)
+    access = Access(db, settings, vault)
+    raw = await asyncpg.connect(system.dsn)
+    key = auth.new_secret()
+    await raw.execute("insert into api_key (name, hash) values ('bench', $1)", auth.digest(key))
+    rows = await raw.fetch(
+        "select customer_id, manager_id, subject, array_agg(car_id order by car_id) as cars from manager"
+        " join manager_customer using (manager_id) join product using (customer_id) group by customer_id, manager_id"
+        " order by customer_id"
+    )
+    connection = Connection(raw)
+    async with connection.transaction():
+        for row in rows:
+            id = row["customer_id"]
+            url = receiver_of(system, id, HOSTS)
+            await registry.add(connection, vault, id, url, None, list(KINDS), True, 1)
+            token = await access.token(SignedIn(row["manager_id"], row["subject"], 0))
+            headers = {"vendor-API-Key": key, "Authorization": f"Bearer {token}", "Customer-ID": str(id)}
+            system.callers.append(Caller(id, headers, row["cars"]))
+    await raw.execute("analyze webhook")
+    await raw.close()
+    await db.close()
+
+
+@contextlib.asynccontextmanager
+async def started(name: str, customers: int) -> AsyncGenerator[System]:
+    with database(name) as dsn:
+        await fill(dsn, customers)
+        port, receiver = free_port(), Receiver()
+        await receiver.start("0.0.0.0")  # noqa: S104 - each customer has an address of its own in 127.0.0.0/8
+        env = {"KEYRACK_DATABASE_URL": dsn, **UNLIMITED}
+        with (
+            running(["keyrack", "serve", "--port", str(port), "--no-worker"], port, "/health", env) as server,
+            workers(dsn) as working,
+        ):
+            system = System(f"{customers:,}", dsn, server, working, receiver)
+            await introduce(system)
+            yield system
+
+
+async def backends(dsn: str) -> list[int]:
+    """The processes of the database's server."""
+    raw = await asyncpg.connect(dsn)
+    pid = await raw.fetchval("select pg_backend_pid()")
+    found = siblings(pid)
+    await raw.close()
+    return found
+
+
+def siblings(pid: int) -> list[int]:
+    """The other children of a process's parent."""
+    parent = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[1]
+    children = Path(f"/proc/{parent}/task/{parent}/children").read_text()
+    return [int(child) for child in children.split() if int(child) != pid]
+
+
+def used(pids: Sequence[int]) -> dict[int, float]:
+    """CPU seconds of each process that is still there."""
+    found: dict[int, float] = {}
+    for pid in pids:
+        with contextlib.suppress(OSError):
+            found[pid] = cpu_seconds(pid)
+    return found
+
+
+def gained(before: dict[int, float]) -> float:
+    return sum(now - before[pid] for pid, now in used(list(before)).items())
+
+
+def reads(system: System) -> dict[str, list[bytes]]:
+    """The requests of each kind: customer after customer, of each another car every time."""
+    cars = len(system.callers) * USED
+    turns = list(itertools.islice(itertools.cycle(system.callers), max(cars, READS)))
+    paths: dict[str, Callable[[Caller, int], str]] = {
+        "GET /cars/{carId}": lambda caller, turn: f"/cars/{caller.cars[turn % USED]}",
+        "GET /cars with $filter, 20 rows": lambda *_: (
+            "/cars?$filter=brand%20eq%20'Audi'%20and%20model%20ne%20null&$top=20"
+        ),
+        "GET /cars/{carId}/assignments": lambda caller, turn: f"/cars/{caller.cars[turn % USED]}/assignments",
+    }
+    return {
+        name: [
+            http("GET", "/v3" + path(caller, number // len(system.callers)), caller.headers)
+            for number, caller in enumerate(turns)
+        ]
+        for name, path in paths.items()
+    }
+
+
+async def read(system: System, requests: Sequence[bytes]) -> Spent:
+    before = used(await backends(system.dsn))
+    result = await asyncio.to_thread(measure, system.server.pid, system.server.port, requests, READS)
+    assert set(result.statuses) == {200}, result.statuses
+    return Spent(result.p50, result.cpu, gained(before) / READS * 1e6)
+
+
+async def apply(system: System) -> tuple[Spent, float]:
+    """Operations of all customers in turn, applied and delivered; and how many were applied a second."""
+    raw = await asyncpg.connect(system.dsn)
+    newest = await raw.fetchval("select coalesce(max(seq), 0) from operation")
+    system.receiver.forget()
+    ours = raw.get_server_pid()  # it asks, which is not what is compared
+    before = used([pid for pid in await backends(system.dsn) if pid != ours])
+    working = used(system.working)
+    await raw.execute(ASK, OPERATIONS, len(system.callers), USED)
+    begin = time.perf_counter()
+    await raw.execute("notify keyrack_work")
+
+    async def done() -> bool:
+        return len(system.receiver.arrived) >= OPERATIONS and await raw.fetchval(LEFT) == 0
+
+    await until(done)
+    seconds = max(system.receiver.times) - begin
+    spent = Spent(seconds / OPERATIONS * 1e3, gained(working) / OPERATIONS * 1e6, gained(before) / OPERATIONS * 1e6)
+    rate = await raw.fetchval(APPLIED, newest)
+    await raw.close()
+    return spent, rate
+
+
+async def outcome(system: System) -> list[float]:
+    """Milliseconds from the 204 to the webhook, at RATE requests a second, customer after customer."""
+    system.receiver.forget()
+    answered: dict[str, float] = {}
+    port = system.server.port
+    connections = [await asyncio.open_connection("127.0.0.1", port) for _ in range(8)]
+    turns = itertools.cycle([(pair, asyncio.Lock()) for pair in connections])
+    callers = itertools.cycle(system.callers)
+
+    async def put(number: int) -> None:
+        caller = next(callers)
+        body = {"carId": caller.cars[number % USED], "userId": caller.customer, "start": "2026-01-01T08:00:00Z"}
+        (reader, writer), lock = next(turns)
+        async with lock:
+            writer.write(http("PUT", "/v3/assignments", caller.headers, body))
+            head = (await reader.readuntil(b"\r\n\r\n")).lower()
+        now = time.perf_counter()
+        assert head.startswith(b"http/1.1 204"), head
+        answered[head.split(b"operation-id: ")[1].split(b"\r\n")[0].decode()] = now
+
+    begin = time.perf_counter()
+    tasks: list[asyncio.Task[None]] = []
+    for number in range(RATE * (WARM + SECONDS)):
+        await asyncio.sleep(max(0.0, begin + number / RATE - time.perf_counter()))
+        tasks.append(asyncio.create_task(put(number)))
+    await asyncio.gather(*tasks)
+
+    async def all_there() -> bool:
+        return set(answered) <= set(system.receiver.arrived)
+
+    await until(all_there)
+    for _, writer in connections:
+        writer.close()
+    return sorted((system.receiver.arrived[id] - answered[id]) * 1e3 for id in list(answered)[WARM * RATE :])
+
+
+def by_turns(both: tuple[System, System]) -> Iterator[tuple[int, System]]:
+    """Round after round, each system once; who comes first changes."""
+    for number in range(ROUNDS):
+        for system in both if number % 2 else reversed(both):
+            yield number, system
+
+
+async def rounds(both: tuple[System, System], what: Callable[[System], Awaitable[Any]]) -> tuple[list[Any], list[Any]]:
+    """What each of the two showed in each round."""
+    shown: dict[str, list[Any]] = {system.name: [] for system in both}
+    for _, system in by_turns(both):
+        shown[system.name].append(await what(system))
+    return shown[both[0].name], shown[both[1].name]
+
+
+def ratio(few: Sequence[float], many: Sequence[float]) -> float:
+    return statistics.median(b / a for a, b in zip(few, many, strict=True))
+
+
+def row(name: str, few: Sequence[Spent], many: Sequence[Spent], goal: float | None) -> str:
+    """One line: the milliseconds and the CPU of both, and how often the one is in the other."""
+
+    def cpu(of: Sequence[Spent]) -> str:
+        return f"{statistics.median(s.keyrack for s in of):.0f} + {statistics.median(s.postgres for s in of):.0f}"
+
+    times = ratio([s.each for s in few], [s.each for s in many])
+    both = ratio([s.keyrack + s.postgres for s in few], [s.keyrack + s.postgres for s in many])
+    a, b = (statistics.median(s.each for s in of) for of in (few, many))
+    return (
+        f"| {name} | {a:.2f} | {b:.2f} | **{times:.2f}** | {cpu(few)} | {cpu(many)} | **{both:.2f}** | {goal or ''} |"
+    )
+
+
+HEAD = (
+    "| | {few} customers: ms | {many}: ms | ratio | {few}: CPU us, Keyrack + PostgreSQL | {many}: CPU us | ratio"
+    " | goal |\n|---|---|---|---|---|---|---|---|"
+)
+
+
+async def compare(few: System, many: System) -> None:
+    both = (few, many)
+    requests = {system.name: reads(system) for system in both}
+    memory = [("at the start", few.memory, many.memory)]
+    kinds = list(requests[few.name])
+
+    async def of(kind: str, system: System) -> Spent:
+        return await read(system, requests[system.name][kind])
+
+    firsts = [await of(kinds[0], system) for system in both]
+    memory.append((f"{READS:,} reads later: every customer was seen once", few.memory, many.memory))
+    print(HEAD.format(few=few.name, many=many.name))
+    print(row(f"the first {READS:,} of them", [firsts[0]], [firsts[1]], None), flush=True)
+    for kind in kinds:
+        shown = await rounds(both, lambda system, kind=kind: of(kind, system))
+        print(row(kind, *shown, GOAL_READS), flush=True)
+    memory.append((f"{ROUNDS * len(kinds)} times as many", few.memory, many.memory))
+    applied = await rounds(both, apply)
+    spent_few, spent_many = ([spent for spent, _ in of] for of in applied)
+    print(row(f"an operation applied and delivered, {HOSTS} receivers", spent_few, spent_many, GOAL_OUTCOMES))
+    memory.append((f"{ROUNDS * OPERATIONS:,} outcomes", few.memory, many.memory))
+    times = await rounds(both, outcome)
+    memory.append((f"{ROUNDS * RATE * (WARM + SECONDS):,} more through the API", few.memory, many.memory))
+    for system in both:
+        await spread(system)
+    own_few, own_many = ([spent for spent, _ in of] for of in await rounds(both, apply))
+    print(row(f"the same, {OWN_HOSTS:,} receivers", own_few, own_many, None), flush=True)
+    memory.append((f"{ROUNDS * OPERATIONS:,} outcomes to those", few.memory, many.memory))
+    print(f"\nApplied a second: {' and '.join(f'{max(rate for _, rate in of):,.0f}' for of in applied)}\n")
+    print(f"| 204 to webhook, {RATE}/s | {few.name} customers, ms | {many.name}, ms | ratio | goal |")
+    print("|---|---|---|---|---|")
+    for name, place in (("p50", 0.5), ("p99", 0.99)):
+        a, b = ([of[int(len(of) * place)] for of in system] for system in times)
+        print(
+            f"| {name} | {statistics.median(a):.1f} | {statistics.median(b):.1f} | **{ratio(a, b):.2f}**"
+            f" | {GOAL_OUTCOMES if name == 'p50' else ''} |"
+        )
+    print(f"\n| MB of API and worker | {few.name} customers | {many.name} |\n|---|---|---|")
+    for name, a, b in memory:
+        print(f"| {name} | {a[0]:.0f}, {a[1]:.0f} | {b[0]:.0f}, {b[1]:.0f} |")
+
+
+async def run() -> None:
+    print(f"## Ten thousand customers beside ten\n\n{machine()}\n", flush=True)
+    async with started("scale-few", FEW) as few, started("scale-many", MANY) as many:
+        await compare(few, many)
+
+
+def main() -> None:
+    asyncio.run(run())
+
+
+if __name__ == "__main__":
+    main()
