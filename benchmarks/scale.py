@@ -34,7 +34,7 @@ from keyrack.webhooks.outcomes import KINDS
 FEW, MANY = 10, 10_000  # customers
 CARS = 100  # of each
 USED = 10  # of them have a box, with a service, and assignments
-ROUNDS = 4
+ROUNDS = 3
 READS = 10_000  # of one kind in a round: each of the many customers asks once
 OPERATIONS = 10_000  # applied and delivered in a round: each of the many customers has one
 RATE, SECONDS, WARM = 100, 10, 3  # of the requests whose way to the webhook is timed, and the first ones left out

@@ -79,3 +79,11 @@ def test_the_page_tells_how_many_there_are(sql: Sql) -> None:
     tables = sql.rows(TABLES)
     of_customer = [table for table in tables if table["of_customer"]]
     assert f"{len(tables)} tables, {len(of_customer)} of which belong to a customer" in TEXT
+
+
+def test_the_statements_that_the_page_names_are_there() -> None:
+    named = re.findall(r"`(?:\w+\.)*(\w+)\.([A-Z][A-Z_]+)`", TEXT)
+    assert named
+    for module, name in named:
+        texts = [path.read_text() for path in (ROOT / "src/keyrack").rglob(f"{module}.py")]
+        assert any(re.search(rf"^{name}\b", text, re.MULTILINE) for text in texts), f"{module}.{name}"
