@@ -263,7 +263,7 @@ def expanding(keyrack: Running, headers: dict[str, str]) -> None:
 async def statements(dsn: str) -> None:
     """The table of figures: our statement beside the one by hand, in turn on one connection, medians."""
     settings = Settings()
-    raw = await asyncpg.connect(dsn, server_settings=session(settings, "bench"))
+    raw = await asyncpg.connect(dsn, server_settings=session(settings))
     await prepare(raw)
     print(f"\n| `$apply` over {CARS:,} rows | ms | by hand ms | ratio |\n|---|---|---|---|")
     for name, (resource, text, sql) in FIGURES.items():

@@ -149,7 +149,9 @@ class Sql:
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
         self._thread.start()
         self._connection: Any = self.run(
-            asyncpg.connect(dsn, server_settings=session(Settings(read_timeout=DEADLINE), "keyrack tests"))
+            asyncpg.connect(
+                dsn, server_settings={**session(Settings(read_timeout=DEADLINE)), "application_name": "keyrack tests"}
+            )
         )
 
     def run(self, coroutine: Any) -> Any:
@@ -214,7 +216,7 @@ class RunningServer:
             await serving
             return
         database = await connect(self._dsn, self.settings)
-        worker = Worker(database, self._dsn, self.settings)
+        worker = Worker(database, self.settings)
         working = asyncio.create_task(worker.run())
         await serving
         await worker.stop()

@@ -18,7 +18,10 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "serve": ("keyrack.commands.run", "Serve the API."),
     "work": ("keyrack.commands.run", "Carry out asynchronous work without serving the API."),
     "migrate": ("keyrack.commands.run", "Bring the database's schema up to date."),
-    "database": ("keyrack.commands.database", "The embedded database: PostgreSQL's own programs on it."),
+    "database": (
+        "keyrack.commands.database",
+        "The embedded database: PostgreSQL's own programs on it; PgBouncer.",
+    ),
     "endpoints": ("keyrack.commands.run", "Show the table of endpoints."),
     "errors": ("keyrack.commands.run", "Show the table of codes of refusals."),
     "settings": ("keyrack.commands.run", "Show the table of settings."),

@@ -211,12 +211,12 @@ class NotImplemented(Refusal):
 
 
 class Unavailable(Refusal):
-    """503: the database cannot be reached now; the request did nothing and may be repeated."""
+    """503: the database cannot be reached now. With `Retry-After` the request did nothing and may be repeated."""
 
     status = 503
 
-    def __init__(self, reason: Reason = DATABASE_AWAY) -> None:
-        super().__init__(reason, {"Retry-After": "1"})
+    def __init__(self, reason: Reason = DATABASE_AWAY, *, repeatable: bool = True) -> None:
+        super().__init__(reason, {"Retry-After": "1"} if repeatable else None)
 
 
 class Repeated(Refusal):

@@ -17,7 +17,7 @@ import structlog
 
 from keyrack.access import auth, erasing, limits, privacy, sessions
 from keyrack.api import idempotency
-from keyrack.database import partitions
+from keyrack.database import heartbeat, partitions
 from keyrack.database.connection import Database, Row, Statements, is_interruption
 from keyrack.database.trouble import Interruptions
 from keyrack.settings import Settings
@@ -55,6 +55,7 @@ STEPS = (
     Step("operations", forgetting.operations),
     Step("removed webhooks", forgetting.removed_webhooks),
     Step("disabled webhooks", forgetting.disabled_webhooks),
+    Step("heartbeats", heartbeat.forget),
 )
 
 KNOW: LiteralString = "insert into housekeeping (step) select unnest($1::text[]) on conflict (step) do nothing"

@@ -165,7 +165,7 @@ async def _run(
 
 async def _work(settings: Settings, dsn: str, stop: asyncio.Event, ready: Callable[[], None] | None = None) -> None:
     db = await connect(dsn, settings)
-    worker = Worker(db, dsn, settings)
+    worker = Worker(db, settings)
     if ready is not None:
         ready()
     working = asyncio.create_task(worker.run())

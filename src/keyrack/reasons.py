@@ -274,6 +274,18 @@ NOT_NOW = Reason(
     "The database cannot do this at the moment. Please try again.",
     "Nothing was done: send the same request again after the seconds that Retry-After says.",
 )
+OUTCOME_UNKNOWN = Reason(
+    "outcome-unknown",
+    "The connection to the database was lost while this was being written. It may have been done, or not.",
+    "Send the same request again with the same Idempotency-Key: it is done once. Without a key, look first whether it"
+    " was done.",
+)
+LEADER_UNPROVEN = Reason(
+    "leader-unproven",
+    "It cannot be proven at the moment that the database is up to date. Please try again.",
+    "The database hands over to another server, or has lost those that keep its copies. Nothing was done: send the same"
+    " request again after the seconds that Retry-After says.",
+)
 DATABASE_TOO_SLOW = Reason(
     "database-too-slow",
     "The statement took too long in the database. Ask for less at once.",

@@ -15,6 +15,7 @@ import structlog
 from keyrack.assignments.rounds import Rounds
 from keyrack.database import notices
 from keyrack.database.connection import UNREACHABLE, Database
+from keyrack.database.heartbeat import Heartbeat
 from keyrack.database.listener import Listener
 from keyrack.database.telling import APPLIED, Teller
 from keyrack.database.trouble import Interruptions
@@ -67,13 +68,14 @@ class Bell:
 class Worker:
     """One worker: several customers at a time; any number of workers share the work through the database alone."""
 
-    def __init__(self, db: Database, dsn: str, settings: Settings) -> None:
+    def __init__(self, db: Database, settings: Settings) -> None:
         self._db = db
         self._settings = settings
         self._bell = Bell()
         self._stopping = asyncio.Event()
         heard = {"keyrack_work": self._bell.ring, "keyrack_deliver": self._on_deliver}
-        self._listener = Listener(dsn, heard, self._on_all)
+        self._listener = Listener(db.connector.direct(settings), heard, self._on_all)
+        self._heartbeat = Heartbeat(db.connector, settings, "work")
         self._tell = Teller(db)
         self._rounds = Rounds(db, self._bell.ring, self._look_again)
         self._courier: Any = None
@@ -88,6 +90,7 @@ class Worker:
         housekeeping = Housekeeping(self._db, self._settings)
         helpers = [
             self._start("listener", self._listener.run),
+            self._start("heartbeat", self._heartbeat.run),
             self._start("housekeeping", housekeeping.run),
             self._start("calls", self._call_others),
             self._start("teller", self._tell.run),

@@ -171,7 +171,7 @@ def meanwhile(dsn: str, sql: Sql, change: list[tuple[str, Any]], call: Callable[
     """The answer of a call that has to wait for a change that is made just now."""
 
     async def removing(thread: ThreadPoolExecutor) -> httpx.Response:
-        connection = await asyncpg.connect(dsn, server_settings=session(Settings(), "keyrack tests"))
+        connection = await asyncpg.connect(dsn, server_settings=session(Settings()))
         try:
             transaction = connection.transaction()
             await transaction.start()

@@ -392,6 +392,7 @@ IN_TROUBLE = {
     "too-many-connections-of-address", "overloaded", "query-not-ascii", "batch-too-slow", "too-many-overlaps",
     "too-many-streams", "too-many-streams-of-customer", "too-many-streams-of-caller", "http-too-old",
     "schema-not-current", "stopping", "not-ready",
+    "leader-unproven", "outcome-unknown",
 }  # fmt: skip
 IN_PART = {"assignment-conflict", "item-undone"}  # of items of a batch, whose tests show them
 

@@ -67,7 +67,7 @@ class Office:
     async def worker(self, **settings: Any) -> AsyncGenerator[Worker]:
         wanted = LOCAL.model_copy(update=settings)
         database = await connect(self.dsn, wanted)
-        worker = Worker(database, self.dsn, wanted)
+        worker = Worker(database, wanted)
         task = asyncio.create_task(worker.run())
         try:
             yield worker

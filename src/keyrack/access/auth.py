@@ -22,6 +22,7 @@ from keyrack.access.memory import Memory
 from keyrack.access.passwords import Passwords
 from keyrack.access.signing import SigningKeys
 from keyrack.database.connection import Database
+from keyrack.database.heartbeat import Heartbeat
 from keyrack.database.listener import Listener
 from keyrack.database.pieces import repeat
 from keyrack.errors import Forbidden, NotFound, Unauthorized
@@ -102,11 +103,12 @@ class Access:
     """The verified keys, tokens and managers of one process."""
 
     def __init__(self, db: Database, settings: Settings, vault: Vault) -> None:
-        self._db = db
+        self._db = db.reading()
         self._settings = settings
         self._vault = vault
         self.passwords = Passwords(settings.share_waiting, settings.share_seconds)
         self.listener: Listener | None = None
+        self.heartbeat: Heartbeat | None = None
         seconds = settings.access_seconds
         self._keys = Memory[bytes, float](self._may_remember, seconds, "keys")
         self._tokens = Memory[str, Token](self._may_remember, seconds, "tokens")
@@ -120,11 +122,21 @@ class Access:
         for memory in (self._keys, self._tokens, self._managers, self._devices, self._signing):
             memory.forget()
 
+    def check(self) -> int:
+        """Nobody is let in on an answer that may be old. Returns and raises like `Heartbeat.check`."""
+        return 0 if self.heartbeat is None else self.heartbeat.check()
+
+    def hold(self, proven: int | None) -> None:
+        """Raises `Unavailable` unless what was read since that `check` is still up to date."""
+        if self.heartbeat is not None and proven is not None:
+            self.heartbeat.hold(proven)
+
     async def check_key(self, key: str | None) -> float:
         """Until when it is good, in seconds since 1970. Raises `Unauthorized` unless this is the key of an active
         subscription."""
         if not key:
             raise Unauthorized(INVALID_KEY)
+        self.check()
         hashed = digest(key)
         expires = await self._keys.get(hashed, lambda: self._db.fetchval(KEY, hashed))
         if expires is None or expires <= time.time():
@@ -147,6 +159,7 @@ class Access:
         """Who delivers with this device key. Raises `Unauthorized`, and `Forbidden` for a key without the scope."""
         if not key:
             raise Unauthorized(INVALID_DEVICE_KEY)
+        self.check()
         hashed = digest(key)
         device = await self._devices.get(hashed, lambda: devices.find(self._db, hashed))
         if device is None:
@@ -157,6 +170,7 @@ class Access:
 
     async def acting(self, subject: UUID) -> Manager:
         """The manager with this subject. Raises `NotFound` where there is none that may act."""
+        self.check()
         manager = await self._managers.get(subject, lambda: self._acting(subject))
         if manager is None:
             raise NotFound(NO_MANAGER)
@@ -167,10 +181,12 @@ class Access:
 
         Raises `Unavailable` where too many log-ins from the address wait already.
         """
+        proven = self.check()
         row = await self._db.fetchrow(CREDENTIALS, username)
         known = None if row is None else row["password_hash"]
         if not await self.passwords.verify(password, known, ("address", address)) or row is None:
             return None
+        self.hold(proven)
         return SignedIn(row["manager_id"], row["subject"], row["sign_outs"])
 
     async def token(self, signed_in: SignedIn) -> str:

@@ -117,9 +117,9 @@ class Listing:
         sql = self.select.items(self.query)
         yield b"["
         async with self.db.transaction() as connection:
-            cursor = await connection.cursor(sql, *self.args, *self.query.args)
+            await connection.declare(sql, *self.args, *self.query.args)
             rows, start = 1, b""
-            while batch := await cursor.fetch(rows):
+            while batch := await connection.some(rows):
                 body = start + separator.join([row["item"] for row in batch])
                 yield body
                 start = separator

@@ -1,4 +1,4 @@
-"""The commands on the embedded database as such: PostgreSQL's own programs, run on it."""
+"""The commands on the database as such: PostgreSQL's own programs on the embedded one, PgBouncer before another."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from typing import Annotated
 import typer
 
 from keyrack.commands.session import Failed, State, embedded_server, explained, read_settings
+from keyrack.database.session import session
+from keyrack.worker import PARAMETERS
 
 app = typer.Typer()
 
@@ -37,3 +39,29 @@ def run(program: Program, state: State = None) -> None:
             raise typer.Exit(status if status > 0 else 128 - status)
 
     explained(work)
+
+
+@app.command("pgbouncer")
+def pgbouncer(state: State = None) -> None:
+    """Print what pgbouncer.ini needs for these settings, in transaction mode.
+
+    PgBouncer passes on hardly any setting of a session. So it sets them itself, in each connection that it opens, and
+    ignores those that its clients send.
+    """
+
+    def work() -> None:
+        told = session(read_settings(state))
+        calls = ", ".join(f"set_config({_quoted(name)}, {_quoted(value)}, false)" for name, value in told.items())
+        typer.echo(f"""[databases]
+keyrack = host=127.0.0.1 port=5432 dbname=keyrack connect_query={_quoted(f"select {calls}")}
+
+[pgbouncer]
+pool_mode = transaction
+ignore_startup_parameters = {", ".join([*told, *PARAMETERS])}""")
+
+    explained(work)
+
+
+def _quoted(text: str) -> str:
+    """A literal of SQL; pgbouncer.ini has the same form."""
+    return "'" + text.replace("'", "''") + "'"

@@ -33,7 +33,7 @@ Markdown = Annotated[bool, typer.Option("--markdown", help="Print the page of do
 def running_database(settings: Settings) -> Generator[str]:
     """The address of the database with the current schema; the embedded server is used as long as the block."""
     if settings.database_url is not None:
-        asyncio.run(schema.migrate(settings.database_url))
+        asyncio.run(schema.migrate(settings.database_direct_url or settings.database_url, settings))
         yield settings.database_url
         return
     with embedded_server(settings) as server:

@@ -25,7 +25,7 @@ from pydantic import ValidationError
 
 from keyrack.assignments.holds import settle_all
 from keyrack.database import notices, schema
-from keyrack.database.connection import UNREACHABLE, Connection, Database
+from keyrack.database.connection import UNREACHABLE, Connection, Database, OutcomeUnknown
 from keyrack.database.telling import APPLIED, DELIVERED, EVERYBODY, NOTHING, NOTIFY, TOPICS, Topics, payloads
 from keyrack.embedded.server import EmbeddedServer, EmbeddedServerError
 from keyrack.errors import Refusal
@@ -113,7 +113,7 @@ def embedded_server(settings: Settings) -> EmbeddedServer:
 async def open_address(settings: Settings) -> AsyncGenerator[str]:
     """The address of the database, running and with the current schema; the embedded one is used meanwhile."""
     if settings.database_url is not None:
-        await schema.migrate(settings.database_url)
+        await schema.migrate(settings.database_direct_url or settings.database_url, settings)
         yield settings.database_url
         return
     server = embedded_server(settings)
@@ -234,6 +234,8 @@ def explain(error: Exception) -> str:
         return text
     if isinstance(error, asyncpg.InterfaceError) and isinstance(error, ValueError):  # before anything was sent
         return f"A value is not valid: {text}"
+    if isinstance(error, OutcomeUnknown):
+        return f"The connection to the database was lost: look whether it was done, or not. {text}"
     if isinstance(error, UNREACHABLE):
         return f"The database cannot be reached: {text or 'it does not answer.'}"
     if isinstance(error, asyncpg.LockNotAvailableError):

@@ -5,36 +5,51 @@ SQL is a `LiteralString` everywhere, so text of a client can only become a param
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from time import perf_counter
 from typing import Any, LiteralString, Protocol, TypeVar
 
 import asyncpg
 
-from keyrack.database.session import prepare, session
-from keyrack.database.shares import PROCESS, Shares, Who
+from keyrack.database.connector import Connector, Link
+from keyrack.database.leadership import GOING, is_going
+from keyrack.database.pool import NEVER, ROLLBACK, OutcomeUnknown, Pool, patience
+from keyrack.database.session import LACKING, NOT_TOLD, prepare, session
+from keyrack.database.shares import PROCESS, Who
 from keyrack.errors import Unavailable
 from keyrack.metrics.instruments import Spread
 from keyrack.metrics.measures import STATEMENT_SECONDS
 from keyrack.reasons import DATABASE_AWAY
 from keyrack.settings import Settings
 
+__all__ = ["Connection", "Database", "InTransaction", "OutcomeUnknown", "Row", "Statements"]
+
 Row = asyncpg.Record
 T = TypeVar("T")
 
-# What PostgreSQL or the network say when the server is away or going: nothing was committed, so a repeat is safe
-UNREACHABLE = (
-    OSError,
-    asyncpg.PostgresConnectionError,
-    asyncpg.InterfaceError,
-    asyncpg.CannotConnectNowError,
-    asyncpg.AdminShutdownError,
-    asyncpg.CrashShutdownError,
-    asyncpg.TooManyConnectionsError,
-    asyncpg.InternalClientError,  # the connection went away between two steps of asyncpg
+# Sent by hand: asyncpg's own transactions would put the time-out of statements on a COMMIT
+BEGIN: LiteralString = "begin"
+COMMIT: LiteralString = "commit"
+OUTER: tuple[LiteralString, ...] = (BEGIN, ROLLBACK, COMMIT)
+# Of one name the last one is meant, so that they may lie in one another
+INNER: tuple[LiteralString, ...] = (
+    "savepoint inner_one",
+    "rollback to savepoint inner_one; release savepoint inner_one",
+    "release savepoint inner_one",
 )
+
+# asyncpg's own cursors prepare a statement with a name, which is not there any more on PgBouncer's next connection.
+# Powers of two: each text is prepared once in every connection
+DECLARE: LiteralString = "declare listed no scroll cursor for "
+SOME: tuple[LiteralString, ...] = (
+    "fetch 1 from listed", "fetch 2 from listed", "fetch 4 from listed", "fetch 8 from listed", "fetch 16 from listed",
+    "fetch 32 from listed", "fetch 64 from listed", "fetch 128 from listed",
+)  # fmt: skip
+
+# What PostgreSQL or the network say when the server is away or going: nothing was committed, so a repeat is safe, but
+# for `OutcomeUnknown`
+UNREACHABLE = (*GOING, asyncpg.TooManyConnectionsError)
 
 # Classes of SQLSTATE that say nothing about the statement itself: connections, transactions that cannot go on here and
 # now (read-only, serialization, deadlock), rights that were taken away (a file system that has become read-only is told
@@ -70,12 +85,6 @@ async def timed(seconds: Spread, statement: Awaitable[T]) -> T:
         seconds.observe(perf_counter() - begun)
 
 
-class Cursor(Protocol):
-    """What hands over rows some at a time."""
-
-    async def fetch(self, n: int) -> list[Row]: ...
-
-
 class Connection:
     """One connection: the statements of a transaction."""
 
@@ -95,89 +104,50 @@ class Connection:
     async def execute(self, sql: LiteralString, *args: object) -> str:
         return await timed(self._seconds, self.raw.execute(sql, *args))
 
-    async def cursor(self, sql: LiteralString, *args: object) -> Cursor:
-        """The rows of a statement, some at a time, as long as the transaction is open."""
-        return await self.raw.cursor(sql, *args)
+    async def declare(self, sql: LiteralString, *args: object) -> None:
+        """Begin with a statement whose rows are fetched some at a time, one of them in a transaction."""
+        await self.raw.execute(DECLARE + sql, *args)
+
+    async def some(self, most: int) -> list[Row]:
+        """The next rows of what was declared, `most` of them or somewhat fewer; none at the end."""
+        return await self.raw.fetch(SOME[min(most.bit_length(), len(SOME)) - 1])
 
     @asynccontextmanager
     async def transaction(self) -> AsyncGenerator[None]:
-        """A savepoint: what fails inside is undone alone."""
-        async with self.raw.transaction():
+        """A savepoint: what fails inside is undone alone. On a connection without a transaction it is one."""
+        begin, undo, end = INNER if self.raw.is_in_transaction() else OUTER
+        await self.raw.execute(begin)
+        try:
             yield
+        except BaseException:
+            with suppress(*UNREACHABLE):  # then there is nothing to undo any more
+                await self.raw.execute(undo)
+            raise
+        await self.raw.execute(end)
 
     async def copy(self, table: str, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
         """COPY `rows` into `table`."""
         await self.raw.copy_records_to_table(table, records=rows, columns=columns)
 
 
-class Pool:
-    """The connections of one process, and who gets one next.
+class Database:
+    """The database, on somebody's behalf; a statement outside a transaction takes a connection for itself.
 
-    asyncpg's pool opens and mends them. Between two statements a connection stays here: handing it back to the pool
-    and taking it out again costs a third of a read (docs/performance.md), and is done only when something has gone
-    wrong with it.
+    Where it is not known to be a read, nobody cancels it; see `pool`. `OutcomeUnknown` says that its connection was
+    lost meanwhile.
     """
 
-    def __init__(self, pool: asyncpg.Pool, size: int, settings: Settings, name: str) -> None:
-        self.share = max(1, size // 2)  # connections that one party has at a time
-        self.name = name
-        self.seconds = STATEMENT_SECONDS.of(name)
-        self._pool = pool
-        self._shares = Shares(size, settings.share_waiting, settings.share_seconds, name)
-        self._kept: list[asyncpg.Connection] = []
+    __slots__ = ("_pool", "_reads", "_who")
 
-    async def take(self, who: Who) -> asyncpg.Connection:
-        """A connection for `who`. Raises `Unavailable` where too many wait for theirs."""
-        await self._shares.take(who)
-        try:
-            while self._kept:
-                raw = self._kept.pop()
-                with suppress(asyncpg.InterfaceError):  # its server side has ended, and asyncpg has it back already
-                    if not raw.is_closed():
-                        return raw
-                await self._pool.release(raw)
-            return await self._pool.acquire()
-        except BaseException:
-            self._shares.give_back(who)
-            raise
-
-    def give_back(self, who: Who, raw: asyncpg.Connection) -> None:
-        """Keep the connection for the next one."""
-        self._kept.append(raw)
-        self._shares.give_back(who)
-
-    async def mend(self, who: Who, raw: asyncpg.Connection) -> None:
-        """Give back a connection on which something has gone wrong."""
-        try:
-            await self._pool.release(raw)
-        finally:
-            self._shares.give_back(who)
-
-    async def close(self) -> None:
-        """Close all connections; statements under way get three seconds."""
-        self._shares.end()
-        try:
-            async with asyncio.timeout(3):
-                while self._kept:
-                    await self._pool.release(self._kept.pop())
-                await self._pool.close()
-        except TimeoutError:
-            self._pool.terminate()
-
-
-class Database:
-    """The database, on somebody's behalf; a statement outside a transaction takes a connection for itself."""
-
-    __slots__ = ("_pool", "_who")
-
-    def __init__(self, pool: Pool, who: Who = PROCESS) -> None:
+    def __init__(self, pool: Pool, who: Who = PROCESS, *, reads: bool = False) -> None:
         self._pool = pool
         self._who = who
+        self._reads = reads
 
     @classmethod
     async def connect(
         cls,
-        dsn: str,
+        dsn: str | Connector,
         settings: Settings,
         *,
         application: str = "keyrack",
@@ -187,21 +157,30 @@ class Database:
         """Open the connections, `size` at most, else `pool_size`; `parameters` are the server's. Raises `Unavailable`
         while it cannot be reached."""
         size = size or settings.pool_size
+        told = session(settings)
+        connector = dsn if isinstance(dsn, Connector) else Connector(dsn, settings)
         try:
             pool = await asyncpg.create_pool(
-                dsn,
-                min_size=1,
+                connector.dsn,
+                connect=connector,
+                connection_class=Link,
+                init_size=1,
+                min_size=0,  # else asyncpg tries to open one again and again while the server is away
                 max_size=size,
                 init=prepare,
                 reset=_keep,
-                statement_cache_size=200,  # each costs memory in every connection, here and in the database
+                statement_cache_size=settings.statement_cache,
                 max_cached_statement_lifetime=0,
-                command_timeout=settings.read_timeout + 5,  # a server that is gone without a word
-                server_settings=session(settings, application) | dict(parameters or {}),
+                command_timeout=patience(settings),
+                server_settings={**told, "application_name": application, **(parameters or {})},
             )
         except UNREACHABLE as error:
             raise Unavailable(DATABASE_AWAY.saying(f"The database cannot be reached: {error}")) from error
-        return cls(Pool(pool, size, settings, application))
+        database = cls(Pool(pool, size, settings, connector, application))
+        if lacking := await database.fetchval(LACKING, list(told), list(told.values())):
+            await database.close()
+            raise Unavailable(DATABASE_AWAY.saying(NOT_TOLD.format(lacking=lacking)))
+        return database
 
     def of(self, customer: int, manager: int = 0, *, reads: bool = False) -> Database:
         """The same database on behalf of a customer or a manager or both, 0 for none: what it takes is taken from
@@ -209,7 +188,16 @@ class Database:
         parties = [("customer", customer)] if customer else []
         if manager:
             parties.append(("manager", manager))
-        return Database(self._pool, Who(tuple(parties), max(1, self._pool.share - reads)))
+        return Database(self._pool, Who(tuple(parties), max(1, self._pool.share - reads)), reads=reads)
+
+    def reading(self) -> Database:
+        """The same, for statements that change nothing."""
+        return Database(self._pool, self._who, reads=True)
+
+    @property
+    def connector(self) -> Connector:
+        """The way on which its connections are opened."""
+        return self._pool.connector
 
     async def close(self) -> None:
         """Close all connections; statements under way get three seconds."""
@@ -217,20 +205,24 @@ class Database:
 
     async def fetch(self, sql: LiteralString, *args: object) -> list[Row]:
         raw = await self._pool.take(self._who)
+        if not self._reads:
+            return await self._pool.finish(self._written(raw, raw.fetch, sql, args))
         try:
             rows = await timed(self._pool.seconds, raw.fetch(sql, *args))
-        except BaseException:
-            await self._pool.mend(self._who, raw)
+        except BaseException as error:
+            await self._pool.mend(self._who, raw, error)
             raise
         self._pool.give_back(self._who, raw)
         return rows
 
     async def fetchrow(self, sql: LiteralString, *args: object) -> Row | None:
         raw = await self._pool.take(self._who)
+        if not self._reads:
+            return await self._pool.finish(self._written(raw, raw.fetchrow, sql, args))
         try:
             row = await timed(self._pool.seconds, raw.fetchrow(sql, *args))
-        except BaseException:
-            await self._pool.mend(self._who, raw)
+        except BaseException as error:
+            await self._pool.mend(self._who, raw, error)
             raise
         self._pool.give_back(self._who, raw)
         return row
@@ -244,15 +236,35 @@ class Database:
 
     @asynccontextmanager
     async def transaction(self) -> AsyncGenerator[Connection]:
-        """A transaction: committed when the block ends, undone when it raises."""
+        """A transaction: committed when the block ends, undone when it raises. Raises `OutcomeUnknown` where the
+        connection is lost while it is being committed."""
         raw = await self._pool.take(self._who)
         try:
-            async with raw.transaction():
-                yield Connection(raw, self._pool.name)
-        except BaseException:
-            await self._pool.mend(self._who, raw)
+            await raw.execute(BEGIN)
+            yield Connection(raw, self._pool.name)
+        except BaseException as error:
+            await self._pool.mend(self._who, raw, error)
+            raise
+        if await self._pool.finish(self._written(raw, raw.execute, COMMIT, ())) != "COMMIT":
+            raise asyncpg.InFailedSQLTransactionError("a statement of the transaction had failed: it was undone")
+
+    async def _written(
+        self,
+        raw: asyncpg.Connection,
+        do: Callable[..., Awaitable[T]],
+        sql: LiteralString,
+        args: Sequence[object],
+    ) -> T:
+        """Do what nobody is to cancel, and give back the connection."""
+        try:
+            result = await timed(self._pool.seconds, do(sql, *args, timeout=NEVER))
+        except BaseException as error:
+            await self._pool.mend(self._who, raw, error)
+            if is_going(error):
+                raise OutcomeUnknown(f"the connection was lost while something was being written: {error}") from error
             raise
         self._pool.give_back(self._who, raw)
+        return result
 
 
 class InTransaction(Database):
@@ -263,6 +275,9 @@ class InTransaction(Database):
 
     def of(self, customer: int, manager: int = 0, *, reads: bool = False) -> Database:
         """Itself: it has its connection already."""
+        return self
+
+    def reading(self) -> Database:
         return self
 
     async def fetch(self, sql: LiteralString, *args: object) -> list[Row]:

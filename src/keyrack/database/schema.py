@@ -10,9 +10,10 @@ import asyncpg
 
 from keyrack import __version__
 from keyrack.database.connection import Statements
+from keyrack.database.connector import Connector
+from keyrack.settings import Settings
 
 MIGRATION_LOCK = 7_260_915  # any constant: one migration at a time, whoever starts first
-CONNECT = 10.0  # seconds that a server has to answer
 
 MAY_CREATE: LiteralString = "select coalesce(has_schema_privilege(current_schema(), 'create'), false)"
 # One table of ours that belongs to somebody else: everything else in the schema came with it
@@ -27,12 +28,13 @@ class SchemaError(Exception):
     """Keyrack cannot work with this schema, or as this role; the text tells an operator why and what to do."""
 
 
-async def migrate(dsn: str) -> str:
+async def migrate(dsn: str, settings: Settings | None = None) -> str:
     """Bring the schema up to date under an advisory lock and return its revision; a current one takes no time.
 
     Raises `SchemaError`: a newer Keyrack has migrated it, or the role lacks a right that Keyrack needs.
     """
-    raw = await asyncpg.connect(dsn, timeout=CONNECT)
+    connector = Connector(dsn, settings or Settings.model_construct())
+    raw = await connector.connect()
     try:
         await raw.execute("select pg_advisory_lock($1)", MIGRATION_LOCK)
         await _check_rights(raw)
@@ -43,7 +45,7 @@ async def migrate(dsn: str) -> str:
                 f"{head()}: a newer one has migrated it. Start that one, or use a database of this one's own."
             )
         if revision != head():
-            await _upgrade(dsn)
+            await _upgrade(connector)
         return head()
     finally:
         await raw.close()
@@ -87,7 +89,7 @@ async def _revision(raw: asyncpg.Connection | Statements) -> str | None:
     return await raw.fetchval("select version_num from alembic_version")
 
 
-async def _upgrade(dsn: str) -> None:
+async def _upgrade(connector: Connector) -> None:
     # Alembic and SQLAlchemy are heavy and needed only here, once in a release
     from alembic import command
     from alembic.config import Config
@@ -102,9 +104,7 @@ async def _upgrade(dsn: str) -> None:
         config.attributes["connection"] = connection
         command.upgrade(config, "head")
 
-    engine = create_async_engine(
-        "postgresql+asyncpg://", async_creator=lambda: asyncpg.connect(dsn), poolclass=NullPool
-    )
+    engine = create_async_engine("postgresql+asyncpg://", async_creator=connector.connect, poolclass=NullPool)
     try:
         async with engine.begin() as connection:
             await connection.run_sync(upgrade)

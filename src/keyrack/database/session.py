@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import json
 from datetime import UTC, date, datetime, timedelta
+from typing import LiteralString
 
 import asyncpg
 
 from keyrack.settings import Settings
 
 
-def session(settings: Settings, application: str) -> dict[str, str]:
+def session(settings: Settings) -> dict[str, str]:
     """What every connection is told at its start; SQL reads the `keyrack.` ones with `current_setting`."""
     return {
-        "application_name": application,
-        "timezone": "UTC",
+        "TimeZone": "UTC",
         "jit": "off",
         "statement_timeout": str(int(settings.read_timeout * 1000)),
         "lock_timeout": str(int(settings.hold_seconds * 1000)),
@@ -22,6 +22,18 @@ def session(settings: Settings, application: str) -> dict[str, str]:
         "keyrack.brand": settings.brand,
         "keyrack.public_url": settings.public_url,
     }
+
+
+# Which of these settings a session does not have: PgBouncer passes hardly any of them on
+LACKING: LiteralString = """
+select string_agg(w.name, ', ' order by w.name) from unnest($1::text[], $2::text[]) w (name, value)
+left join pg_settings s on s.name = w.name
+where coalesce(s.setting, current_setting(w.name, true)) is distinct from w.value
+"""
+NOT_TOLD = (
+    "The database's sessions lack what Keyrack sets at their start, or have other values: {lacking}. PgBouncer gets "
+    "them from its connect_query: `keyrack database pgbouncer` prints the one for these settings."
+)
 
 
 async def prepare(raw: asyncpg.Connection) -> None:

@@ -34,7 +34,7 @@ DRIVEN: Topics = frozenset(("positions",))
 
 EVERYBODY = 0  # in place of a customer
 CHANNEL = "keyrack_live"
-# The commit does not wait for the disk: a notice is for those who listen now
+# The commit does not wait for the disk: a notice is for those who listen now, and tells them no more than to look again
 NOTIFY: LiteralString = """
 select set_config('synchronous_commit', 'off', true), pg_notify('keyrack_live', said) from unnest($1::text[]) said
 """

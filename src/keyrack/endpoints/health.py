@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Annotated, ClassVar, Literal, LiteralString
 
@@ -77,14 +78,21 @@ class NotReady(Unavailable):
         return json.dumps({"status": "unavailable", "reasons": self.reasons}).encode()
 
 
+def _always() -> None:
+    """Where there is one server, which leads."""
+
+
 @dataclass(slots=True)
 class Readiness:
     """Whether requests can be answered: the database takes writes, which is tried by writing, its schema and its
-    secrets are for this server. It is looked at once in `EVERY` seconds at most, however many ask."""
+    secrets are for this server, and it is sure to ask the leader. It is looked at once in `EVERY` seconds at most,
+    however many ask.
+    """
 
     EVERY: ClassVar[float] = 1.0
 
     settings: Settings
+    proven: Callable[[], object] = _always  # that the leader is asked; raises `Unavailable`
     _stopping: bool = False
     _turn: asyncio.Lock = field(default_factory=asyncio.Lock)
     _until: float = 0.0  # when the last look is too old
@@ -100,7 +108,14 @@ class Readiness:
             if time.monotonic() >= self._until:
                 self._found = await self._look(db)
                 self._until = time.monotonic() + self.EVERY
-            return (*self._found, STOPPING) if self._stopping else self._found
+        return (*self._found, *self._unproven(), *((STOPPING,) if self._stopping else ()))
+
+    def _unproven(self) -> tuple[Reason, ...]:
+        try:
+            self.proven()
+        except Unavailable as refusal:
+            return (refusal.reason,)
+        return ()
 
     async def _look(self, db: Database) -> tuple[Reason, ...]:
         try:

@@ -5,10 +5,9 @@ What of the process an endpoint works with is opened here, and given to those th
 
 from __future__ import annotations
 
-import asyncio
 import math
 from collections.abc import AsyncGenerator, Mapping
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -16,43 +15,33 @@ from typing import Any
 import asyncpg
 import falcon.asgi
 
-from keyrack.access import sessions, signing
-from keyrack.access.auth import CHANGES, Access, Manager
+from keyrack.access import sessions
+from keyrack.access.auth import Manager
 from keyrack.access.sessions import Session
 from keyrack.api import idempotency, topics
 from keyrack.api.endpoint import Check, Endpoint
 from keyrack.api.exchange import Answer, Request, Undone
-from keyrack.api.live import EVENTS, Hub, Stream
+from keyrack.api.live import EVENTS, Stream
 from keyrack.api.representation import minimal, representation
-from keyrack.api.spool import Spool
 from keyrack.assignments.holds import Turns, drain
 from keyrack.database import notices
-from keyrack.database.batching import Batches
 from keyrack.database.connection import Database
-from keyrack.database.listener import Listener
-from keyrack.database.notices import Announcer
-from keyrack.database.telling import APPLIED, CHANNEL, Tell, Teller
-from keyrack.endpoints.documents import Documents
+from keyrack.database.telling import APPLIED
 from keyrack.endpoints.health import Readiness
 from keyrack.errors import NotFound, Refusal, Unauthorized, Unavailable
-from keyrack.http import crowd, intake, parts
+from keyrack.http import intake
 from keyrack.http.compression import Compression
 from keyrack.http.observing import ENDS, WHO
+from keyrack.http.opening import Process, opened
 from keyrack.http.preferences import NONE, preferences
 from keyrack.http.sessions import OF_PAGE, Sessions
 from keyrack.http.trace import ID
 from keyrack.http.underway import Room, Underway
-from keyrack.loops import lasting
 from keyrack.model.bodies import checked
-from keyrack.odata import Limits
 from keyrack.reasons import NO_CUSTOMER, NOT_NOW, SIGNED_OUT
 from keyrack.settings import Settings
-from keyrack.telemetry.ingest import Telemetry
-from keyrack.vault.keeping import open_vault
-from keyrack.vault.sealing import Vault
 
 DEVICE_KEY = "Device-Key"
-OWN = 2  # connections that a process keeps for itself
 DEADLOCKS = 4  # in which the database may choose the same request to give way, before the caller is told to
 
 
@@ -82,18 +71,6 @@ class Handler:
         return await self.endpoint.run(request, value, *self.parts)
 
 
-@dataclass(frozen=True, slots=True)
-class Process:
-    """What is open as long as the process serves."""
-
-    db: Database
-    own: Database  # for access checks, log-ins and health, whatever the others do
-    access: Access
-    announce: Announcer
-    tell: Tell
-    batches: Batches
-
-
 class Server:
     """The checks that every endpoint has in common, and what the process has to do its work with."""
 
@@ -111,57 +88,18 @@ class Server:
     @asynccontextmanager
     async def lifespan(self, dsn: str) -> AsyncGenerator[None]:
         """Open what the process needs, and close it."""
-        db = await Database.connect(dsn, self.settings)
-        own = await Database.connect(dsn, self.settings, application="keyrack access", size=OWN)
-        vault = await open_vault(own, self.settings)
-        await signing.ensure(own, vault)
-        access = Access(own, self.settings, vault)
-        hub = Hub(self.settings, crowd.room(self.settings) // 2)
-
-        def forget() -> None:
-            access.forget()
-            hub.look_again()
-
-        access.listener = Listener(
-            dsn, {"keyrack_access": forget}, forget, CHANGES, bound=self.settings.access_seconds,
-            read={CHANNEL: hub.hear}, begun=hub.lost,
-        )  # fmt: skip
-        announce = Announcer(db)
-        tell = Teller(db)
-        batches = Batches(db)
-        tasks = [
-            asyncio.create_task(lasting("listener", access.listener.run)),
-            asyncio.create_task(lasting("announcer", announce.run)),
-            asyncio.create_task(lasting("teller", tell.run)),
-            asyncio.create_task(lasting("streams", hub.run)),
-        ]
-        made: dict[type, object] = {
-            Settings: self.settings,
-            Access: access,
-            Vault: vault,
-            Limits: parts.limits(self.settings),
-            Spool: Spool(self.settings.spool_bytes, self.settings.spool_directory),
-            Telemetry: Telemetry(batches, self.settings, tell),
-            Hub: hub,
-            Documents: parts.documents(self.settings),
-            Readiness: self.readiness,
-        }
-        for handler in self.handlers:
-            handler.parts = [made[part] for part in handler.endpoint.parts]
-            handler.before_parts = [made[part] for part in handler.endpoint.before_parts]
-            if handler.endpoint.shows is not None:
-                handler.shown_parts = [made[part] for part in handler.endpoint.shows.parts]
-        self._process = Process(db, own, access, announce, tell, batches)
-        try:
-            yield
-        finally:
-            for task in tasks:
-                task.cancel()
-                with suppress(asyncio.CancelledError):
-                    await task
-            self.compression.close()
-            await own.close()
-            await db.close()
+        async with opened(self.settings, dsn, self.readiness) as process:
+            made = process.made
+            for handler in self.handlers:
+                handler.parts = [made[part] for part in handler.endpoint.parts]
+                handler.before_parts = [made[part] for part in handler.endpoint.before_parts]
+                if handler.endpoint.shows is not None:
+                    handler.shown_parts = [made[part] for part in handler.endpoint.shows.parts]
+            self._process = process
+            try:
+                yield
+            finally:
+                self.compression.close()
 
     @property
     def process(self) -> Process:
@@ -181,6 +119,7 @@ class Server:
         self, http: falcon.asgi.Request, handler: Handler, params: Mapping[str, str], room: Room | None
     ) -> Answer:
         process, endpoint = self.process, handler.endpoint
+        proven = process.access.check() if _asks_who(endpoint) else None
         manager = await self.caller(http, key=endpoint.key, token=endpoint.token)
         customer = intake.customer(http, manager) if endpoint.customer and manager else 0
         device = await process.access.device(http.get_header(DEVICE_KEY), endpoint.device) if endpoint.device else None
@@ -204,6 +143,7 @@ class Server:
         )  # fmt: skip
         if endpoint.media_type == EVENTS:
             request.last_event, request.stays = http.get_header("Last-Event-ID"), partial(self._stays, http, customer)
+        process.access.hold(proven)  # the body may have taken long
         answer = await self.perform(handler, request, value, http.get_header("Idempotency-Key"))
         if isinstance(answer.parts, Stream):
             http.scope[ENDS] = answer.parts.end
@@ -212,7 +152,8 @@ class Server:
     async def perform(self, handler: Handler, request: Request, value: Any, key: str | None) -> Answer:
         """Do what a request asks for that has been checked as far as it can be seen, and tell those who watch what has
         changed: `value` is its checked body, `key` its Idempotency-Key. Raises `Refusal`."""
-        endpoint = handler.endpoint
+        endpoint, access = handler.endpoint, self.process.access
+        proven = access.check() if _asks_who(endpoint) else None
         value = await handler.before(request, value)
         key = key if endpoint.repeatable else None
         ground = endpoint.ground or (endpoint.settled if request.compares else None)
@@ -222,7 +163,9 @@ class Server:
                     answer = await self._once(handler, request, value, key)
                 else:
                     answer = await self._on_settled_ground(ground, handler, request, value, key)
-                if endpoint.method != "GET" and request.customer:
+                if endpoint.method == "GET":
+                    access.hold(proven)  # what was read is not told if another leader may know better by now
+                elif request.customer:
                     self.process.tell(request.customer, topics.topics(endpoint, value))
                 return answer
             except asyncpg.DeadlockDetectedError:
@@ -255,6 +198,7 @@ class Server:
 
     async def signed_in(self, http: falcon.asgi.Request, *, used: bool = True) -> Session:
         """The session of a browser. Raises `Unauthorized` where there is none."""
+        self.process.access.check()
         secret = self.sessions.secret(http)
         session = await sessions.find(self.process.own, secret, self.settings, used=used) if secret else None
         if session is None:
@@ -297,3 +241,8 @@ class Server:
         if customer not in manager.customers:
             raise NotFound(NO_CUSTOMER)
         return until
+
+
+def _asks_who(endpoint: Endpoint) -> bool:
+    """Whether its answer depends on who calls: then it is no answer of a server that may lead no more."""
+    return endpoint.key or endpoint.token or endpoint.device is not None

@@ -6,11 +6,11 @@ import asyncpg
 import structlog
 
 from keyrack.assignments.holds import BUSY
-from keyrack.database.connection import UNREACHABLE, is_interruption
+from keyrack.database.connection import UNREACHABLE, OutcomeUnknown, is_interruption
 from keyrack.database.trouble import Interruptions
 from keyrack.errors import BadRequest, InternalError, NotFound, Refusal, Unavailable
 from keyrack.odata import TOO_MANY, TOO_MANY_EXPANDED
-from keyrack.reasons import DATABASE_TOO_SLOW, NO_CUSTOMER, NOT_NOW, QUERY_OUT_OF_RANGE, QUERY_TOO_SLOW
+from keyrack.reasons import DATABASE_TOO_SLOW, NO_CUSTOMER, NOT_NOW, OUTCOME_UNKNOWN, QUERY_OUT_OF_RANGE, QUERY_TOO_SLOW
 
 log = structlog.get_logger("keyrack.app")
 seldom = Interruptions("keyrack.app")
@@ -31,6 +31,8 @@ def refusal_of(error: Exception, method: str, path: str, query: str) -> Refusal:
         return Unavailable(BUSY)
     if is_interruption(error) and not str(getattr(error, "sqlstate", "")).startswith(FAULTS):
         seldom.warning("request not done: the database is away, or cannot write", error=error)
+        if isinstance(error, OutcomeUnknown) and method not in ("GET", "HEAD"):
+            return Unavailable(OUTCOME_UNKNOWN, repeatable=False)
         return Unavailable() if isinstance(error, UNREACHABLE) else Unavailable(NOT_NOW)
     if isinstance(error, asyncpg.ForeignKeyViolationError) and (error.constraint_name or "").endswith(OF_CUSTOMER):
         return NotFound(NO_CUSTOMER)  # it was removed after the check

@@ -28,6 +28,33 @@ class Storage(BaseSettings):
         description="Address of a PostgreSQL 15 or newer, as `postgresql://user:password@host:port/name`. "
         "Without it Keyrack runs a PostgreSQL of its own in the state directory.",
     )
+    database_direct_url: str | None = Field(
+        default=None,
+        description="Address of the same database past PgBouncer, for notices and migrations, where "
+        "`KEYRACK_DATABASE_URL` leads through it.",
+    )
+    statement_cache: int = Field(
+        default=200,
+        ge=0,
+        le=10_000,
+        description="Prepared statements that each connection keeps; each costs memory here and in the database. 0 for "
+        "a PgBouncer before 1.21.",
+    )
+    database_failover: bool | None = Field(
+        default=None,
+        description="Whether another server may take over from the one that leads: then questions of permission are "
+        "answered only while it is proven that the server leads (`KEYRACK_DATABASE_PROOF_SECONDS`). Default: yes, "
+        "where the address names several hosts. Set it for a service that hands over behind one name.",
+    )
+    database_connect_seconds: float = Field(
+        default=2.0, gt=0, description="Seconds that each of several hosts of the address has to answer."
+    )
+    database_proof_seconds: float = Field(
+        default=4.0,
+        gt=0,
+        description="Seconds for which a small commit that was acknowledged proves that the server leads; each process "
+        "makes one in half of that time. Beyond it, where another server may take over, the answer is 503.",
+    )
     state: Path = Field(
         default_factory=default_state,
         description="State directory: the embedded PostgreSQL and what `keyrack demo` writes. "
@@ -59,7 +86,7 @@ class Storage(BaseSettings):
         ge=1,
         le=500,
         description="Database connections of each process for the work of customers, at most; one customer, and one "
-        "manager, has half of them. Three more are for access checks, health and notices.",
+        "manager, has half of them. Four more are for access checks, health, notices and the heartbeat.",
     )
     share_waiting: int = Field(
         default=100,
@@ -73,7 +100,7 @@ class Storage(BaseSettings):
         default=5.0, gt=0, description="Seconds that one database statement of the API may take."
     )
 
-    @field_validator("database_url")
+    @field_validator("database_url", "database_direct_url")
     @classmethod
     def _is_an_address(cls, value: str | None) -> str | None:
         if value is not None:

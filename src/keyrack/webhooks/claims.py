@@ -27,8 +27,10 @@ _CHANCE = random.Random()  # noqa: S311 - no secret; of its own, as whoever seed
 # are the places that each could fill within its share; `turns` deals the free ones out: first to customers that have
 # the fewest, and nobody gets more than then stay free. So one customer alone gets half, two get a third each, and
 # there is a place for whoever comes next. A customer's webhooks are dealt with in the same way. Lanes are `locked` by a
-# part of its own and updated by their places: in a join with the update, the limit would hold for each row anew. The
-# commit does not wait for the disk, nor does that of `record_attempts`: what a crash takes back is sent again
+# part of its own and updated by their places: in a join with the update, the limit would hold for each row anew.
+# The commit waits for the disk and the synchronous standby, and only then the lanes are sent: so nothing leaves the
+# house that a crash or another leader could take back, nor what a leader shows that came back with what no standby has.
+# That of `record_attempts` does not wait: what is taken back of it is sent again
 CLAIM: LiteralString = """
 with recursive walk as (
   select 0 as step, 0 as lap, $1::integer as customer_id, $2::integer as webhook_id
@@ -87,7 +89,6 @@ select e.step as seen, e.customer_id as last_customer, e.webhook_id as last_webh
   case when w.old_signing_secret_until > now() then w.old_signing_secret end as old_signing_secret,
   d.delivery_id, d.message_id::text, d.payload, extract(epoch from now() - d.since)::float8 as age
 from (select step, customer_id, webhook_id from walk order by step desc limit 1) e
-cross join (select set_config('synchronous_commit', 'off', true)) hasty
 left join (
   claimed c
   join granted g on g.customer_id = c.customer_id and g.webhook_id = c.webhook_id

@@ -1,0 +1,103 @@
+"""In charge of what a process that serves has open: connections, what it remembers, its loops; and of closing them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+
+from keyrack.access import signing
+from keyrack.access.auth import CHANGES, Access
+from keyrack.api.live import Hub
+from keyrack.api.spool import Spool
+from keyrack.database.batching import Batches
+from keyrack.database.connection import Database
+from keyrack.database.connector import Connector
+from keyrack.database.heartbeat import Heartbeat
+from keyrack.database.listener import Listener
+from keyrack.database.notices import Announcer
+from keyrack.database.telling import CHANNEL, Tell, Teller
+from keyrack.endpoints.documents import Documents
+from keyrack.endpoints.health import Readiness
+from keyrack.http import crowd, parts
+from keyrack.loops import lasting
+from keyrack.odata import Limits
+from keyrack.settings import Settings
+from keyrack.telemetry.ingest import Telemetry
+from keyrack.vault.keeping import open_vault
+from keyrack.vault.sealing import Vault
+
+OWN = 2  # connections that a process keeps for itself
+
+
+@dataclass(frozen=True, slots=True)
+class Process:
+    """What is open as long as the process serves."""
+
+    db: Database
+    own: Database  # for access checks, log-ins and health, whatever the others do
+    access: Access
+    announce: Announcer
+    tell: Tell
+    batches: Batches
+    made: Mapping[type, object]  # what an endpoint may name, by its type
+
+
+@asynccontextmanager
+async def opened(settings: Settings, dsn: str, readiness: Readiness) -> AsyncGenerator[Process]:
+    """Open what the process needs, and close it. Raises `Unavailable` while the database cannot be reached."""
+    connector = Connector(dsn, settings)
+    db = await Database.connect(connector, settings)
+    own = await Database.connect(connector, settings, application="keyrack access", size=OWN)
+    vault = await open_vault(own, settings)
+    await signing.ensure(own, vault)
+    access = Access(own, settings, vault)
+    access.heartbeat = heartbeat = Heartbeat(connector, settings, "serve")
+    readiness.proven = access.check
+    hub = Hub(settings, crowd.room(settings) // 2)
+
+    def forget() -> None:
+        access.forget()
+        hub.look_again()
+
+    def renewed(_moved: bool) -> None:
+        access.forget()  # what is being asked just now may be answered by an old leader
+
+    access.listener = Listener(
+        connector.direct(settings), {"keyrack_access": forget}, forget, CHANGES, bound=settings.access_seconds,
+        read={CHANNEL: hub.hear}, begun=hub.lost,
+    )  # fmt: skip
+    connector.leadership.watch(renewed)
+    announce, tell, batches = Announcer(db), Teller(db), Batches(db)
+    tasks = [
+        asyncio.create_task(lasting("listener", access.listener.run)),
+        asyncio.create_task(lasting("heartbeat", heartbeat.run)),
+        asyncio.create_task(lasting("announcer", announce.run)),
+        asyncio.create_task(lasting("teller", tell.run)),
+        asyncio.create_task(lasting("streams", hub.run)),
+    ]
+    made: dict[type, object] = {
+        Settings: settings,
+        Access: access,
+        Vault: vault,
+        Limits: parts.limits(settings),
+        Spool: Spool(settings.spool_bytes, settings.spool_directory),
+        Telemetry: Telemetry(batches, settings, tell),
+        Hub: hub,
+        Documents: parts.documents(settings),
+        Readiness: readiness,
+    }
+    try:
+        if connector.leadership.fails_over:  # who asks at once is not to be refused for it
+            with suppress(TimeoutError):
+                async with asyncio.timeout(settings.database_proof_seconds):
+                    await heartbeat.proven.wait()
+        yield Process(db, own, access, announce, tell, batches, made)
+    finally:
+        for task in tasks:
+            task.cancel()
+            with suppress(asyncio.CancelledError):
+                await task
+        await own.close()
+        await db.close()
