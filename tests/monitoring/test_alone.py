@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import json
+import socket
 from pathlib import Path
 
 import pytest
 from pydantic import ValidationError
+from typer.testing import CliRunner
 
+from keyrack.cli import application
+from keyrack.documents.metrics import metrics_json, metrics_markdown
 from keyrack.metrics.instruments import Customers
 from keyrack.settings import Settings
 from tests.conftest import DEADLINE, Process, eventually
@@ -30,8 +35,6 @@ def test_a_worker_shows_its_own(dsn: str, tmp_path: Path) -> None:
 
 
 def port_in_use(dsn: str, number: int) -> None:
-    import socket
-
     with socket.create_server(("127.0.0.1", number)):
         env = {"KEYRACK_DATABASE_URL": dsn, "KEYRACK_METRICS": f"127.0.0.1:{number}"}
         process = Process("serve", "--port", "0", env=env)
@@ -73,3 +76,15 @@ def test_customers_are_chosen() -> None:
     assert customers.has("2") and not customers.take()
     customers.choose("false", 10)
     assert not customers.any and not customers.has("1")
+
+
+def test_the_command_prints_the_table() -> None:
+    def printed(*options: str) -> str:
+        result = CliRunner().invoke(application("metrics"), ["metrics", *options])
+        assert result.exit_code == 0, result.output
+        return result.stdout
+
+    rows = json.loads(printed("--json"))
+    assert rows == metrics_json()
+    assert printed("--markdown") == metrics_markdown()
+    assert all(row["name"] in printed() for row in rows)

@@ -7,6 +7,7 @@ import os
 import re
 import shutil
 import signal
+import socket
 from pathlib import Path
 from typing import Any
 
@@ -189,6 +190,11 @@ def test_whatever_is_refused_has_one_with_the_id_of_its_answer(family: Family, a
         told = line(family, answer.headers["x-request-id"])
         assert (told["route"], told["status"]) == (route, answer.status_code) == (route, status), url
         assert told["customer"] is told["manager"] is None
+    with socket.create_connection(("127.0.0.1", int(family.url.rpartition(":")[2]))) as raw:
+        raw.sendall(b"nonsense\r\n\r\n")
+        head = raw.makefile("rb").read().decode()
+    (id,) = re.findall(r"x-request-id: (\w+)", head)
+    assert (line(family, id)["route"], line(family, id)["status"]) == ("none", 400)
     problem = ann.get("/cars/2147483647", headers={"Accept": "application/problem+json"})
     assert problem.json()["traceId"] == problem.headers["x-request-id"]
     assert line(family, problem.json()["traceId"])["status"] == 404

@@ -14,13 +14,12 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from keyrack.errors import BadRequest, HeadTooLarge, Refusal, RequestTimeout, Unavailable
 from keyrack.http.crowd import Crowd, room
 from keyrack.http.edge import GONE
-from keyrack.http.observing import ENDS, NONE, OTHER
+from keyrack.http.observing import ENDS, not_read
 from keyrack.http.overload import Overload
 from keyrack.http.pace import Reader, Unread
 from keyrack.http.problems import accepted, shown
 from keyrack.http.sessions import READS
 from keyrack.http.trace import request_id
-from keyrack.metrics.measures import REQUESTS
 from keyrack.reasons import HEAD_TOO_LARGE, HEAD_TOO_SLOW, NO_HTTP, OVERLOADED
 from keyrack.settings import Settings
 
@@ -35,6 +34,7 @@ class GuardedProtocol(HttpToolsProtocol):
 
     max_header = 32_768  # bytes of a request's head
     public_url = ""
+    logs_requests = False
     head_timeout = 20.0  # seconds from the first byte, or from the connection, to the end of the head
     crowd: Crowd  # of the process
     unread: Unread
@@ -185,8 +185,8 @@ class GuardedProtocol(HttpToolsProtocol):
     def _write(self, refusal: Refusal, sent: list[tuple[bytes, bytes]], *, close: bool) -> None:
         """Answer with a refusal; `sent` are the request's headers, as far as they have come."""
         id = request_id(sent)
-        REQUESTS.add(OTHER, NONE, str(refusal.status))
         body, media_type = shown(refusal, accepted(sent), id, self.public_url)
+        not_read(refusal.status, id, self.client, len(body), logged=self.logs_requests)
         headers = {
             "content-type": media_type, "content-length": str(len(body)), "vary": "Accept", "x-request-id": id,
             **refusal.headers, **({"connection": "close"} if close else {}),
@@ -207,5 +207,6 @@ def protocol(settings: Settings) -> type[GuardedProtocol]:
     overload = Overload(settings.overload_seconds)
     own = {
         "max_header": settings.max_header, "head_timeout": settings.client_timeout, "public_url": settings.public_url,
+        "logs_requests": settings.access_log,
     }  # fmt: skip
     return type("Protocol", (GuardedProtocol,), {**own, "crowd": crowd, "unread": unread, "overload": overload})

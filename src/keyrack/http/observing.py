@@ -80,6 +80,16 @@ class Observed:
         )  # fmt: skip
 
 
+def not_read(status: int, id: str, client: tuple[str, int] | None, length: int, *, logged: bool) -> None:
+    """A request was refused before it could be read: it has neither a method nor a path."""
+    REQUESTS.of(OTHER, NONE, str(status)).value += 1
+    if logged:
+        log.info(
+            "request", method=OTHER, route=NONE, path="", status=status, seconds=None, bytes=length, customer=None,
+            manager=None, address=client[0] if client else None, request_id=id,
+        )  # fmt: skip
+
+
 def always_logged() -> None:
     """Have the lines about requests written whatever the level of the log: somebody has asked for them."""
     logging.getLogger("keyrack.requests").setLevel(logging.INFO)

@@ -32,62 +32,69 @@ class Told:
 
 
 class Child:
-    """A place of a child, and of its successors, with the parent's end of the line to it; unless it is to be `asked`
-    there is none."""
+    """A place of a child, and of its successors; unless it is to be `asked` there is no line to it."""
 
     def __init__(self, *, asked: bool) -> None:
         self.pid = 0
-        self._has_line = asked
-        self._socket: socket.socket | None = None
-        self._reader: asyncio.StreamReader | None = None
-        self._writer: asyncio.StreamWriter | None = None
-        self._asked = False  # there is a question that has no answer yet
+        self._asked = asked
+        self._line: _Line | None = None
 
     @contextmanager
     def line(self) -> Generator[tuple[list[str], list[int]]]:
         """What a new child is to be started with within the block: options of its command, and files."""
-        self.close()
-        if not self._has_line:
+        if self._line is not None:
+            self._line.close()
+        if not self._asked:
             yield [], []
             return
-        self._socket, other = socket.socketpair()
+        own, other = socket.socketpair()
+        self._line = _Line(own)
         with other:
             yield ["--metrics-fd", str(other.fileno())], [other.fileno()]
 
     async def ask(self) -> Told | None:
         """What the child tells, None if it does not in time. One question at a time."""
-        begun = time.monotonic()
+        if self._line is None:
+            return None
         try:
             async with asyncio.timeout(PATIENCE):
-                reader, writer = await self._open()
-                while True:
-                    if not self._asked:
-                        writer.write(QUESTION)
-                        self._asked = True
-                    line = await reader.readline()
-                    if not line:
-                        return None
-                    self._asked = False
-                    answer: dict[str, Any] = json.loads(line)
-                    if answer["at"] >= begun:  # else it is the answer to a question that nobody waits for any more
-                        return Told(self.pid, answer["found"])
-        except (OSError, ValueError, TimeoutError):
+                found = await self._line.ask()
+        except (OSError, ValueError):  # a time-out among them
             return None
+        return None if found is None else Told(self.pid, found)
+
+
+class _Line:
+    """The parent's end of the line to one child."""
+
+    def __init__(self, own: socket.socket) -> None:
+        self._socket = own
+        self._streams: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
+        self._waits = False  # a question has no answer yet
+
+    async def ask(self) -> Snapshot | None:
+        """What the child tells from now on; None if it has gone."""
+        begun = time.monotonic()
+        if self._streams is None:
+            self._streams = await asyncio.open_unix_connection(sock=self._socket, limit=LONGEST)
+        reader, writer = self._streams
+        while True:
+            if not self._waits:
+                writer.write(QUESTION)
+                self._waits = True
+            line = await reader.readline()
+            if not line:
+                return None
+            self._waits = False
+            answer: dict[str, Any] = json.loads(line)
+            if answer["at"] >= begun:  # else it is the answer to a question that nobody waits for any more
+                return answer["found"]
 
     def close(self) -> None:
-        if self._writer is not None:
-            self._writer.close()
-        elif self._socket is not None:
+        if self._streams is not None:
+            self._streams[1].close()
+        else:
             self._socket.close()
-        self._socket = self._reader = self._writer = None
-        self._asked = False
-
-    async def _open(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-        if self._reader is None or self._writer is None:
-            if self._socket is None:
-                raise ConnectionResetError("there is no child")
-            self._reader, self._writer = await asyncio.open_unix_connection(sock=self._socket, limit=LONGEST)
-        return self._reader, self._writer
 
 
 @asynccontextmanager

@@ -98,6 +98,7 @@ async def _serving(port: socket.socket, dsn: str, settings: Settings, tell: Tell
         )
     )  # fmt: skip
     task = asyncio.create_task(server.serve([port]))
+    task.add_done_callback(lambda _: server.should_exit or log.critical("METRICS ARE NOT SHOWN ANY MORE", alert=True))
     host, number = port.getsockname()[:2]
     log.info("metrics are shown", address=f"[{host}]:{number}" if ":" in host else f"{host}:{number}")
     try:
