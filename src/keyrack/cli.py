@@ -22,6 +22,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
         "keyrack.commands.database",
         "The embedded database: PostgreSQL's own programs on it; PgBouncer.",
     ),
+    "backup": ("keyrack.commands.backup", "Backups of the embedded database: taken, verified, restored, tried."),
     "endpoints": ("keyrack.commands.run", "Show the table of endpoints."),
     "errors": ("keyrack.commands.run", "Show the table of codes of refusals."),
     "settings": ("keyrack.commands.run", "Show the table of settings."),

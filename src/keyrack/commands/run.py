@@ -14,6 +14,7 @@ from typing import Annotated
 import typer
 
 from keyrack import logs
+from keyrack.backups import archiving
 from keyrack.commands.metrics import MetricsFd, reports_of
 from keyrack.commands.session import Failed, Json, State, embedded_server, explained, read_settings
 from keyrack.database import schema
@@ -38,6 +39,7 @@ def running_database(settings: Settings) -> Generator[str]:
         return
     with embedded_server(settings) as server:
         asyncio.run(schema.migrate(server.dsn))
+        asyncio.run(archiving.warn(settings, server.dsn))
         yield server.dsn
 
 
@@ -242,7 +244,7 @@ def _demo(port: int, state_named: bool, settings: Settings, as_json: bool) -> No
     listener = _listen("127.0.0.1", port)
     reports = reports_of(settings, None)
     if not state_named:  # a demo leaves the real state alone
-        settings = settings.model_copy(update={"state": settings.state / "demo"})
+        settings = settings.model_copy(update={"state": settings.state / "demo", "backup_directory": "off"})
     settings = reached_at(settings, "127.0.0.1", listener.getsockname()[1])
     with running_database(settings) as dsn:
         check_keys(dsn, settings)

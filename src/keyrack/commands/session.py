@@ -106,7 +106,12 @@ def read_settings(state: Path | None = None) -> Settings:
 
 def embedded_server(settings: Settings) -> EmbeddedServer:
     """The server in the state directory, not started yet."""
-    return EmbeddedServer(settings.state, bin_dir=settings.postgres_bin, log_bytes=settings.postgres_log)
+    return EmbeddedServer(
+        settings.state,
+        bin_dir=settings.postgres_bin,
+        log_bytes=settings.postgres_log,
+        backups=settings.backup_directory,
+    )
 
 
 @asynccontextmanager

@@ -75,6 +75,11 @@ class Account:
             "Run Keyrack as a normal user, or set KEYRACK_DATABASE_URL."
         )
 
+    @classmethod
+    def ourselves(cls) -> Account:
+        """Whoever runs Keyrack, root as well: for programs that are no server."""
+        return cls(pwd.getpwuid(os.geteuid()).pw_name, os.geteuid(), os.getegid(), switch=False)
+
     def run(self, command: Sequence[str | Path], *, text: str | None = None) -> subprocess.CompletedProcess[str]:
         """Run a program as this account to its end; `text` is its standard input. Raises OSError."""
         return subprocess.run(
@@ -160,8 +165,7 @@ def find_binaries(given: Path | None, account: Account, state: Path) -> Binaries
     except PermissionError:
         if not account.switch:
             raise
-        ourselves = Account("root", 0, 0, switch=False)
-        version = _version(ourselves.run([directory / "postgres", "-V"]), directory)
+        version = _version(Account.ourselves().run([directory / "postgres", "-V"]), directory)
         directory = _copy(directory, version, account, state)
     binaries = Binaries(directory, version)
     if binaries.major < OLDEST_MAJOR:

@@ -6,6 +6,8 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
+from collections.abc import Generator
+from contextlib import contextmanager
 from pathlib import Path
 
 from keyrack.embedded.binaries import EmbeddedServerError
@@ -29,6 +31,29 @@ def kept(layout: Layout) -> bool:
     if lock is not None:
         os.close(lock)
     return lock is None
+
+
+@contextmanager
+def alone(layout: Layout) -> Generator[None]:
+    """Keep everybody from the server within the block: who wants to use it waits for the end.
+
+    Raises EmbeddedServerError while somebody uses it.
+    """
+    make_state(layout.state)
+    taken: list[int] = []
+    try:
+        for path in (layout.users, layout.lock):
+            descriptor = _open(path, fcntl.LOCK_EX)
+            if descriptor is None:
+                raise EmbeddedServerError(
+                    f"The database in {layout.data} is in use. Nothing was changed. Stop what uses it (`keyrack "
+                    "serve`, `keyrack work` and other commands), then try again."
+                )
+            taken.append(descriptor)
+        yield
+    finally:
+        for descriptor in taken:
+            os.close(descriptor)
 
 
 def others(layout: Layout, users: int) -> bool:

