@@ -57,7 +57,7 @@ DOORS = {
         "topics",
     },
     "assignments": {"asking", "holds", "overlaps", "rounds", "rules"},
-    "backups": {"archiving", "checking", "drilling", "planning", "restoring", "shelf", "taking", "wal"},
+    "backups": {"aftermath", "archiving", "checking", "drilling", "planning", "restoring", "shelf", "taking", "wal"},
     "console": {"", "files", "tiles"},
     "database": {
         "batching",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import sys
 import time
 from collections.abc import Callable, Generator
@@ -11,7 +12,8 @@ from typing import Annotated, Any
 
 import typer
 
-from keyrack.backups import checking, drilling, planning, restoring, taking
+from keyrack.backups import aftermath, checking, drilling, planning, restoring, taking
+from keyrack.backups.aftermath import Aftermath
 from keyrack.backups.planning import told
 from keyrack.backups.shelf import Backup, BackupError, House, house
 from keyrack.backups.wal import newest
@@ -24,6 +26,7 @@ from keyrack.commands.session import (
     State,
     embedded_server,
     explained,
+    open_address,
     read_settings,
     show,
     table,
@@ -197,22 +200,31 @@ def restore(
         ]
         if done.kept is not None:
             lines.append(f"What was there before is in {done.kept}: remove it when you do not need it any more.")
-        lines.append(
-            done.aftermath.key
-            or "The master key is not in a backup; the one that is here opens the secrets of the restored database."
-        )
-        if done.aftermath.full:
-            lines.append(f"Too near to their ends to be advanced: {', '.join(done.aftermath.full)}.")
-        if done.aftermath.full_customers:
-            lines.append(f"Events of customers {done.aftermath.full_customers} have no more numbers to be advanced to.")
-        lines.append(
-            "Ids and numbers of events go on after a jump, and everybody logs in again. What was revoked, disabled or "
-            "erased after that time is back: do it again (docs/operating.md, After a restore)."
-        )
+        lines += _settled(done.aftermath)
         lines.append("Now start Keyrack, and make a full backup: keyrack backup create")
         return Said(value, "\n".join(lines))
 
     _run(work, state, as_json)
+
+
+@app.command("settle")
+def settle(state: State = None, as_json: Json = False) -> None:
+    """After a restore by other means, as pgBackRest: advance ids and numbers, and have everybody log in again.
+
+    `backup restore` does so by itself.
+    """
+
+    async def work() -> Aftermath:
+        settings = read_settings(state)
+        async with open_address(settings) as dsn:
+            return await aftermath.settle(settings, dsn)
+
+    def run() -> None:
+        done = asyncio.run(work())
+        value = {"masterKey": done.key is None, "notAdvanced": [*done.full, *done.full_customers]}
+        show(Said(value, "\n".join(_settled(done))), as_json)
+
+    explained(run)
 
 
 @app.command("drill")
@@ -241,6 +253,22 @@ def drill(
         return Said(value, "\n".join(rows))
 
     _run(work, state, as_json)
+
+
+def _settled(done: Aftermath) -> list[str]:
+    """What the operator has to know after a restore."""
+    lines = [
+        done.key
+        or "The master key is not in a backup; the one that is here opens the secrets of the restored database.",
+        "Ids and numbers of events go on after a jump, and everybody logs in again. What was revoked, disabled or "
+        "erased after that time is back: do it again (docs/operating.md, After a restore).",
+    ]
+    if done.full:
+        lines.append(f"Too near to their ends to be advanced: {', '.join(done.full)}.")
+    if done.full_customers:
+        customers = ", ".join(map(str, done.full_customers))
+        lines.append(f"The numbers of events of these customers are too near to their end to be advanced: {customers}.")
+    return lines
 
 
 def _shown(backup: Backup) -> dict[str, Any]:
