@@ -57,9 +57,10 @@ DOORS = {
         "topics",
     },
     "assignments": {"asking", "holds", "overlaps", "rounds", "rules"},
-    "backups": {"aftermath", "archiving", "checking", "drilling", "planning", "restoring", "shelf", "taking", "wal"},
+    "backups": {"aftermath", "asking", "checking", "drilling", "planning", "restoring", "shelf", "taking", "wal"},
     "console": {"", "files", "tiles"},
     "database": {
+        "archiving",
         "batching",
         "connection",
         "connector",

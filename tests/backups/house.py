@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-import os
 import shutil
 import signal
 import subprocess
@@ -15,8 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import asyncpg
-from click.testing import Result
-from typer.testing import CliRunner
+from typer.testing import CliRunner, Result
 
 from keyrack.cli import application
 from keyrack.embedded.server import EmbeddedServer
@@ -102,10 +100,6 @@ class House:
 
     def ended(self) -> None:
         eventually(lambda: not servers(self.state), "the end of the database")
-
-    def kill(self) -> None:
-        """PostgreSQL ends without a word, and archives nothing more; nobody else uses it."""
-        os.kill(int((self.state / "pgdata/postmaster.pid").read_text().split()[0]), signal.SIGKILL)
 
     def lose(self) -> None:
         """The disk of the data is gone."""

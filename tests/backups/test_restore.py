@@ -74,10 +74,11 @@ def test_back_to_the_moment_before_a_table_was_dropped(house: House) -> None:
 
 def test_what_is_not_archived_yet_comes_from_the_data_that_are_there(house: House) -> None:
     """`--replace` keeps the data under another name, and what their log has beyond the archive is restored, too."""
+    archived = house.segments()
+    house.wal.chmod(0o500)
     with house.running():
         house.json("customer", "add", "Later Fleet")
-        archived = house.segments()
-        house.kill()
+    house.wal.chmod(0o700)
     assert house.segments() == archived
     assert house.refused("backup", "restore") == (
         f"There are data in {house.state}/pgdata already. Nothing was changed. --replace restores in their place and "
@@ -114,8 +115,10 @@ def test_a_restore_is_refused_in_words(house: House) -> None:
             " Nothing was changed",
             house.refused("backup", "restore", "--replace", KEYRACK_POSTGRES_BIN=str(OLD)),
         )
-    house.json("customer", "add", "Later Fleet")
-    house.json("customer", "add", "Last Fleet")
+    with house.running():
+        for name in ("Later Fleet", "Last Fleet"):
+            house.json("customer", "add", name)
+            house.json("backup", "verify")
     newest = sorted(house.segments())[-2]
     (house.wal / f"{newest}.gz").unlink()
     shutil.rmtree(house.state / "pgdata")

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import LiteralString
 
-from keyrack.backups.archiving import connected
+from keyrack.backups.asking import connected
 from keyrack.settings import Settings
 from keyrack.vault import master
 from keyrack.vault.master import MasterKeyError

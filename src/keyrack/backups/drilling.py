@@ -14,7 +14,7 @@ from typing import LiteralString
 
 from keyrack.backups import restoring
 from keyrack.backups.aftermath import UNHURRIED, key_fault
-from keyrack.backups.archiving import connected
+from keyrack.backups.asking import connected
 from keyrack.backups.planning import plan
 from keyrack.backups.shelf import BackupError, House, Tell
 from keyrack.backups.taking import REVISION, SCHEMA

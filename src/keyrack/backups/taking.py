@@ -13,9 +13,10 @@ from pathlib import Path
 from typing import Any, LiteralString
 
 from keyrack import __version__
-from keyrack.backups.archiving import Standing, connected, standing
+from keyrack.backups.asking import connected
 from keyrack.backups.shelf import Backup, BackupError, House, Tell
 from keyrack.backups.wal import position
+from keyrack.database.archiving import Standing, standing
 from keyrack.embedded.binaries import Account, end_with_parent, environment
 from keyrack.embedded.layout import NAME as DATABASE
 

@@ -14,7 +14,7 @@ from typing import Annotated
 import typer
 
 from keyrack import logs
-from keyrack.backups import archiving
+from keyrack.backups import asking
 from keyrack.commands.metrics import MetricsFd, reports_of
 from keyrack.commands.session import Failed, Json, State, embedded_server, explained, read_settings
 from keyrack.database import schema
@@ -39,7 +39,7 @@ def running_database(settings: Settings) -> Generator[str]:
         return
     with embedded_server(settings) as server:
         asyncio.run(schema.migrate(server.dsn))
-        asyncio.run(archiving.warn(settings, server.dsn))
+        asyncio.run(asking.warn(settings, server.dsn))
         yield server.dsn
 
 

@@ -1,20 +1,13 @@
-"""In charge of how the archiving stands, as the database itself tells it: PostgreSQL's own counters, of any server."""
+"""In charge of how the archiving of the log stands, as the database itself tells it: PostgreSQL's own counters, of any
+server."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from typing import LiteralString
 
-import structlog
-
-from keyrack.database.connection import Database, Statements
-from keyrack.embedded.archive import OFF
-from keyrack.settings import Settings
-
-log = structlog.get_logger("keyrack.backups")
+from keyrack.database.connection import Statements
 
 STANDING: LiteralString = """
 select current_setting('archive_mode') <> 'off' as on, current_setting('archive_command') as command,
@@ -47,27 +40,3 @@ async def standing(statements: Statements) -> Standing:
     row = await statements.fetchrow(STANDING)
     assert row is not None  # noqa: S101 - the view has one row
     return Standing(**dict(row))
-
-
-async def warn(settings: Settings, dsn: str) -> None:
-    """Say so in the log where the running database does not archive to the directory of this process's settings."""
-    if settings.backup_directory in (None, OFF):
-        return
-    async with connected(settings, dsn) as database:
-        found = await standing(database)
-    if not found.on or settings.backup_directory not in (found.command or ""):
-        log.warning(
-            "the database does not archive to KEYRACK_BACKUP_DIRECTORY: it was started before that was set; stop "
-            "everything that uses it once",
-            directory=settings.backup_directory,
-        )
-
-
-@asynccontextmanager
-async def connected(settings: Settings, dsn: str) -> AsyncGenerator[Database]:
-    """The database at this address, over one connection. Raises `Unavailable`."""
-    database = await Database.connect(dsn, settings, application="keyrack backup", size=1)
-    try:
-        yield database
-    finally:
-        await database.close()
