@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import os
 import re
@@ -13,6 +14,7 @@ from keyrack.backups.aftermath import JUMP
 from keyrack.embedded.server import EmbeddedServer
 from tests.backups.house import Caller, House, new_house, written
 from tests.conftest import eventually
+from tests.embedded.test_commands import servers
 from tests.embedded.test_postgres import Nobody
 
 OLD = Path("/usr/lib/postgresql/15/bin")
@@ -58,6 +60,7 @@ def test_back_to_the_moment_before_a_table_was_dropped(house: House) -> None:
         assert told[-1] == "There is no full backup since the last restore: keyrack backup create"
         newer = house.json("backup", "create")
         assert newer["timeline"] == 2
+        assert house.run("backup", "list").stdout.splitlines()[-1].startswith("Archive: 00000002")
         house.json("backup", "verify")
         assert [row["timeline"] for row in house.json("backup", "list")["reaches"]] == [1, 2]
         # The history that was left can still be had, by its number, while the other one goes on
@@ -149,19 +152,20 @@ def test_backups_of_another_database(house: House) -> None:
         assert (neighbour.state / "pgdata/PG_VERSION").exists()
 
 
-def test_without_the_master_key(house: House) -> None:
-    """The key is not in a backup; whoever has lost it hears that, and what to do."""
-    house.lose()
-    key = (house.state / "master.key").read_text()
-    (house.state / "master.key").unlink()
-    done = house.run("backup", "restore")
-    assert done.exit_code == 0, done.stderr
-    assert f"The master key is not in a backup, and {house.state}/master.key is missing" in done.stdout
-    drill = house.run("backup", "drill")
+def test_on_another_machine_without_the_master_key(house: House) -> None:
+    """The backups are all that is needed, but for the key, which is not in them: who has not got it hears that."""
+    elsewhere = house.base / "elsewhere"
+    there = {"KEYRACK_STATE": str(elsewhere)}
+    drill = house.run("backup", "drill", **there)
     assert drill.exit_code == 1
     assert "The data can be restored, but not their secrets." in drill.stderr
-    (house.state / "master.key").write_text(key)
-    assert "opens the secrets of the restored database" in house.run("backup", "restore", "--replace").stdout
+    done = house.run("backup", "restore", **there)
+    assert done.exit_code == 0, done.stderr
+    assert f"The master key is not in a backup, and {elsewhere}/master.key is missing" in done.stdout
+    shutil.copy(house.state / "master.key", elsewhere)
+    assert house.json("backup", "drill", **there)["masterKey"] is True
+    assert [row["name"] for row in house.json("customer", "list", **there)] == ["Example Fleet"]
+    eventually(lambda: not servers(elsewhere), "the end of the other database")
 
 
 def test_times_between_transactions_can_be_reached(house: House) -> None:
@@ -201,3 +205,26 @@ def test_without_being_root(house: House, nobody: Nobody) -> None:
     assert " Example Fleet " in said
     assert " can be restored, with everything up to " in said
     assert (house.state / "pgdata").stat().st_uid == house.wal.stat().st_uid == nobody.uid
+
+
+def test_a_restore_that_fails_changes_nothing(house: House) -> None:
+    """A damaged segment ends the recovery: the data stay, the history goes on, and what was begun is thrown away."""
+    with house.running():
+        house.json("customer", "add", "Later Fleet")
+        house.json("backup", "verify")
+    house.ended()
+    newest = house.wal / f"{max(house.segments())}.gz"
+    whole = newest.read_bytes()
+    newest.write_bytes(whole[:-100])
+    failed = house.refused("backup", "restore", "--replace")
+    assert failed.startswith("PostgreSQL does not start (status 1): ")
+    assert f"{newest} is damaged" in failed
+    assert not (house.state / "restoring").exists()
+    newest.write_bytes(whole)
+    # One that has begun a new history, and then failed
+    (house.wal / "00000002.history.gz").write_bytes(gzip.compress(b"1\t0/2000000\tbefore a test\n"))
+    (house.wal / "00000002.history.gz").chmod(0o644)
+    assert [row["name"] for row in house.json("customer", "list")] == ["Example Fleet", "Later Fleet"]
+    restored = house.json("backup", "restore", "--replace")
+    assert restored["timeline"] == 3
+    assert [row["name"] for row in house.json("customer", "list")] == ["Example Fleet", "Later Fleet"]

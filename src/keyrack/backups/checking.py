@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from keyrack.backups.shelf import Backup, BackupError, House, Tell
 from keyrack.backups.taking import verify_base
-from keyrack.backups.wal import Way, newest_timeline
+from keyrack.backups.wal import Way
 from keyrack.embedded import archive
 
 
@@ -35,7 +35,7 @@ def verify(house: House, name: str | None, until: str | None, tell: Tell) -> Ver
         for backup in backups:
             verify_base(house, backup.name, tell)
             shelf.mark_verified(backup)
-        timeline = newest_timeline(shelf.wal, shelf.backups())
+        timeline = shelf.timeline()
         way = Way(shelf.wal, backups[-1].segment_size, timeline)
         of_it = [backup for backup in backups if way.leads_from(backup)]
         if not of_it:  # of a history that a restore has left

@@ -26,7 +26,7 @@ def plan(house: House, name: str | None, to: datetime | None, timeline: int | No
     shelf = house.shelf
     backups = shelf.backups()
     shelf.newest()
-    wanted = timeline or newest_timeline(shelf.wal, backups)
+    wanted = timeline or shelf.timeline()
     size = backups[-1].segment_size
     way = Way(shelf.wal, size, wanted, other)
     usable = [backup for backup in backups if way.leads_from(backup)]
@@ -94,5 +94,6 @@ def _reaches(house: House) -> str:
 
 
 def told(moment: object) -> str:
+    """A time, as an option takes it again."""
     assert isinstance(moment, datetime)  # noqa: S101 - it was compared with one
     return moment.astimezone(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")

@@ -24,7 +24,7 @@ from keyrack.backups.planning import Plan, plan
 from keyrack.backups.shelf import Backup, BackupError, House, Tell
 from keyrack.embedded import archive, locks
 from keyrack.embedded.binaries import EmbeddedServerError
-from keyrack.embedded.layout import Layout
+from keyrack.embedded.layout import Layout, make_state
 from keyrack.embedded.probe import left_behind
 from keyrack.embedded.server import EmbeddedServer
 
@@ -79,6 +79,7 @@ def restore(
                 begun = asyncio.run(aftermath.timeline(house.settings, server.dsn))
             last = reached(scratch, chosen)
             kept = _put_in_place(layout, scratch)
+            house.shelf.begin(begun)
             archive.remember(layout, house.shelf.directory)
     return Restored(chosen, begun, last, kept, done)
 
@@ -150,6 +151,7 @@ def _check_same(house: House) -> None:
 
 def _copy(house: House, backup: Backup, scratch: Layout, tell: Tell) -> None:
     """Copy the full backup, for PostgreSQL's account. Until that is done nobody else gets into the directory."""
+    make_state(scratch.state.parent)
     scratch.state.mkdir(mode=0o700)
     free = shutil.disk_usage(scratch.state).free
     if free < backup.bytes * ROOM:

@@ -1,7 +1,8 @@
 """In charge of the directory of the backups: which full ones are in it, who works there, and what can be forgotten.
 
 `base/NAME` is a full backup as PostgreSQL makes it, `base/NAME.json` what we know about it: without that file it is not
-whole, and is thrown away. `wal/` is the archive, `cluster` says which database all of it is of.
+whole, and is thrown away. `wal/` is the archive, `cluster` says which database all of it is of, `timeline` what history
+the last restore has begun.
 """
 
 from __future__ import annotations
@@ -92,6 +93,24 @@ class Shelf:
         if not (found := self.backups()):
             raise BackupError(f"There is no backup in {self.directory}: `keyrack backup create` makes one.")
         return found[-1]
+
+    def timeline(self) -> int:
+        """The one that the database writes: of the last restore that went well, or of a later full backup.
+
+        The archive may know newer ones, of restores that did not go well.
+        """
+        try:
+            begun = int((self.directory / "timeline").read_text())
+        except (FileNotFoundError, ValueError):
+            begun = 1
+        return max([begun, *(backup.timeline for backup in self.backups())])
+
+    def begin(self, timeline: int) -> None:
+        """A restore went well: from now on the database writes this timeline."""
+        fresh = self.directory / "timeline.new"
+        fresh.write_text(f"{timeline}\n")
+        fresh.replace(self.directory / "timeline")
+        _sync(self.directory)
 
     def fresh_name(self, now: datetime) -> str:
         """A name that nothing has yet; names are in the order of time."""

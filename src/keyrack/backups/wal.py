@@ -29,6 +29,7 @@ ENDED = re.compile(r"(?:COMMIT|ABORT)(?:_PREPARED)? (\d{4}-\d\d-\d\d \d\d:\d\d:\
 HEAD = struct.Struct("=HHIQI4xQI")
 LONG = 2  # the flag of a first page
 NO_END = 1 << 63
+DAMAGED = (OSError, EOFError, zlib.error)  # what reading a packed file raises
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +108,7 @@ class Way:
                 length = len(head)
                 while piece := stream.read(1 << 20):
                     length += len(piece)
-        except (OSError, EOFError, zlib.error) as error:
+        except DAMAGED as error:
             return f"{path.name} is damaged: {error}"
         if length != self.size:
             return f"{path.name} has {length} bytes instead of {self.size}"
@@ -117,15 +118,18 @@ class Way:
         return None
 
     def ended(self, first: int, last: int, binaries: Binaries) -> datetime | None:
-        """When the last transaction ended that stands in these segments; None where none did."""
+        """When the last transaction ended that stands in these segments, but for damaged ones; None where none did."""
         with tempfile.TemporaryDirectory(prefix="keyrack-wal-") as scratch:
             for number in range(last, first - 1, -1):
                 path = self.segment(number)
                 if path is None:
                     continue
                 plain = Path(scratch) / path.name.removesuffix(".gz")
-                with _opened(path) as packed, plain.open("wb") as out:
-                    shutil.copyfileobj(packed, out)
+                try:
+                    with _opened(path) as packed, plain.open("wb") as out:
+                        shutil.copyfileobj(packed, out)
+                except DAMAGED:
+                    continue
                 # It ends with an error at the segment's end: what it has said until then counts
                 said = Account.ourselves().run([binaries.directory / "pg_waldump", "-r", "Transaction", plain])
                 plain.unlink()
@@ -146,7 +150,7 @@ class Way:
 
 
 def newest_timeline(wal: Path, backups: Sequence[Backup]) -> int:
-    """The timeline that the last restore has begun, else the first one."""
+    """The newest one of which anything is known, also by a restore that did not go well."""
     begun = [int(found[1], 16) for path in _all(wal) if (found := HISTORY.fullmatch(path.name))]
     seen = [int(path.name[:8], 16) for path in _files(wal)]
     return max([*begun, *seen, *(backup.timeline for backup in backups)], default=1)
@@ -165,7 +169,7 @@ def branches(wal: Path, timeline: int) -> list[tuple[int, int]]:
     path = wal / f"{timeline:08X}.history.gz"
     try:
         text = gzip.decompress(path.read_bytes()).decode()
-    except (OSError, EOFError, zlib.error, UnicodeDecodeError):
+    except (*DAMAGED, UnicodeDecodeError):
         raise BackupError(f"{path}, which says where timeline {timeline} begins, is missing or damaged.") from None
     return [(int(parent), (int(high, 16) << 32) + int(low, 16)) for parent, high, low in BRANCH.findall(text)]
 

@@ -48,7 +48,7 @@ To = Annotated[
 ]
 Timeline = Annotated[
     int | None,
-    typer.Option("--timeline", min=1, metavar="NUMBER", help="Along this timeline. Default: the newest."),
+    typer.Option("--timeline", min=1, metavar="NUMBER", help="Along this timeline. Default: the database's."),
 ]
 
 
@@ -141,7 +141,7 @@ def list_(state: State = None, as_json: Json = False) -> None:
             lines.append("Archive: nothing yet")
         else:
             lines.append(f"Archive: {archived[0]} came {age:.0f} s ago; {waiting} segments wait")
-        if backups and reached and reached[-1]["timeline"] not in {backup.timeline for backup in backups}:
+        if backups and found.shelf.timeline() not in {backup.timeline for backup in backups}:
             lines.append("There is no full backup since the last restore: keyrack backup create")
         return Said(value, "\n".join(lines))
 
