@@ -11,25 +11,27 @@ import resource
 import signal
 import socket
 import sys
+from asyncio.subprocess import DEVNULL
 from collections.abc import Callable, Generator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 
 import structlog
 import uvicorn
 import uvloop
 
+from keyrack import systemd
 from keyrack.console import SITE
 from keyrack.database.connection import UNREACHABLE
 from keyrack.embedded.server import end_with_parent
 from keyrack.http.app import Edge, create_app
-from keyrack.http.connections import protocol
+from keyrack.http.connections import begin_to_end, protocol
 from keyrack.settings import Settings
 from keyrack.worker import Worker, connect
 
 log = structlog.get_logger("keyrack.processes")
 
-GRACE = 3.0  # seconds that requests under way get at a stop
-CHILD_GRACE = 4.0  # seconds that a child process gets
+LINGER = 0.5  # seconds that idle connections stay at a stop: a request that is on its way to us then is answered
+OF_OWN = 5.0  # seconds beyond `stop_seconds` in which a child ends
 M_MMAP_THRESHOLD = -3  # of <malloc.h>
 FILES = 65_536  # that a process opens, at most
 RESTART = 1.0  # seconds between a child's death and its successor
@@ -68,8 +70,12 @@ class _Server(uvicorn.Server):
         yield
 
     def end(self) -> None:
-        """Take no more requests, and end with those under way."""
+        """Take no more connections, and end with the requests under way."""
         self.should_exit = True
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        begin_to_end(self.config, LINGER)
+        await super().shutdown(sockets)
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         said = logging.getLogger("uvicorn.error")
@@ -105,6 +111,7 @@ def serve(
             raise app.failure or SystemExit(1)
         gc.freeze()  # what lives as long as the process need not be looked through again
         stop = _stop_signal()
+        systemd.tell(systemd.READY)
         if ready is not None:
             ready()
         parts = {"server": serving}
@@ -134,8 +141,10 @@ async def _run(
     """Wait for the stop, and for the parts of the process to end with it. One that ends before it is told as an alert,
     and the others are stopped: a process that does half of its work would go unnoticed, one that is gone is replaced.
     """
+    turning = asyncio.create_task(systemd.turn())
     stopped = asyncio.create_task(stop.wait())
     await asyncio.wait((stopped, *parts.values()), return_when=asyncio.FIRST_COMPLETED)
+    systemd.tell(systemd.STOPPING)
     ended = {} if stop.is_set() else {name: task for name, task in parts.items() if task.done()}
     for name, task in ended.items():
         error = task.exception()
@@ -144,6 +153,7 @@ async def _run(
     stop.set()
     on_stop()
     await asyncio.gather(*parts.values(), return_exceptions=bool(ended))
+    turning.cancel()
     if ended:
         raise SystemExit(1)
 
@@ -152,6 +162,7 @@ async def _work(settings: Settings, dsn: str, stop: asyncio.Event, ready: Callab
     db = await connect(dsn, settings)
     worker = Worker(db, dsn, settings)
     if ready is not None:
+        systemd.tell(systemd.READY)
         ready()
     working = asyncio.create_task(worker.run())
     stopped = asyncio.create_task(stop.wait())
@@ -162,43 +173,71 @@ async def _work(settings: Settings, dsn: str, stop: asyncio.Event, ready: Callab
     await db.close()
 
 
-def supervise(commands: Sequence[Sequence[str]], dsn: str, listener: socket.socket) -> None:
-    """Run `keyrack` commands as child processes until SIGINT or SIGTERM; one that dies is started again."""
+def supervise(
+    commands: Sequence[Sequence[str]], listener: socket.socket, stop_seconds: float, ready: Callable[[], None]
+) -> None:
+    """Run `keyrack` commands as child processes until SIGINT or SIGTERM; one that dies, or stands still for longer than
+    systemd would have it, is started again. `ready` is called when all of them are."""
 
     async def main() -> None:
         stop = _stop_signal()
-        await asyncio.gather(*(_keep_alive(command, dsn, listener, stop) for command in commands))
+        turning = asyncio.create_task(systemd.turn())
+        up = [asyncio.Event() for _ in commands]
+        telling = asyncio.create_task(_tell_ready(up, ready))
+        keeping = (_keep_alive(*child, listener, stop_seconds, stop) for child in zip(commands, up, strict=True))
+        await asyncio.gather(*keeping)
+        telling.cancel()
+        turning.cancel()
 
     uvloop.run(main())
 
 
-async def _keep_alive(command: Sequence[str], dsn: str, listener: socket.socket, stop: asyncio.Event) -> None:
+async def _tell_ready(up: Sequence[asyncio.Event], ready: Callable[[], None]) -> None:
+    for child in up:
+        await child.wait()
+    systemd.tell(systemd.READY)
+    ready()
+
+
+async def _keep_alive(
+    command: Sequence[str], up: asyncio.Event, listener: socket.socket, stop_seconds: float, stop: asyncio.Event
+) -> None:
     stopped = asyncio.create_task(stop.wait())
-    environment = os.environ | {"KEYRACK_DATABASE_URL": dsn}
     while not stop.is_set():
-        try:
-            child = await asyncio.create_subprocess_exec(
-                sys.executable, "-m", "keyrack", *command, env=environment, pass_fds=[listener.fileno()],
-                start_new_session=True, preexec_fn=end_with_parent(signal.SIGTERM),
-            )  # fmt: skip
-        except OSError as error:  # no memory or process to be had now: it must not end those that run
-            log.error("process not started; trying again", command=command[0], error=error)
-            with suppress(TimeoutError):
-                await asyncio.wait_for(stop.wait(), RESTART)
-            continue
-        ended = asyncio.create_task(child.wait())
-        await asyncio.wait((ended, stopped), return_when=asyncio.FIRST_COMPLETED)
-        if not stop.is_set():
-            log.error("process ended; starting another one", command=command[0], status=child.returncode)
-            with suppress(TimeoutError):
-                await asyncio.wait_for(stop.wait(), RESTART)
-        elif child.returncode is None:
-            child.terminate()
+        with closing(systemd.Herald()) as herald:
             try:
-                await asyncio.wait_for(ended, CHILD_GRACE)
-            except TimeoutError:
-                child.kill()
-                await child.wait()
+                child = await asyncio.create_subprocess_exec(
+                    sys.executable, "-m", "keyrack", *command, env=os.environ | herald.environment(),
+                    pass_fds=[listener.fileno()], start_new_session=True, preexec_fn=end_with_parent(signal.SIGTERM),
+                    stdout=DEVNULL,  # where requests are taken, the parent says
+                )  # fmt: skip
+            except OSError as error:  # no memory or process to be had now: it must not end those that run
+                log.error("process not started; trying again", command=command[0], error=error)
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(stop.wait(), RESTART)
+                continue
+            ended = asyncio.create_task(child.wait())
+            silent = asyncio.create_task(herald.hear(up))
+            await asyncio.wait((ended, stopped, silent), return_when=asyncio.FIRST_COMPLETED)
+            if not stop.is_set():
+                if not ended.done():
+                    child.kill()
+                    await ended
+                log.error(
+                    "process ended; starting another one",
+                    command=command[0], status=child.returncode, stood_still=silent.done(),
+                )  # fmt: skip
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(stop.wait(), RESTART)
+            elif child.returncode is None:
+                child.terminate()
+                try:
+                    await asyncio.wait_for(ended, stop_seconds + OF_OWN)
+                except TimeoutError:
+                    child.kill()
+                    await child.wait()
+            silent.cancel()
+            await asyncio.gather(silent, return_exceptions=True)
 
 
 def configuration(settings: Settings, dsn: str) -> uvicorn.Config:
@@ -219,7 +258,7 @@ def _configuration(settings: Settings, app: Edge) -> uvicorn.Config:
         proxy_headers=True,
         forwarded_allow_ips=settings.trusted_proxies,
         timeout_keep_alive=75,
-        timeout_graceful_shutdown=int(GRACE),
+        timeout_graceful_shutdown=settings.stop_seconds,
     )
 
 

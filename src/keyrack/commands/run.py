@@ -13,7 +13,7 @@ from typing import Annotated
 
 import typer
 
-from keyrack import logs
+from keyrack import logs, systemd
 from keyrack.commands.session import Failed, Json, State, embedded_server, explained, read_settings
 from keyrack.database import schema
 from keyrack.database.connection import Database
@@ -100,8 +100,8 @@ def _serve(
 
     logs.configure(settings.log_level)
     check_files(settings)
-    listener = _listen(host, port) if fd is None else socket.socket(fileno=fd)
-    settings = reached_at(settings, host, listener.getsockname()[1])
+    listener = socket.socket(fileno=fd) if fd is not None else systemd.inherited() or _listen(host, port)
+    settings = reached_at(settings, *listener.getsockname()[:2])
 
     def ready() -> None:
         if fd is None:
@@ -113,10 +113,14 @@ def _serve(
             running.serve(settings, dsn, listener, worker=worker, ready=ready)
             return
         os.environ["KEYRACK_PUBLIC_URL"] = settings.public_url
-        os.environ["KEYRACK_MASTER_KEY_FILE"] = str(master.path(settings))  # whatever a child takes for its state
+        if settings.master_key is None:
+            os.environ["KEYRACK_MASTER_KEY_FILE"] = str(master.path(settings))  # whatever a child takes for its state
+        if settings.database_url is None:  # else a child has it as we do, and a password from a file stays there
+            os.environ["KEYRACK_DATABASE_URL"] = dsn
+            os.environ.pop("KEYRACK_DATABASE_URL_FILE", None)
         child = ["serve", "--no-worker", "--fd", str(listener.fileno())]
-        ready()
-        running.supervise([child] * processes + [["work"]] * worker, dsn, listener)
+        children = [child] * processes + [["work"]] * worker
+        running.supervise(children, listener, settings.stop_seconds, ready)
 
 
 def _listen(host: str, port: int) -> socket.socket:

@@ -29,7 +29,8 @@ from keyrack.database.connection import UNREACHABLE, Connection, Database
 from keyrack.database.telling import APPLIED, DELIVERED, EVERYBODY, NOTHING, NOTIFY, TOPICS, Topics, payloads
 from keyrack.embedded.server import EmbeddedServer, EmbeddedServerError
 from keyrack.errors import Refusal
-from keyrack.settings import Settings
+from keyrack.settings import SecretFileError, Settings, is_secret, variable
+from keyrack.systemd import NoListener
 from keyrack.vault.keeping import open_vault
 from keyrack.vault.master import MasterKeyError
 from keyrack.vault.sealing import Vault
@@ -99,9 +100,17 @@ def read_settings(state: Path | None = None) -> Settings:
         return Settings() if state is None else Settings(state=state.resolve(), database_url=None)
     except ValidationError as error:
         wrong = "; ".join(
-            f"KEYRACK_{str(e['loc'][0]).upper()}: {e['msg'].removeprefix('Value error, ')}" for e in error.errors()
+            f"{_given(str(e['loc'][0]))}: {e['msg'].removeprefix('Value error, ')}" for e in error.errors()
         )
         raise Failed(f"A setting is not valid. {wrong}") from None
+    except SecretFileError as error:
+        raise Failed(str(error)) from None
+
+
+def _given(name: str) -> str:
+    """The variable that a setting was given by."""
+    by_file = variable(name, by_file=True)
+    return by_file if is_secret(Settings.model_fields[name]) and os.environ.get(by_file) else variable(name)
 
 
 def embedded_server(settings: Settings) -> EmbeddedServer:
@@ -230,7 +239,7 @@ def explained(work: Callable[[], None]) -> None:
 def explain(error: Exception) -> str:
     """What went wrong, in one line for the command's user."""
     text = " ".join(str(error).split())
-    if isinstance(error, Failed | Refusal | EmbeddedServerError | MasterKeyError | schema.SchemaError):
+    if isinstance(error, Failed | Refusal | EmbeddedServerError | MasterKeyError | NoListener | schema.SchemaError):
         return text
     if isinstance(error, asyncpg.InterfaceError) and isinstance(error, ValueError):  # before anything was sent
         return f"A value is not valid: {text}"
