@@ -16,8 +16,9 @@ from pathlib import Path
 import httpx
 import pytest
 
+from keyrack.database.schema import MIGRATION_LOCK
 from tests.activation import FIRST, HANDING_OVER, Load, Systemd, activated
-from tests.conftest import DEADLINE, Process, Sql, Town, eventually, free_port
+from tests.conftest import DEADLINE, Process, Sql, Town, eventually, free_port, fresh_database
 from tests.http.test_hostile import head
 from tests.http.test_neighbours import locked, waiting
 from tests.test_processes import children, serving
@@ -259,3 +260,24 @@ def test_a_worker_says_that_it_works_and_stops(dsn: str) -> None:
         assert notices.recv(100) == b"READY=1"
         assert worker.stop() == 0
         assert notices.recv(100) == b"STOPPING=1"
+
+
+# The first process of a container
+
+
+@pytest.mark.skipif(os.geteuid() != 0 or shutil.which("unshare") is None, reason="only root makes a namespace")
+def test_the_first_process_of_a_container_ends_when_it_has_just_begun(database_server: str) -> None:
+    """The kernel keeps a signal from such a process that has no handler for it: it would be killed after its time."""
+    with fresh_database(database_server) as empty:
+        holding = Sql(empty)
+        holding.execute("select pg_advisory_lock($1)", MIGRATION_LOCK)
+        first = subprocess.Popen(
+            ["unshare", "--pid", "--fork", sys.executable, "-m", "keyrack", "serve", "--port", "0"],
+            env=os.environ | {"KEYRACK_DATABASE_URL": empty}, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+        )  # fmt: skip
+        waits = "select count(*) from pg_locks where locktype = 'advisory' and not granted"
+        eventually(lambda: holding.value(waits), "the migration at the lock")
+        (inside,) = children(first.pid)
+        os.kill(inside, signal.SIGTERM)
+        assert first.wait(DEADLINE) == 128 + signal.SIGTERM
+        holding.close()

@@ -6,6 +6,8 @@ command itself; any other row is the group of all of them.
 
 from __future__ import annotations
 
+import os
+import signal
 import sys
 from importlib import import_module
 from typing import Annotated
@@ -47,10 +49,17 @@ COMMANDS: dict[str, tuple[str, str]] = {
 def main() -> None:
     """The entry point `keyrack`."""
     arguments = sys.argv[1:]
+    if os.getpid() == 1:  # of a container, whose first process gets no signal that it has not asked for
+        signal.signal(signal.SIGTERM, _end)
     try:
         application(arguments[0] if arguments else "")(prog_name="keyrack")
     except KeyboardInterrupt:  # while modules are still being loaded
         sys.exit(130)
+
+
+def _end(number: int, frame: object) -> None:
+    """End before anything has begun that wants to be ended in another way."""
+    sys.exit(128 + number)
 
 
 def application(called: str) -> typer.Typer:
