@@ -138,16 +138,6 @@ def test_it_serves_read_only_without_any_right(container: str) -> None:
 
 
 @needs_image
-def test_it_ends_at_once_when_it_has_just_begun(container: str) -> None:
-    """The first process of a container gets no signal that it has not asked for."""
-    running(container, "serve")
-    started = podman("inspect", container, "--format", "{{.State.StartedAt.Unix}}")
-    podman("stop", "--time=60", container)
-    ended = podman("inspect", container, "--format", "{{.State.FinishedAt.Unix}} {{.State.ExitCode}}").split()
-    assert int(ended[0]) - int(started) < 60 and ended[1] in ("0", "143")
-
-
-@needs_image
 def test_it_runs_the_demo(container: str) -> None:
     running(container, "demo", "--json")
     told = json.loads(eventually(lambda: podman("logs", container).partition("\n")[0], "the demo"))

@@ -102,6 +102,7 @@ def serve(
     _raise_file_limit()
 
     async def main() -> None:
+        stop = _stop_signal()  # one that comes while all of it begins is heeded afterwards
         app = create_app(settings, dsn, SITE)
         server = _Server(_configuration(settings, app))
         serving = asyncio.create_task(server.serve([listener]))
@@ -110,7 +111,6 @@ def serve(
         if serving.done():
             raise app.failure or SystemExit(1)
         gc.freeze()  # what lives as long as the process need not be looked through again
-        stop = _stop_signal()
         systemd.tell(systemd.READY)
         if ready is not None:
             ready()
