@@ -161,7 +161,7 @@ def the_demo_answers(environment: Path, directory: Path, **variables: str) -> No
         assert demo.stdout is not None
         told = json.loads(demo.stdout.readline())
         program = Path(f"/proc/{demo.pid}/cmdline").read_text().split("\0")
-        assert program[0] == str(environment / "bin/python"), program
+        assert Path(program[0]).parent == environment / "bin", program
         headers = {"vendor-API-Key": told["KEYRACK_API_KEY"]}
         form = {"grant_type": "password", "username": told["KEYRACK_USERNAME"], "password": told["KEYRACK_PASSWORD"]}
         with httpx.Client(base_url=told["KEYRACK_URL"], headers=headers, timeout=DEADLINE) as client:
