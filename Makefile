@@ -4,12 +4,13 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet install
 PYTEST_ARGS ?=
+TOOLS := .venv-tools
 # Where it is set, each test run would read all tests anew, and each command that they start the changed modules
 unexport PYTHONDONTWRITEBYTECODE
 ASSETS := src/keyrack/console/assets
 BUILD_ASSETS := $(BIN)/python console-assets/build.py
 
-.PHONY: help demo install install-dev test test-abuse test-faults test-odata-long check unit bench clean docs lock screenshots test-console-long cluster test-failover soak
+.PHONY: help demo install install-dev test dist test-dist image test-image audit test-abuse test-faults test-odata-long check unit bench clean docs lock screenshots test-console-long cluster test-failover soak
 
 ## help: these lines
 help:
@@ -88,6 +89,32 @@ test-failover: install-dev
 soak: install-dev
 	$(BIN)/python -m drills soak $(DRILL_ARGS)
 
+## dist: wheel, sdist, bill of materials, licences and sums in dist/, the same bytes each time
+dist: install
+	@$(BIN)/python packages/dist.py
+
+## test-dist: install the packages of `make dist` into an empty environment, and run the demo from it
+test-dist: install-dev dist
+	KEYRACK_DIST=$(CURDIR)/dist $(BIN)/pytest -s -p no:cacheprovider tests/test_dist.py $(PYTEST_ARGS)
+
+## image: build localhost/keyrack with buildah or podman; KEYRACK_BASE=mmdebstrap where no registry is in reach
+image: dist
+	PYTHON=$(BIN)/python deploy/container/build
+
+## test-image: run the image of `make image`; PODMAN="podman --runtime runc", PODMAN_RUN="--ulimit ..." where it needs them
+test-image: install-dev
+	KEYRACK_PODMAN="$(or $(PODMAN),podman)" KEYRACK_PODMAN_RUN="$(PODMAN_RUN)" \
+	  $(BIN)/pytest -s -p no:cacheprovider tests/test_container.py $(PYTEST_ARGS)
+
+## audit: ask whether weaknesses of what is pinned are known: pip-audit and npm audit
+audit: install $(TOOLS)/.installed
+	@$(BIN)/python packages/audit.py $(TOOLS)/bin/pip-audit
+
+$(TOOLS)/.installed: requirements/tools.txt
+	@$(PYTHON) -m venv --clear $(TOOLS)
+	@$(TOOLS)/bin/python -m pip --disable-pip-version-check --quiet install --require-hashes -r $<
+	@touch $@
+
 ## bench: the tables of docs/performance.md; BENCH="outcomes" for one of them
 bench: install-dev
 	$(BIN)/python -m benchmarks $(BENCH)
@@ -114,8 +141,14 @@ lock:
 	  --no-annotate --no-deps requirements/assets.in -o requirements/assets.txt
 	uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header \
 	  --no-annotate requirements/cluster.in -o requirements/cluster.txt
+	uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header \
+	  --no-annotate --extra embedded pyproject.toml -c requirements/runtime.txt -o requirements/deployed.txt
+	uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header \
+	  --no-annotate requirements/tools.in -o requirements/tools.txt
 	$(PYTHON) console-assets/build.py lock
+	@$(MAKE) install $(TOOLS)/.installed
+	$(BIN)/python packages/materials.py $(TOOLS)/bin/cyclonedx-py
 
 ## clean: without the virtual environment, the console's third-party files and what tools have left
 clean:
-	rm -rf $(VENV) $(ASSETS) $(dir $(ASSETS)).assets-* .pytest_cache .ruff_cache
+	rm -rf $(VENV) $(TOOLS) dist $(ASSETS) $(dir $(ASSETS)).assets-* .pytest_cache .ruff_cache

@@ -6,6 +6,8 @@ command itself; any other row is the group of all of them.
 
 from __future__ import annotations
 
+import os
+import signal
 import sys
 from importlib import import_module
 from typing import Annotated
@@ -23,11 +25,11 @@ COMMANDS: dict[str, tuple[str, str]] = {
         "The embedded database: PostgreSQL's own programs on it; PgBouncer.",
     ),
     "backup": ("keyrack.commands.backup", "Backups of the embedded database: taken, verified, restored, tried."),
-    "endpoints": ("keyrack.commands.run", "Show the table of endpoints."),
-    "errors": ("keyrack.commands.run", "Show the table of codes of refusals."),
-    "settings": ("keyrack.commands.run", "Show the table of settings."),
+    "endpoints": ("keyrack.commands.tables", "Show the table of endpoints."),
+    "errors": ("keyrack.commands.tables", "Show the table of codes of refusals."),
+    "settings": ("keyrack.commands.tables", "Show the table of settings."),
     "metrics": ("keyrack.commands.metrics", "Show the table of metrics."),
-    "openapi": ("keyrack.commands.run", "Print the OpenAPI document."),
+    "openapi": ("keyrack.commands.tables", "Print the OpenAPI document."),
     "customer": ("keyrack.commands.customer", "Customers: the fleets that Keyrack keeps apart."),
     "device-key": ("keyrack.commands.device_key", "Device keys: for units that deliver telemetry and events."),
     "telemetry": ("keyrack.commands.telemetry", "Telemetry: take back what a wrong clock or a hostile key has told."),
@@ -52,10 +54,17 @@ COMMANDS: dict[str, tuple[str, str]] = {
 def main() -> None:
     """The entry point `keyrack`."""
     arguments = sys.argv[1:]
+    if os.getpid() == 1:  # of a container, whose first process gets no signal that it has not asked for
+        signal.signal(signal.SIGTERM, _end)
     try:
         application(arguments[0] if arguments else "")(prog_name="keyrack")
     except KeyboardInterrupt:  # while modules are still being loaded
         sys.exit(130)
+
+
+def _end(number: int, frame: object) -> None:
+    """End before anything has begun that wants to be ended in another way."""
+    sys.exit(128 + number)
 
 
 def application(called: str) -> typer.Typer:

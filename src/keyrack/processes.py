@@ -1,4 +1,4 @@
-"""In charge of processes: one that serves, one that works, or several of them under one parent; and a clean stop."""
+"""In charge of a process that serves, or works, or both; and of its clean stop."""
 
 from __future__ import annotations
 
@@ -6,35 +6,30 @@ import asyncio
 import ctypes
 import gc
 import logging
-import os
 import resource
 import signal
 import socket
-import sys
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager, suppress
 
 import structlog
 import uvicorn
 import uvloop
 
+from keyrack import systemd
 from keyrack.console import SITE
 from keyrack.database.connection import UNREACHABLE
-from keyrack.embedded.server import end_with_parent
 from keyrack.http.app import Edge, create_app
-from keyrack.http.connections import protocol
-from keyrack.monitoring.family import Child
-from keyrack.monitoring.reporting import NOWHERE, Reports, of_children, reporting
+from keyrack.http.connections import begin_to_end, protocol
+from keyrack.monitoring.reporting import NOWHERE, Reports, reporting
 from keyrack.settings import Settings
 from keyrack.worker import Worker, connect
 
 log = structlog.get_logger("keyrack.processes")
 
-GRACE = 3.0  # seconds that requests under way get at a stop
-CHILD_GRACE = 4.0  # seconds that a child process gets
+LINGER = 0.5  # seconds that idle connections stay at a stop: a request that is on its way to us then is answered
 M_MMAP_THRESHOLD = -3  # of <malloc.h>
 FILES = 65_536  # that a process opens, at most
-RESTART = 1.0  # seconds between a child's death and its successor
 
 
 class PortInUse(Exception):
@@ -70,8 +65,12 @@ class _Server(uvicorn.Server):
         yield
 
     def end(self) -> None:
-        """Take no more requests, and end with those under way."""
+        """Take no more connections, and end with the requests under way."""
         self.should_exit = True
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        begin_to_end(self.config, LINGER)
+        await super().shutdown(sockets)
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         said = logging.getLogger("uvicorn.error")
@@ -104,6 +103,7 @@ def serve(
     _raise_file_limit()
 
     async def main() -> None:
+        stop = stop_signal()  # one that comes while all of it begins is heeded afterwards
         app = create_app(settings, dsn, SITE)
         server = _Server(_configuration(settings, app))
         serving = asyncio.create_task(server.serve([listener]))
@@ -112,7 +112,7 @@ def serve(
         if serving.done():
             raise app.failure or SystemExit(1)
         gc.freeze()  # what lives as long as the process need not be looked through again
-        stop = _stop_signal()
+        systemd.tell(systemd.READY)
         if ready is not None:
             ready()
 
@@ -136,7 +136,7 @@ def work(settings: Settings, dsn: str, ready: Callable[[], None], reports: Repor
     """
 
     async def main() -> None:
-        stop = _stop_signal()
+        stop = stop_signal()
         async with reporting(reports, dsn, settings, "work"):
             await _run({"worker": asyncio.create_task(_work(settings, dsn, stop, ready))}, stop)
 
@@ -149,8 +149,10 @@ async def _run(
     """Wait for the stop, and for the parts of the process to end with it. One that ends before it is told as an alert,
     and the others are stopped: a process that does half of its work would go unnoticed, one that is gone is replaced.
     """
+    turning = asyncio.create_task(systemd.turn())
     stopped = asyncio.create_task(stop.wait())
     await asyncio.wait((stopped, *parts.values()), return_when=asyncio.FIRST_COMPLETED)
+    systemd.tell(systemd.STOPPING)
     ended = {} if stop.is_set() else {name: task for name, task in parts.items() if task.done()}
     for name, task in ended.items():
         error = task.exception()
@@ -159,6 +161,7 @@ async def _run(
     stop.set()
     on_stop()
     await asyncio.gather(*parts.values(), return_exceptions=bool(ended))
+    turning.cancel()
     if ended:
         raise SystemExit(1)
 
@@ -167,6 +170,7 @@ async def _work(settings: Settings, dsn: str, stop: asyncio.Event, ready: Callab
     db = await connect(dsn, settings)
     worker = Worker(db, settings)
     if ready is not None:
+        systemd.tell(systemd.READY)
         ready()
     working = asyncio.create_task(worker.run())
     stopped = asyncio.create_task(stop.wait())
@@ -175,62 +179,6 @@ async def _work(settings: Settings, dsn: str, stop: asyncio.Event, ready: Callab
     with suppress(*UNREACHABLE):  # the database may have been told to stop as well
         await working
     await db.close()
-
-
-def supervise(
-    commands: Sequence[Sequence[str]],
-    dsn: str,
-    listener: socket.socket,
-    settings: Settings,
-    port: socket.socket | None = None,
-) -> None:
-    """Run `keyrack` commands as child processes until SIGINT or SIGTERM; one that dies is started again. At `port` this
-    process shows what they measure."""
-
-    async def main() -> None:
-        stop = _stop_signal()
-        grace = CHILD_GRACE + settings.stop_delay
-        places = {Child(asked=port is not None): command for command in commands}
-        async with of_children(port, dsn, settings, list(places)):
-            await asyncio.gather(
-                *(_keep_alive(command, dsn, listener, stop, grace, place) for place, command in places.items())
-            )
-
-    uvloop.run(main())
-
-
-async def _keep_alive(
-    command: Sequence[str], dsn: str, listener: socket.socket, stop: asyncio.Event, grace: float, place: Child
-) -> None:
-    stopped = asyncio.create_task(stop.wait())
-    environment = os.environ | {"KEYRACK_DATABASE_URL": dsn}
-    while not stop.is_set():
-        try:
-            with place.line() as (options, files):
-                child = await asyncio.create_subprocess_exec(
-                    sys.executable, "-m", "keyrack", *command, *options, env=environment,
-                    pass_fds=[listener.fileno(), *files], start_new_session=True,
-                    preexec_fn=end_with_parent(signal.SIGTERM),
-                )  # fmt: skip
-                place.pid = child.pid
-        except OSError as error:  # no memory or process to be had now: it must not end those that run
-            log.error("process not started; trying again", command=command[0], error=error)
-            with suppress(TimeoutError):
-                await asyncio.wait_for(stop.wait(), RESTART)
-            continue
-        ended = asyncio.create_task(child.wait())
-        await asyncio.wait((ended, stopped), return_when=asyncio.FIRST_COMPLETED)
-        if not stop.is_set():
-            log.error("process ended; starting another one", command=command[0], status=child.returncode)
-            with suppress(TimeoutError):
-                await asyncio.wait_for(stop.wait(), RESTART)
-        elif child.returncode is None:
-            child.terminate()
-            try:
-                await asyncio.wait_for(ended, grace)
-            except TimeoutError:
-                child.kill()
-                await child.wait()
 
 
 def configuration(settings: Settings, dsn: str) -> uvicorn.Config:
@@ -251,7 +199,7 @@ def _configuration(settings: Settings, app: Edge) -> uvicorn.Config:
         proxy_headers=True,
         forwarded_allow_ips=settings.trusted_proxies,
         timeout_keep_alive=75,
-        timeout_graceful_shutdown=int(GRACE),
+        timeout_graceful_shutdown=settings.stop_seconds,
     )
 
 
@@ -272,7 +220,8 @@ def _raise_file_limit() -> None:
         log.info("the limit of open files is raised", before=before, now=wanted)
 
 
-def _stop_signal() -> asyncio.Event:
+def stop_signal() -> asyncio.Event:
+    """Set at SIGINT and SIGTERM, from now on."""
     stop = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)

@@ -98,14 +98,10 @@ FAULTS = {
 
 NO_HTTP = Reason("invalid-http", "Invalid HTTP request received.", "Send HTTP/1.1 as RFC 9112 has it.")
 HEAD_TOO_LARGE = Reason(
-    "head-too-large",
-    "The head of the request is too large.",
-    "Send fewer or shorter headers, or a shorter address.",
+    "head-too-large", "The head of the request is too large.", "Send fewer or shorter headers, or a shorter address."
 )
 HEAD_TOO_SLOW = Reason(
-    "head-too-slow",
-    "The head of the request took too long to arrive.",
-    "Send the request again, in one go.",
+    "head-too-slow", "The head of the request took too long to arrive.", "Send the request again, in one go."
 )
 FULL = Reason(
     "too-many-connections",

@@ -9,6 +9,7 @@ import sys
 import threading
 from collections.abc import Callable, Hashable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from typing import TypeVar
 
 from argon2 import PasswordHasher
@@ -61,4 +62,5 @@ class Passwords:
 def _stand_back() -> None:
     """Let the event loop and the database have the processor first: they are done long before a hash is."""
     if sys.platform == "linux":  # where it is the thread's alone
-        os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), 10)
+        with suppress(OSError):  # where a filter of system calls forbids it, hashing must go on all the same
+            os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), 10)

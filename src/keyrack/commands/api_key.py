@@ -9,7 +9,8 @@ import typer
 
 from keyrack.access import auth
 from keyrack.commands.options import Id, words
-from keyrack.commands.session import SHOWN_ONCE, Failed, Listed, Said, Session, command
+from keyrack.commands.printing import Listed, Said
+from keyrack.commands.session import SHOWN_ONCE, Failed, Session, command
 
 app = typer.Typer()
 

@@ -18,19 +18,8 @@ from keyrack.backups.planning import told
 from keyrack.backups.shelf import Backup, BackupError, House, house
 from keyrack.backups.wal import newest
 from keyrack.commands.options import moment
-from keyrack.commands.session import (
-    Failed,
-    Json,
-    Listed,
-    Said,
-    State,
-    embedded_server,
-    explained,
-    open_address,
-    read_settings,
-    show,
-    table,
-)
+from keyrack.commands.printing import Listed, Said, show, table
+from keyrack.commands.session import Failed, Json, State, embedded_server, explained, open_address, read_settings
 from keyrack.embedded import locks
 
 app = typer.Typer()

@@ -8,7 +8,8 @@ import typer
 
 from keyrack.assignments.holds import take
 from keyrack.commands.options import Id, words
-from keyrack.commands.session import Failed, Listed, Said, Session, command
+from keyrack.commands.printing import Listed, Said
+from keyrack.commands.session import Failed, Session, command
 from keyrack.database.connection import Connection
 from keyrack.errors import NotFound
 

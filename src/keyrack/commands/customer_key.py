@@ -7,7 +7,8 @@ from typing import Annotated, LiteralString
 import typer
 
 from keyrack.commands.options import Id, words
-from keyrack.commands.session import Failed, Said, Session, command
+from keyrack.commands.printing import Said
+from keyrack.commands.session import Failed, Session, command
 
 REVOKE: LiteralString = """
 with k as (select revoked_at from {table} where {table}_id = $1 for update),

@@ -11,7 +11,8 @@ from keyrack.access.devices import Scope
 from keyrack.commands.customer import no_customer
 from keyrack.commands.customer_key import Name, revocable
 from keyrack.commands.options import Customer, Id, OfCustomer, words
-from keyrack.commands.session import SHOWN_ONCE, Failed, Listed, Said, Session, command
+from keyrack.commands.printing import Listed, Said
+from keyrack.commands.session import SHOWN_ONCE, Failed, Session, command
 from keyrack.errors import NotFound, on_constraint
 from keyrack.reasons import NO_CUSTOMER
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import typer
 
 from keyrack import housekeeping
-from keyrack.commands.session import Listed, Session, command
+from keyrack.commands.printing import Listed
+from keyrack.commands.session import Session, command
 
 app = typer.Typer()
 

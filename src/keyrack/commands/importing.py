@@ -12,9 +12,10 @@ import typer
 
 from keyrack.commands.brand import ADDRESS, own_drawing
 from keyrack.commands.files import Row, read_rows
+from keyrack.commands.printing import Said
 from keyrack.commands.product import kind_of
 from keyrack.commands.service import contract_of
-from keyrack.commands.session import Failed, Said, Session, command
+from keyrack.commands.session import Failed, Session, command
 from keyrack.database.connection import Connection
 from keyrack.errors import Conflict, on_constraint
 from keyrack.model.bodies import INT32_MAX

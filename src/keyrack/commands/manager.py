@@ -11,7 +11,8 @@ import typer
 from keyrack.access import auth
 from keyrack.access.passwords import SHORTEST, Passwords
 from keyrack.commands.options import Id, words
-from keyrack.commands.session import SHOWN_ONCE, Failed, Listed, Said, Session, command
+from keyrack.commands.printing import Listed, Said
+from keyrack.commands.session import SHOWN_ONCE, Failed, Session, command
 from keyrack.errors import Conflict, NotFound, on_constraint
 from keyrack.model.bodies import INT32_MAX
 from keyrack.reasons import NO_CUSTOMER, Reason

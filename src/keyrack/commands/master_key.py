@@ -10,19 +10,8 @@ from typing import Annotated
 import typer
 
 from keyrack.access import signing
-from keyrack.commands.session import (
-    Failed,
-    Json,
-    Listed,
-    Said,
-    Session,
-    State,
-    command,
-    explained,
-    open_database,
-    read_settings,
-    show,
-)
+from keyrack.commands.printing import Listed, Said, show
+from keyrack.commands.session import Failed, Json, Session, State, command, explained, open_database, read_settings
 from keyrack.database import notices
 from keyrack.database.connection import Database
 from keyrack.settings import Settings

@@ -9,7 +9,8 @@ import typer
 from keyrack.access import privacy
 from keyrack.commands.customer import no_customer
 from keyrack.commands.options import Customer
-from keyrack.commands.session import Said, Session, command
+from keyrack.commands.printing import Said
+from keyrack.commands.session import Session, command
 
 app = typer.Typer()
 

@@ -8,7 +8,8 @@ import typer
 
 from keyrack.commands.customer import no_customer
 from keyrack.commands.options import Customer, Id, OfCustomer, moment, words
-from keyrack.commands.session import Failed, Listed, Said, Session, command
+from keyrack.commands.printing import Listed, Said
+from keyrack.commands.session import Failed, Session, command
 from keyrack.errors import Conflict, NotFound, Refusal, on_constraint
 from keyrack.reasons import NO_CUSTOMER, Reason
 from keyrack.settings import Settings

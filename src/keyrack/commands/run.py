@@ -1,4 +1,4 @@
-"""The commands that run Keyrack: demo, serve, work, migrate; and those that print its tables."""
+"""The commands that run Keyrack: demo, serve, work, migrate."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Annotated
 
 import typer
 
-from keyrack import logs
+from keyrack import logs, systemd
 from keyrack.backups import asking
 from keyrack.commands.metrics import MetricsFd, reports_of
 from keyrack.commands.session import Failed, Json, State, embedded_server, explained, read_settings
@@ -27,7 +27,6 @@ app = typer.Typer()
 
 Host = Annotated[str, typer.Option("--host", metavar="ADDRESS", help="Address to listen at.")]
 Port = Annotated[int, typer.Option("--port", min=0, max=65535, help="Port to listen at; 0 takes any free one.")]
-Markdown = Annotated[bool, typer.Option("--markdown", help="Print the page of docs/.")]
 
 
 @contextmanager
@@ -102,12 +101,13 @@ def _serve(
     as_json: bool,
 ) -> None:  # fmt: skip
     from keyrack import processes as running
+    from keyrack.supervisor import supervise
 
     logs.configure(settings.log_level)
     check_files(settings)
-    listener = _listen(host, port) if fd is None else socket.socket(fileno=fd)
+    listener = socket.socket(fileno=fd) if fd is not None else systemd.inherited() or _listen(host, port)
     reports = reports_of(settings, metrics_fd)
-    settings = reached_at(settings, host, listener.getsockname()[1])
+    settings = reached_at(settings, *listener.getsockname()[:2])
 
     def ready() -> None:
         if fd is None:
@@ -119,10 +119,14 @@ def _serve(
             running.serve(settings, dsn, listener, worker=worker, ready=ready, reports=reports)
             return
         os.environ["KEYRACK_PUBLIC_URL"] = settings.public_url
-        os.environ["KEYRACK_MASTER_KEY_FILE"] = str(master.path(settings))  # whatever a child takes for its state
+        if settings.master_key is None:
+            os.environ["KEYRACK_MASTER_KEY_FILE"] = str(master.path(settings))  # whatever a child takes for its state
+        if settings.database_url is None:  # else a child has it as we do, and a password from a file stays there
+            os.environ["KEYRACK_DATABASE_URL"] = dsn
+            os.environ.pop("KEYRACK_DATABASE_URL_FILE", None)
         child = ["serve", "--no-worker", "--fd", str(listener.fileno())]
-        ready()
-        running.supervise([child] * processes + [["work"]] * worker, dsn, listener, settings, reports.port)
+        children = [child] * processes + [["work"]] * worker
+        supervise(children, dsn, listener, settings, ready, reports.port)
 
 
 def _listen(host: str, port: int) -> socket.socket:
@@ -169,63 +173,6 @@ def migrate(state: State = None, as_json: Json = False) -> None:
         with running_database(read_settings(state)):
             revision = schema.head()
             print(json.dumps({"revision": revision}) if as_json else f"The schema is at revision {revision}.")
-
-    explained(run)
-
-
-@app.command("endpoints")
-def endpoints(as_json: Json = False, markdown: Markdown = False) -> None:
-    """Show the table of endpoints."""
-    from keyrack.documents.tables import endpoints_json, endpoints_markdown
-    from keyrack.endpoints import ALL
-
-    if markdown:
-        print(endpoints_markdown(ALL), end="")
-    elif as_json:
-        print(json.dumps(endpoints_json(ALL), indent=2))
-    else:
-        for endpoint in ALL:
-            print(f"{endpoint.method:<7}{endpoint.path:<50}{endpoint.summary}")
-
-
-@app.command("errors")
-def errors(as_json: Json = False, markdown: Markdown = False) -> None:
-    """Show the table of codes of refusals."""
-    from keyrack.documents.errors import codes_json, codes_markdown
-    from keyrack.documents.refusals import codes
-    from keyrack.endpoints import ALL
-
-    table = codes(ALL)
-    if markdown:
-        print(codes_markdown(table), end="")
-    elif as_json:
-        print(json.dumps(codes_json(table), indent=2))
-    else:
-        for row in table:
-            print(f"{row.status} {row.code:<32} {row.remedy}")
-
-
-@app.command("settings")
-def settings(as_json: Json = False, markdown: Markdown = False) -> None:
-    """Show the table of settings."""
-    from keyrack.documents.tables import settings_json, settings_markdown, settings_text
-
-    if markdown:
-        print(settings_markdown(), end="")
-    elif as_json:
-        print(json.dumps(settings_json(), indent=2))
-    else:
-        print(settings_text())
-
-
-@app.command("openapi")
-def openapi(as_json: Json = False) -> None:
-    """Print the OpenAPI 3.1 document; it is JSON in any case."""
-    from keyrack.documents.openapi import document
-    from keyrack.endpoints import ALL
-
-    def run() -> None:
-        print(json.dumps(document(ALL, read_settings()), indent=None if as_json else 2))
 
     explained(run)
 

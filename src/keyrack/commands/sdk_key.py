@@ -10,7 +10,8 @@ from keyrack.access import auth
 from keyrack.commands.customer import no_customer
 from keyrack.commands.customer_key import Name, revocable
 from keyrack.commands.options import Customer, OfCustomer
-from keyrack.commands.session import SHOWN_ONCE, Listed, Said, Session, command
+from keyrack.commands.printing import Listed, Said
+from keyrack.commands.session import SHOWN_ONCE, Session, command
 from keyrack.errors import NotFound, on_constraint
 from keyrack.reasons import NO_CUSTOMER
 

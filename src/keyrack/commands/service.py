@@ -9,7 +9,8 @@ import typer
 
 from keyrack.commands.customer import no_customer
 from keyrack.commands.options import Customer, Id, OfCustomer, moment, words
-from keyrack.commands.session import Failed, Listed, Said, Session, command
+from keyrack.commands.printing import Listed, Said
+from keyrack.commands.session import Failed, Session, command
 from keyrack.errors import NotFound, on_constraint
 from keyrack.model.bodies import INT32_MAX
 from keyrack.reasons import NO_CUSTOMER

@@ -8,14 +8,12 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-import json
 import os
 import sys
 import traceback
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Annotated, Any, Concatenate, LiteralString, ParamSpec
 
@@ -24,12 +22,14 @@ import typer
 from pydantic import ValidationError
 
 from keyrack.assignments.holds import settle_all
+from keyrack.commands.printing import Listed, Said, show
 from keyrack.database import notices, schema
 from keyrack.database.connection import UNREACHABLE, Connection, Database, OutcomeUnknown
 from keyrack.database.telling import APPLIED, DELIVERED, EVERYBODY, NOTHING, NOTIFY, TOPICS, Topics, payloads
 from keyrack.embedded.server import EmbeddedServer, EmbeddedServerError
 from keyrack.errors import Refusal
-from keyrack.settings import Settings
+from keyrack.settings import SecretFileError, Settings, is_secret, variable
+from keyrack.systemd import NoListener
 from keyrack.vault.keeping import open_vault
 from keyrack.vault.master import MasterKeyError
 from keyrack.vault.sealing import Vault
@@ -68,22 +68,6 @@ class Session:
         await settle_all(self.db, self.sql, customers, self.settings)
 
 
-@dataclass(frozen=True, slots=True)
-class Said:
-    """One result: `value` for machines, `text` for people."""
-
-    value: Mapping[str, Any]
-    text: str
-
-
-@dataclass(frozen=True, slots=True)
-class Listed:
-    """Rows: an array for machines, a table with these columns for people."""
-
-    rows: Sequence[Mapping[str, Any]]
-    columns: Mapping[str, str]  # heading -> member
-
-
 class Failed(Exception):
     """Why a command came to nothing, in words for its user; `lines` tell the particulars, `value` tells machines."""
 
@@ -99,9 +83,17 @@ def read_settings(state: Path | None = None) -> Settings:
         return Settings() if state is None else Settings(state=state.resolve(), database_url=None)
     except ValidationError as error:
         wrong = "; ".join(
-            f"KEYRACK_{str(e['loc'][0]).upper()}: {e['msg'].removeprefix('Value error, ')}" for e in error.errors()
+            f"{_given(str(e['loc'][0]))}: {e['msg'].removeprefix('Value error, ')}" for e in error.errors()
         )
         raise Failed(f"A setting is not valid. {wrong}") from None
+    except SecretFileError as error:
+        raise Failed(str(error)) from None
+
+
+def _given(name: str) -> str:
+    """The variable that a setting was given by."""
+    by_file = variable(name, by_file=True)
+    return by_file if is_secret(Settings.model_fields[name]) and os.environ.get(by_file) else variable(name)
 
 
 def embedded_server(settings: Settings) -> EmbeddedServer:
@@ -235,7 +227,7 @@ def explained(work: Callable[[], None]) -> None:
 def explain(error: Exception) -> str:
     """What went wrong, in one line for the command's user."""
     text = " ".join(str(error).split())
-    if isinstance(error, Failed | Refusal | EmbeddedServerError | MasterKeyError | schema.SchemaError):
+    if isinstance(error, Failed | Refusal | EmbeddedServerError | MasterKeyError | NoListener | schema.SchemaError):
         return text
     if isinstance(error, asyncpg.InterfaceError) and isinstance(error, ValueError):  # before anything was sent
         return f"A value is not valid: {text}"
@@ -248,45 +240,3 @@ def explain(error: Exception) -> str:
     if isinstance(error, asyncpg.PostgresError):
         return f"The database refuses: {error.args[0]}"  # its details quote whole rows
     return f"Unexpected {type(error).__name__}: {text}"
-
-
-def show(result: Said | Listed, as_json: bool) -> None:
-    """Print a result: JSON for machines, else text for people."""
-    if as_json:
-        value = [dict(row) for row in result.rows] if isinstance(result, Listed) else dict(result.value)
-        typer.echo(json.dumps(value, default=_plain, ensure_ascii=False))
-    elif isinstance(result, Said):
-        typer.echo(result.text)
-    else:
-        for line in table(result):
-            typer.echo(line)
-
-
-def table(result: Listed) -> list[str]:
-    """The rows in columns, below their headings; never cut, so that they can be searched."""
-    if not result.rows:
-        return ["None."]
-    lines = [[_cell(row[member]) for member in result.columns.values()] for row in result.rows]
-    lines.insert(0, list(result.columns))
-    widths = [max(len(line[column]) for line in lines) for column in range(len(result.columns))]
-    return ["  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() for line in lines]
-
-
-def _cell(value: object) -> str:
-    if value is None:
-        return "-"
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    if isinstance(value, datetime):
-        return f"{value.astimezone(UTC):%Y-%m-%d %H:%M}"
-    if isinstance(value, list | tuple):
-        return ", ".join(str(item) for item in value) or "-"  # pyright: ignore[reportUnknownVariableType,reportUnknownArgumentType]
-    return " ".join(str(value).split())
-
-
-def _plain(value: object) -> str:
-    if isinstance(value, datetime):
-        return value.astimezone(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
-    if isinstance(value, date):
-        return value.isoformat()
-    raise TypeError(f"no JSON for {type(value).__name__}")

@@ -7,7 +7,8 @@ from typing import Annotated, LiteralString
 import typer
 
 from keyrack.access import signing
-from keyrack.commands.session import Failed, Listed, Said, Session, command
+from keyrack.commands.printing import Listed, Said
+from keyrack.commands.session import Failed, Session, command
 
 app = typer.Typer()
 

@@ -8,7 +8,8 @@ from typing import Annotated, LiteralString
 import typer
 
 from keyrack.commands.options import Customer, moment, words
-from keyrack.commands.session import Failed, Said, Session, command
+from keyrack.commands.printing import Said
+from keyrack.commands.session import Failed, Session, command
 from keyrack.telemetry import correction
 
 app = typer.Typer()

@@ -8,7 +8,8 @@ from typing import Annotated
 import typer
 
 from keyrack.access import privacy
-from keyrack.commands.session import Failed, Said, Session, command
+from keyrack.commands.printing import Said
+from keyrack.commands.session import Failed, Session, command
 
 app = typer.Typer()
 

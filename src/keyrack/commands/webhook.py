@@ -14,7 +14,8 @@ import typer
 
 from keyrack.commands.customer import no_customer
 from keyrack.commands.options import Customer, Id, OfCustomer, moment
-from keyrack.commands.session import SHOWN_ONCE, Failed, Json, Listed, Said, Session, command, explained, show
+from keyrack.commands.printing import Listed, Said, show
+from keyrack.commands.session import SHOWN_ONCE, Failed, Json, Session, command, explained
 from keyrack.errors import NotFound, on_constraint
 from keyrack.model.bodies import INT32_MAX
 from keyrack.reasons import NO_CUSTOMER

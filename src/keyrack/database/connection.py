@@ -7,18 +7,16 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
-from time import perf_counter
 from typing import Any, LiteralString, Protocol, TypeVar
 
 import asyncpg
 
 from keyrack.database.connector import Connector, Link
 from keyrack.database.leadership import GOING, is_going
-from keyrack.database.pool import NEVER, ROLLBACK, OutcomeUnknown, Pool, patience
+from keyrack.database.pool import NEVER, ROLLBACK, OutcomeUnknown, Pool, patience, timed
 from keyrack.database.session import LACKING, NOT_TOLD, prepare, session
 from keyrack.database.shares import PROCESS, Who
 from keyrack.errors import Unavailable
-from keyrack.metrics.instruments import Spread
 from keyrack.metrics.measures import STATEMENT_SECONDS
 from keyrack.reasons import DATABASE_AWAY
 from keyrack.settings import Settings
@@ -74,15 +72,6 @@ class Statements(Protocol):
     async def fetchrow(self, sql: LiteralString, *args: object) -> Row | None: ...
     async def fetchval(self, sql: LiteralString, *args: object) -> Any: ...
     async def execute(self, sql: LiteralString, *args: object) -> object: ...
-
-
-async def timed(seconds: Spread, statement: Awaitable[T]) -> T:
-    """What a statement answers; its time is taken note of, however it ends."""
-    begun = perf_counter()
-    try:
-        return await statement
-    finally:
-        seconds.observe(perf_counter() - begun)
 
 
 class Connection:

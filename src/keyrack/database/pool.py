@@ -8,14 +8,16 @@ has its connection until the server has answered or is gone.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Awaitable, Coroutine
 from contextlib import suppress
+from time import perf_counter
 from typing import Any, LiteralString, TypeVar
 
 import asyncpg
 
 from keyrack.database.connector import Connector
 from keyrack.database.shares import Shares, Who
+from keyrack.metrics.instruments import Spread
 from keyrack.metrics.measures import STATEMENT_SECONDS
 from keyrack.settings import Settings
 
@@ -172,3 +174,12 @@ class Pool:
 def patience(settings: Settings) -> float:
     """Seconds that anybody waits for one statement, twice those that the server gives it: it may be gone."""
     return 2 * settings.read_timeout
+
+
+async def timed(seconds: Spread, statement: Awaitable[T]) -> T:
+    """What a statement answers; its time is taken note of, however it ends."""
+    begun = perf_counter()
+    try:
+        return await statement
+    finally:
+        seconds.observe(perf_counter() - begun)

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from keyrack.api.endpoint import Endpoint
 from keyrack.documents.refusals import refusals
-from keyrack.settings import Settings
+from keyrack.settings import Settings, is_secret, variable
 
 ENDPOINTS_HEAD = """# Endpoints
 
@@ -23,11 +23,15 @@ beside the spec, `If-Match` what honours that header; whatever else changes some
 SETTINGS_HEAD = """# Settings
 
 Made from the table of settings (`keyrack settings --markdown`); a test holds it current. Settings come from the
-environment.
+environment; a secret may stand in a file that another variable names, which the row of the secret tells. The file is
+read at the start, without the blanks and line ends around its content, which gets into no environment. A file that
+cannot be read, or both variables given, ends the command with a sentence that says so.
 
 | Variable | Default | Meaning |
 |---|---|---|
 """
+
+BY_FILE = " Or, in a file: `{}`."
 
 
 def endpoints_markdown(endpoints: Iterable[Endpoint]) -> str:
@@ -74,9 +78,9 @@ def settings_json() -> list[dict[str, str | None]]:
     """The settings as data."""
     return [
         {
-            "variable": f"KEYRACK_{name.upper()}",
+            "variable": variable(name),
             "default": None if field.default_factory is not None or field.default is None else str(field.default),
-            "meaning": field.description,
+            "meaning": (field.description or "") + (BY_FILE.format(variable(name, by_file=True)) * is_secret(field)),
         }
         for name, field in Settings.model_fields.items()
     ]

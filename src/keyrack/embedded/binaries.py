@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import TypedDict
 
 OLDEST_MAJOR = 15
+OTHERS = ("PG", "LC_", "LANG", "KEYRACK_", "NOTIFY_SOCKET")  # variables that begin so are not PostgreSQL's
 PRELOAD_LIBRARY = "pg_stat_statements"
 NOBODY = "nobody"
 GROUPS = range(59_900, 60_000)  # ids that no distribution gives away; beyond 65,535 a container may have none
@@ -133,9 +134,9 @@ class Binaries:
 
 
 def environment() -> dict[str, str]:
-    """The environment of every PostgreSQL program: without the caller's PG* variables and our secrets, in English, in
-    UTC."""
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(("PG", "LC_", "LANG", "KEYRACK_"))}
+    """The environment of every PostgreSQL program, in English and in UTC: without the caller's PG* variables, our
+    secrets, and systemd's address, where it would announce itself in our place."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(OTHERS)}
     return kept | {"LC_ALL": "C", "TZ": "UTC"}
 
 

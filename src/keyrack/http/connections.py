@@ -4,11 +4,16 @@ take to arrive, and that nobody works for a client that has gone."""
 from __future__ import annotations
 
 import asyncio
+import fcntl
 import socket
+import sys
+import termios
+from contextlib import suppress
 from http import HTTPStatus
 from typing import Any
 
 import structlog
+import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from keyrack.errors import BadRequest, HeadTooLarge, Refusal, RequestTimeout, Unavailable
@@ -26,6 +31,7 @@ from keyrack.settings import Settings
 log = structlog.get_logger("keyrack.http")
 
 UNSENT = 131_072  # bytes that wait in the kernel and are not on their way yet
+PARTING = 0.05  # seconds until it is looked again whether a connection is idle
 WAITING = 16_384  # bytes that may wait for a client before whoever writes waits too
 
 
@@ -39,6 +45,7 @@ class GuardedProtocol(HttpToolsProtocol):
     crowd: Crowd  # of the process
     unread: Unread
     overload: Overload
+    linger: float | None = None  # seconds that idle connections stay, once the process has begun to end
 
     _head_bytes = 0
     _tail = b""  # the end of a head may be cut by the network
@@ -61,6 +68,8 @@ class GuardedProtocol(HttpToolsProtocol):
             self._refuse(Unavailable(why))
             return
         self._expect_head()
+        if self.linger is not None:  # the last to be let in
+            self.shutdown()
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._stop_clock()
@@ -74,10 +83,35 @@ class GuardedProtocol(HttpToolsProtocol):
                 self._task.cancel()
 
     def shutdown(self) -> None:
-        """The process stops: what is under way comes to its end, and what has none is ended."""
+        """The process stops: what is under way comes to its end, what has none is ended, and each connection closes
+        with its next answer, which says so. An idle one stays for `linger`: what its client has sent until then is
+        answered, where it would hear no answer at all, and could not know whether anything was done."""
+        if self._is_idle() and self.linger is not None:
+            self.loop.call_later(self.linger, self._part)
+            return
         super().shutdown()
         if self._answering is not None and (end := self._answering.scope.get(ENDS)) is not None:
             end()
+
+    def _part(self) -> None:
+        """Close the connection, unless something has come in on it: that is answered first."""
+        if self._is_idle() and not self.transport.is_closing():
+            if self._head_bytes or self._unread_bytes():
+                self.loop.call_later(PARTING, self._part)
+            else:
+                self.transport.close()
+
+    def _is_idle(self) -> bool:
+        newest: Any = self.cycle
+        return newest is None or newest.response_complete
+
+    def _unread_bytes(self) -> int:
+        """How many the kernel has of the client that were not read yet."""
+        line: socket.socket | None = self.transport.get_extra_info("socket")
+        with suppress(OSError):
+            if line is not None:
+                return int.from_bytes(fcntl.ioctl(line.fileno(), termios.FIONREAD, bytes(4)), sys.byteorder)
+        return 0
 
     def leave_room(self) -> None:
         """Close the connection, which is idle: somebody else needs its place."""
@@ -144,6 +178,8 @@ class GuardedProtocol(HttpToolsProtocol):
             raise ValueError("another version of HTTP")  # uvicorn answers 400 to whatever the parser's callbacks raise
         self.crowd.busy(self)
         super().on_headers_complete()
+        if self.linger is not None:
+            self.cycle.keep_alive = False
 
     def on_message_complete(self) -> None:
         super().on_message_complete()
@@ -159,8 +195,7 @@ class GuardedProtocol(HttpToolsProtocol):
 
     def _rest(self) -> None:
         """Idle, if everything is answered and the client has the answer."""
-        newest: Any = self.cycle
-        if (newest is None or newest.response_complete) and not self._reader.waiting:
+        if self._is_idle() and not self._reader.waiting:
             self.crowd.idle(self)
 
     def _expect_head(self) -> None:
@@ -210,3 +245,10 @@ def protocol(settings: Settings) -> type[GuardedProtocol]:
         "logs_requests": settings.access_log,
     }  # fmt: skip
     return type("Protocol", (GuardedProtocol,), {**own, "crowd": crowd, "unread": unread, "overload": overload})
+
+
+def begin_to_end(config: uvicorn.Config, linger: float) -> None:
+    """From now on each connection has its last request; idle ones close after `linger` seconds."""
+    own = config.http_protocol_class
+    assert issubclass(own, GuardedProtocol)  # noqa: S101 - `protocol` has made it
+    own.linger = linger

@@ -6,7 +6,7 @@ import ipaddress
 from urllib.parse import urlsplit
 
 from pydantic import Field, ValidationInfo, field_validator
-from pydantic_settings import SettingsConfigDict
+from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
 from keyrack.settings.batches import Batches
 from keyrack.settings.callers import Callers
@@ -16,12 +16,13 @@ from keyrack.settings.live import Live
 from keyrack.settings.maps import Maps
 from keyrack.settings.monitoring import Monitoring, where
 from keyrack.settings.origins import origins
+from keyrack.settings.secrets import SecretFileError, SecretFiles, is_secret, variable
 from keyrack.settings.sessions import Sessions
 from keyrack.settings.storage import Storage, default_state
 from keyrack.settings.units import Units
 from keyrack.settings.work import Work
 
-__all__ = ["Settings", "default_state"]
+__all__ = ["SecretFileError", "Settings", "default_state", "is_secret", "variable"]
 
 
 class Settings(Units, Work, Callers, Sessions, Batches, Lists, Maps, Live, Edge, Storage, Monitoring):
@@ -32,6 +33,18 @@ class Settings(Units, Work, Callers, Sessions, Batches, Lists, Maps, Live, Edge,
     log_level: str = Field(
         default="info", pattern="^(debug|info|warning|error)$", description="`debug`, `info`, `warning` or `error`."
     )
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """What was given in the call, then files of secrets, then the environment."""
+        return init_settings, SecretFiles(settings_cls), env_settings
 
     @field_validator("trusted_proxies", "webhook_networks", "webhook_refused")
     @classmethod

@@ -51,6 +51,13 @@ class Edge(BaseSettings):
         description="Seconds that a process may be late with all that it does: beyond, those who have the most "
         "requests under way are put off with 503, reads before writes, and four times beyond everybody.",
     )
+    stop_seconds: int = Field(
+        default=10,
+        ge=1,
+        le=600,
+        description="Seconds that requests under way get when the process is told to stop; then they are cut off. "
+        "Streams without end are ended at once. What stops the process from outside has to wait for longer.",
+    )
     slow_client_rate: int = Field(
         default=32_768, ge=0, description="Bytes a second that a client must take of an answer that waits for it."
     )

@@ -7,8 +7,10 @@ import re
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from pydantic import Field, SecretStr, field_validator
+from pydantic import Field, SecretStr, ValidationInfo, field_validator
 from pydantic_settings import BaseSettings
+
+from keyrack.settings.secrets import SECRET
 
 HOST = re.compile(r"(\[[0-9a-fA-F:.]+\]|[^:\[\]]*)(:\d{1,5})?")  # of an address
 
@@ -25,6 +27,7 @@ class Storage(BaseSettings):
 
     database_url: str | None = Field(
         default=None,
+        json_schema_extra=SECRET,
         description="Address of a PostgreSQL 15 or newer, as `postgresql://user:password@host:port/name`. "
         "Without it Keyrack runs a PostgreSQL of its own in the state directory.",
     )
@@ -67,7 +70,7 @@ class Storage(BaseSettings):
     )
     master_key_file: Path | None = Field(
         default=None,
-        description="File with the same, one key a line, where `KEYRACK_MASTER_KEY` is not set. Default: `master.key` "
+        description="File with the same, one key a line, in the place of `KEYRACK_MASTER_KEY`. Default: `master.key` "
         "in the state directory, where it is made for the embedded database.",
     )
     postgres_bin: Path | None = Field(
@@ -118,6 +121,13 @@ class Storage(BaseSettings):
     def _is_a_whole_path(cls, value: str | None) -> str | None:
         if value not in (None, "off") and not Path(value).is_absolute():
             raise ValueError(f"{value!r} is neither a whole path, from / on, nor `off`")
+        return value
+
+    @field_validator("master_key_file")
+    @classmethod
+    def _is_the_only_one(cls, value: Path | None, about: ValidationInfo) -> Path | None:
+        if value is not None and about.data.get("master_key") is not None:
+            raise ValueError("KEYRACK_MASTER_KEY is given, too: which of them holds? Leave one out")
         return value
 
     @field_validator("database_url", "database_direct_url")

@@ -5,6 +5,8 @@ from __future__ import annotations
 from pydantic import Field
 from pydantic_settings import BaseSettings
 
+from keyrack.settings.secrets import SECRET
+
 
 class Units(BaseSettings):
     """Settings of what units deliver."""
@@ -65,6 +67,7 @@ class Units(BaseSettings):
     mqtt_url: str = Field(
         default="mqtt://127.0.0.1:1883",
         pattern=r"^mqtts?://[^\s]+$",
+        json_schema_extra=SECRET,
         description="The broker that `keyrack ingest-mqtt` reads from, as `mqtts://user:password@host:port`.",
     )
     mqtt_topic: str = Field(

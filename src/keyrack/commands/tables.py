@@ -1,0 +1,71 @@
+"""The commands that print Keyrack's own tables and documents: endpoints, errors, settings, openapi."""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated
+
+import typer
+
+from keyrack.commands.session import Json, explained, read_settings
+
+app = typer.Typer()
+
+Markdown = Annotated[bool, typer.Option("--markdown", help="Print the page of docs/.")]
+
+
+@app.command("endpoints")
+def endpoints(as_json: Json = False, markdown: Markdown = False) -> None:
+    """Show the table of endpoints."""
+    from keyrack.documents.tables import endpoints_json, endpoints_markdown
+    from keyrack.endpoints import ALL
+
+    if markdown:
+        print(endpoints_markdown(ALL), end="")
+    elif as_json:
+        print(json.dumps(endpoints_json(ALL), indent=2))
+    else:
+        for endpoint in ALL:
+            print(f"{endpoint.method:<7}{endpoint.path:<50}{endpoint.summary}")
+
+
+@app.command("errors")
+def errors(as_json: Json = False, markdown: Markdown = False) -> None:
+    """Show the table of codes of refusals."""
+    from keyrack.documents.errors import codes_json, codes_markdown
+    from keyrack.documents.refusals import codes
+    from keyrack.endpoints import ALL
+
+    table = codes(ALL)
+    if markdown:
+        print(codes_markdown(table), end="")
+    elif as_json:
+        print(json.dumps(codes_json(table), indent=2))
+    else:
+        for row in table:
+            print(f"{row.status} {row.code:<32} {row.remedy}")
+
+
+@app.command("settings")
+def settings(as_json: Json = False, markdown: Markdown = False) -> None:
+    """Show the table of settings."""
+    from keyrack.documents.tables import settings_json, settings_markdown, settings_text
+
+    if markdown:
+        print(settings_markdown(), end="")
+    elif as_json:
+        print(json.dumps(settings_json(), indent=2))
+    else:
+        print(settings_text())
+
+
+@app.command("openapi")
+def openapi(as_json: Json = False) -> None:
+    """Print the OpenAPI 3.1 document; it is JSON in any case."""
+    from keyrack.documents.openapi import document
+    from keyrack.endpoints import ALL
+
+    def run() -> None:
+        print(json.dumps(document(ALL, read_settings()), indent=None if as_json else 2))
+
+    explained(run)

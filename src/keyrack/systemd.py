@@ -1,0 +1,110 @@
+"""In charge of what systemd hands over and is told: a listening socket, readiness, the end, and that a loop turns.
+
+Its two protocols are a few lines each: sd_listen_fds(3) and sd_notify(3). Outside of systemd, and where nobody wants to
+know, nothing happens. A parent of ours speaks the second one to its children, in systemd's place (`Herald`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+from collections.abc import Mapping
+from contextlib import suppress
+
+import structlog
+
+log = structlog.get_logger("keyrack.systemd")
+
+FIRST = 3  # the first descriptor that is handed over: SD_LISTEN_FDS_START
+READY = b"READY=1"
+STOPPING = b"STOPPING=1"
+TURNS = b"WATCHDOG=1"
+LONGEST = 4_096  # bytes of a notice
+
+
+class NoListener(Exception):
+    """What was handed over is nothing to serve at, in words for the operator."""
+
+
+def inherited() -> socket.socket | None:
+    """The listening socket that was handed over to this process; None where none was.
+
+    It is made a real socket of its own family: one that is taken for another family (uvicorn's `fd` takes all for
+    AF_UNIX) has connections without TCP_NODELAY. Raises `NoListener`.
+    """
+    count = os.environ.pop("LISTEN_FDS", "0")
+    os.environ.pop("LISTEN_FDNAMES", None)
+    if os.environ.pop("LISTEN_PID", "") != str(os.getpid()) or count == "0":  # meant for somebody else
+        return None
+    if count != "1":
+        raise NoListener(f"systemd hands over {count} sockets (LISTEN_FDS); Keyrack serves at one.")
+    try:
+        listener = socket.socket(fileno=FIRST)
+        listens = listener.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN)
+    except OSError as error:
+        raise NoListener(f"What systemd hands over is no socket (LISTEN_FDS): {error.strerror}.") from None
+    if listener.family not in (socket.AF_INET, socket.AF_INET6) or not listens:
+        listener.detach()
+        raise NoListener("What systemd hands over (LISTEN_FDS) is not a TCP socket that listens: use ListenStream=.")
+    listener.set_inheritable(True)  # by children of ours that are told of it
+    return listener
+
+
+def tell(notice: bytes) -> None:
+    """Send a notice to whoever has started this process and wants to know."""
+    address = os.environ.get("NOTIFY_SOCKET", "")
+    if not address.startswith(("/", "@")):
+        return
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sender:
+        sender.setblocking(False)
+        try:
+            sender.sendto(notice, address.replace("@", "\0", 1) if address[0] == "@" else address)
+        except OSError as error:  # it would start us again; until then there is nothing to be done
+            log.warning("a notice could not be sent", notice=notice.decode(), error=error)
+
+
+def patience() -> float | None:
+    """Seconds after which whoever has started this process takes its silence for a standstill; None for never."""
+    wanted = os.environ.get("WATCHDOG_PID") in (None, "", str(os.getpid()))
+    microseconds = os.environ.get("WATCHDOG_USEC", "")
+    return int(microseconds) / 1e6 if wanted and microseconds.isdecimal() and int(microseconds) > 0 else None
+
+
+async def turn() -> None:
+    """Tell for ever that the loop turns, where somebody wants to know: a loop that stands still does not say so."""
+    seconds = patience()
+    while seconds is not None:
+        tell(TURNS)
+        await asyncio.sleep(seconds / 3)
+
+
+class Herald:
+    """Hears the notices of one child, at an address that the kernel chooses and only this machine's programs reach."""
+
+    def __init__(self) -> None:
+        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        self._socket.setblocking(False)
+        self._socket.bind("")
+        self._patience = patience()
+
+    def environment(self) -> Mapping[str, str]:
+        """What the child has to be started with. It is not systemd's to judge: `WATCHDOG_PID` names its parent."""
+        name: bytes = self._socket.getsockname()
+        wanted = {} if self._patience is None else {"WATCHDOG_PID": "", "WATCHDOG_USEC": str(int(self._patience * 1e6))}
+        return {"NOTIFY_SOCKET": "@" + name[1:].decode(), **wanted}
+
+    async def hear(self, ready: asyncio.Event) -> None:
+        """Listen to the child. Returns when it has been silent for too long after it was ready once."""
+        loop = asyncio.get_running_loop()
+        while True:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(self._patience if ready.is_set() else None):
+                    notice = await loop.sock_recv(self._socket, LONGEST)
+                if READY in notice.split(b"\n"):
+                    ready.set()
+                continue
+            return
+
+    def close(self) -> None:
+        self._socket.close()
