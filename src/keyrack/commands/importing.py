@@ -61,8 +61,8 @@ select customer_id, kind, serial_number, unique_id, sap_number from incoming ord
 SERVICES: LiteralString = """
 create temp table incoming (
   line integer, customer_id integer, name text, product_serial_number text, order_number text, document_number text,
-  order_position integer, starts_at timestamptz, ends_at timestamptz, term_of_contract integer, term_of_notice integer,
-  unit_of_notice text, service_id integer default nextval(pg_get_serial_sequence('service', 'service_id'))) on commit drop
+  order_position integer, starts_at timestamptz, ends_at timestamptz, term_of_contract int, term_of_notice int, unit_of_notice text,
+  service_id integer default nextval(pg_get_serial_sequence('service', 'service_id'))) on commit drop
 """
 SERVICE_PROBLEMS: LiteralString = (
     NO_CUSTOMER
