@@ -25,7 +25,6 @@ app = typer.Typer()
 
 SHOWN = 200  # problems that a report tells one by one
 PROGRESS = 20_000  # lines between two words about the progress
-
 File = Annotated[Path, typer.Argument(metavar="FILE", help="A CSV or JSON file; JSON holds an array of objects.")]
 ForCustomer = Annotated[
     int | None,
@@ -60,9 +59,10 @@ select customer_id, kind, serial_number, unique_id, sap_number from incoming ord
 """
 SERVICES: LiteralString = """
 create temp table incoming (
-  line integer, customer_id integer, name text, product_serial_number text, order_number text, document_number text,
-  order_position integer, starts_at timestamptz, ends_at timestamptz, term_of_contract int, term_of_notice int, unit_of_notice text,
-  service_id integer default nextval(pg_get_serial_sequence('service', 'service_id'))) on commit drop
+  line int, customer_id int, name text, product_serial_number text, order_number text, document_number text,
+  order_position int, starts_at timestamptz, ends_at timestamptz, term_of_contract int, term_of_notice int,
+  unit_of_notice text,
+  service_id int default nextval(pg_get_serial_sequence('service', 'service_id'))) on commit drop
 """
 SERVICE_PROBLEMS: LiteralString = (
     NO_CUSTOMER
