@@ -65,6 +65,7 @@ DOORS = {
         "notices",
         "partitions",
         "pieces",
+        "planning",
         "schema",
         "shares",
         "telling",

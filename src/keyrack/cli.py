@@ -17,7 +17,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "demo": ("keyrack.commands.run", "Start everything with a demo fleet."),
     "serve": ("keyrack.commands.run", "Serve the API."),
     "work": ("keyrack.commands.run", "Carry out asynchronous work without serving the API."),
-    "migrate": ("keyrack.commands.run", "Bring the database's schema up to date."),
+    "migrate": ("keyrack.commands.migrate", "Bring the database's schema up to date."),
     "database": ("keyrack.commands.database", "The embedded database: PostgreSQL's own programs on it."),
     "endpoints": ("keyrack.commands.run", "Show the table of endpoints."),
     "errors": ("keyrack.commands.run", "Show the table of codes of refusals."),

@@ -44,7 +44,8 @@ def test_data_of_another_major_version_are_refused_and_moved() -> None:
         state = base / "state"
         script = steps().replace("STATE=/var/lib/keyrack", f"STATE='{state}'")
         assert str(state) in script and str(OLD) in script
-        made = shell(f"keyrack customer add 'Old Fleet' --state {state}", cwd=base, KEYRACK_POSTGRES_BIN=str(OLD))
+        fleet = f"keyrack migrate --state {state}; keyrack customer add 'Old Fleet' --state {state}"
+        made = shell(fleet, cwd=base, KEYRACK_POSTGRES_BIN=str(OLD))
         assert made.returncode == 0, made.stderr
         refused = shell(f"keyrack customer list --state {state}", cwd=base)
         assert refused.returncode == 1

@@ -1,4 +1,4 @@
-"""The commands that run Keyrack: demo, serve, work, migrate; and those that print its tables."""
+"""The commands that run Keyrack: demo, serve, work; and those that print its tables."""
 
 from __future__ import annotations
 
@@ -29,15 +29,22 @@ Markdown = Annotated[bool, typer.Option("--markdown", help="Print the page of do
 
 
 @contextmanager
-def running_database(settings: Settings) -> Generator[str]:
-    """The address of the database with the current schema; the embedded server is used as long as the block."""
+def running_database(settings: Settings, *, migrates: bool = True) -> Generator[str]:
+    """The address of the database with a schema that this release works with, brought up to date if it `migrates`; the
+    embedded server is used as long as the block.
+
+    Raises `SchemaError`.
+    """
+
+    def prepare(dsn: str) -> str:
+        asyncio.run(schema.migrate(dsn, settings) if migrates else schema.require(dsn, newer=True))
+        return dsn
+
     if settings.database_url is not None:
-        asyncio.run(schema.migrate(settings.database_url))
-        yield settings.database_url
+        yield prepare(settings.database_url)
         return
     with embedded_server(settings) as server:
-        asyncio.run(schema.migrate(server.dsn))
-        yield server.dsn
+        yield prepare(server.dsn)
 
 
 def check_keys(dsn: str, settings: Settings) -> None:
@@ -150,18 +157,6 @@ def work(state: State = None, as_json: Json = False) -> None:
         with running_database(settings) as dsn:
             check_keys(dsn, settings)
             running.work(settings, dsn, ready)
-
-    explained(run)
-
-
-@app.command("migrate")
-def migrate(state: State = None, as_json: Json = False) -> None:
-    """Bring the database's schema up to date. Several at once wait for one another."""
-
-    def run() -> None:
-        with running_database(read_settings(state)):
-            revision = schema.head()
-            print(json.dumps({"revision": revision}) if as_json else f"The schema is at revision {revision}.")
 
     explained(run)
 
