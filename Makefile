@@ -9,7 +9,7 @@ unexport PYTHONDONTWRITEBYTECODE
 ASSETS := src/keyrack/console/assets
 BUILD_ASSETS := $(BIN)/python console-assets/build.py
 
-.PHONY: help demo install install-dev test test-abuse test-faults test-odata-long check unit bench clean docs lock screenshots test-console-long
+.PHONY: help demo install install-dev test test-abuse test-faults test-odata-long test-upgrade check unit bench clean docs lock screenshots test-console-long
 
 ## help: these lines
 help:
@@ -75,6 +75,10 @@ test-faults: install-dev
 ## test-abuse: attacks on a server, their figures beside their goals (nine minutes); PYTEST_ARGS="-k memory"
 test-abuse: install-dev
 	KEYRACK_ABUSE=1 $(BIN)/pytest -s -p no:cacheprovider tests/abuse $(PYTEST_ARGS)
+
+## test-upgrade: from 0.1.0 with a stop, and from the release before without one, with many rows and under load
+test-upgrade: install-dev
+	KEYRACK_UPGRADES=1 $(BIN)/pytest -s -p no:cacheprovider tests/upgrades tests/embedded/test_upgrading.py $(PYTEST_ARGS)
 
 ## bench: the tables of docs/performance.md; BENCH="outcomes" for one of them
 bench: install-dev

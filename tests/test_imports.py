@@ -72,7 +72,7 @@ DOORS = {
     },
     "demo": {"", "drawings"},
     "documents": {"errors", "openapi", "reference", "refusals", "tables"},
-    "embedded": {"server"},
+    "embedded": {"server", "upgrading"},
     "endpoints": {"", "documents"},
     "http": {"app", "compression", "connections", "pages"},
     "model": {"bodies", "faults", "fields", "members", "resources", "telematics", "texts"},

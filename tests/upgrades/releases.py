@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Mapping
 from pathlib import Path
+from typing import IO
 
 import pytest
 
@@ -80,13 +81,15 @@ def written(name: str, body: str, before: str, *, contracts: bool) -> str:
     )
 
 
-def command(source: Path, *words: str, env: Mapping[str, str]) -> subprocess.Popen[str]:
+def command(
+    source: Path, *words: str, env: Mapping[str, str], errors: IO[bytes] | int = subprocess.PIPE
+) -> subprocess.Popen[str]:
     """A `keyrack` command of the release whose source that is."""
     return subprocess.Popen(
         [sys.executable, "-m", "keyrack", *words],
         env={**env, "PYTHONPATH": str(source)},
         stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
+        stderr=errors,
         text=True,
         start_new_session=True,
     )

@@ -111,7 +111,7 @@ def _said(error: DBAPIError) -> BaseException:
 async def _with_patience(attempt: Callable[[], Awaitable[None]], seen: Seen, patience: Patience) -> None:
     from sqlalchemy.exc import DBAPIError
 
-    end = time.monotonic() + patience.whole
+    began = time.monotonic()
     pause = patience.lock
     tries = 0
     while True:
@@ -119,11 +119,12 @@ async def _with_patience(attempt: Callable[[], Awaitable[None]], seen: Seen, pat
         try:
             async with seen.watched():
                 await attempt()
+            log.info("migrated", revision=seen.revision, seconds=round(time.monotonic() - began, 1))
             return
         except DBAPIError as error:
             if not isinstance(_said(error), NOT_NOW):
                 raise
-        if time.monotonic() + pause > end:
+        if time.monotonic() + pause > began + patience.whole:
             times = "1 try" if tries == 1 else f"{tries} tries"
             raise LocksNotHad(
                 f"The migration to revision {seen.revision} has not got its locks in {patience.whole:g} s, by {times}; "

@@ -75,7 +75,9 @@ class Account:
             "Run Keyrack as a normal user, or set KEYRACK_DATABASE_URL."
         )
 
-    def run(self, command: Sequence[str | Path], *, text: str | None = None) -> subprocess.CompletedProcess[str]:
+    def run(
+        self, command: Sequence[str | Path], *, text: str | None = None, cwd: Path = Path("/")
+    ) -> subprocess.CompletedProcess[str]:
         """Run a program as this account to its end; `text` is its standard input. Raises OSError."""
         return subprocess.run(
             command,
@@ -84,7 +86,7 @@ class Account:
             encoding="utf-8",
             errors="replace",
             check=False,
-            cwd="/",
+            cwd=cwd,
             env=environment(),
             preexec_fn=end_with_parent(signal.SIGKILL),
             **self.credentials(),
