@@ -61,9 +61,7 @@ def later(base: Path, name: str, *, contracting: bool = False) -> Path:
     (source / "keyrack" / ASSETS).symlink_to(PACKAGE / ASSETS)
     migrations = source / "keyrack/database/migrations"
     file = migrations / "__init__.py"
-    releases = 'RELEASES = {"0.1.0": "0004", "9.1.0": "0104"}'
-    file.write_text(file.read_text().replace('RELEASES = {"0.1.0": "0004"}', releases))
-    assert releases in file.read_text()
+    file.write_text(file.read_text() + '\nRELEASES["9.1.0"] = "0104"\n')
     revision = max(path.name[:4] for path in migrations.glob("versions/0*.py"))
     for made, body in (EXPANDING | (CONTRACTING if contracting else {})).items():
         (migrations / f"versions/{made}.py").write_text(written(made, body, revision, contracts=made in CONTRACTING))
