@@ -32,7 +32,7 @@ import uvicorn
 import uvloop
 from argon2 import PasswordHasher
 
-from keyrack import processes
+from keyrack import logs, processes
 from keyrack.access import auth
 from keyrack.database import schema
 from keyrack.database.session import session
@@ -87,6 +87,12 @@ def reachable_directory() -> Iterator[Path]:
         yield path
     finally:
         shutil.rmtree(path, ignore_errors=True)
+
+
+@pytest.fixture
+def own_log(monkeypatch: pytest.MonkeyPatch) -> None:
+    """For commands in this process: they do not set up the log, which would be that of all tests that come later."""
+    monkeypatch.setattr(logs, "configure", lambda level: None)
 
 
 @pytest.fixture(scope="session")

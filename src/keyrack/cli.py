@@ -19,10 +19,10 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "demo": ("keyrack.commands.run", "Start everything with a demo fleet."),
     "serve": ("keyrack.commands.run", "Serve the API."),
     "work": ("keyrack.commands.run", "Carry out asynchronous work without serving the API."),
-    "migrate": ("keyrack.commands.run", "Bring the database's schema up to date."),
+    "migrate": ("keyrack.commands.migrate", "Bring the database's schema up to date."),
     "database": (
         "keyrack.commands.database",
-        "The embedded database: PostgreSQL's own programs on it; PgBouncer.",
+        "The embedded database: PostgreSQL's programs on it, its next version; PgBouncer.",
     ),
     "backup": ("keyrack.commands.backup", "Backups of the embedded database: taken, verified, restored, tried."),
     "endpoints": ("keyrack.commands.tables", "Show the table of endpoints."),

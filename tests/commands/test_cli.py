@@ -392,6 +392,7 @@ def state() -> Iterator[Path]:
 
 @pytest.mark.skipif("KEYRACK_TEST_DATABASE_URL" in os.environ, reason="is about the embedded server")
 def test_a_state_directory_comes_before_the_address_and_is_left_as_it_was(operator: Operator, state: Path) -> None:
+    operator.json("migrate", "--state", state)
     first = operator.json(
         "customer", "add", "First", "--state", state, env={"KEYRACK_DATABASE_URL": "postgresql://x:1/"}
     )

@@ -53,6 +53,7 @@ def test_commands_share_one_server_whatever_order_they_come_and_go_in() -> None:
 
 def _in_any_order(state: Path, chance: random.Random) -> None:
     names = [f"Fleet {number}" for number in range(3)]
+    said(command(state, "migrate"))
     calls = [COMMANDS[number % 2] for number in range(6)] + [("customer", "add", name) for name in names]
     chance.shuffle(calls)
     over = threading.Event()

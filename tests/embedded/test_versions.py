@@ -44,15 +44,16 @@ def test_data_of_another_major_version_are_refused_and_moved() -> None:
         state = base / "state"
         script = steps().replace("STATE=/var/lib/keyrack", f"STATE='{state}'")
         assert str(state) in script and str(OLD) in script
-        made = shell(f"keyrack customer add 'Old Fleet' --state {state}", cwd=base, KEYRACK_POSTGRES_BIN=str(OLD))
+        fleet = f"keyrack migrate --state {state}; keyrack customer add 'Old Fleet' --state {state}"
+        made = shell(fleet, cwd=base, KEYRACK_POSTGRES_BIN=str(OLD))
         assert made.returncode == 0, made.stderr
         refused = shell(f"keyrack customer list --state {state}", cwd=base)
         assert refused.returncode == 1
         assert re.fullmatch(
             rf"keyrack: {state}/pgdata was made by PostgreSQL 15, but the programs in \S+ are PostgreSQL \S+\. Nothing "
             r"was changed\. Go on with the old programs by setting KEYRACK_POSTGRES_BIN to the directory of those of "
-            r"PostgreSQL 15; or move the data: dump them with the old programs and restore them with the new ones "
-            r"\(docs/operating\.md, Another major version\)\.\n",
+            r"PostgreSQL 15; or bring the data over with `keyrack database upgrade --from` that directory "
+            r"\(docs/upgrading\.md, Another major version of PostgreSQL\)\.\n",
             refused.stderr,
         ), refused.stderr
         moved = shell(script, cwd=base)

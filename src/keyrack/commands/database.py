@@ -1,15 +1,19 @@
-"""The commands on the database as such: PostgreSQL's own programs on the embedded one, PgBouncer before another."""
+"""The commands on the database as such: PostgreSQL's programs on the embedded one, its next version; PgBouncer."""
 
 from __future__ import annotations
 
 import os
 import subprocess
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from keyrack.commands.session import Failed, State, embedded_server, explained, read_settings
+from keyrack.commands.printing import Said, show
+from keyrack.commands.session import Failed, Json, State, embedded_server, explained, read_settings
 from keyrack.database.session import session
+from keyrack.embedded.upgrading import upgrade as upgrade_data
+from keyrack.settings import Settings
 from keyrack.worker import PARAMETERS
 
 app = typer.Typer()
@@ -26,9 +30,7 @@ def run(program: Program, state: State = None) -> None:
     """
 
     def work() -> None:
-        settings = read_settings(state)
-        if settings.database_url is not None:
-            raise Failed("KEYRACK_DATABASE_URL names a server that is not Keyrack's own: run the program yourself.")
+        settings = _of_our_own(state, "run the program yourself")
         with embedded_server(settings) as server:
             environment = os.environ | server.environment()
             try:
@@ -62,6 +64,36 @@ ignore_startup_parameters = {", ".join([*told, *PARAMETERS])}""")
     explained(work)
 
 
+@app.command("upgrade")
+def upgrade(
+    old: Annotated[Path, typer.Option("--from", metavar="DIR", help="The programs of the version that made the data.")],
+    state: State = None,
+    as_json: Json = False,
+) -> None:
+    """Bring the embedded database to the major version of the programs that Keyrack takes now.
+
+    Nothing else may use it. The data are copied; the old ones stay beside them, as pgdata.15.
+    """
+
+    def work() -> None:
+        settings = _of_our_own(state, "upgrade it yourself")
+        kept, version = upgrade_data(
+            settings.state, old, bin_dir=settings.postgres_bin, say=lambda text: typer.echo(text, err=True)
+        )
+        text = f"The data are PostgreSQL {version}'s now. The old ones are in {kept}: remove them when all is well."
+        show(Said({"version": version, "old": str(kept)}, text), as_json)
+
+    explained(work)
+
+
 def _quoted(text: str) -> str:
     """A literal of SQL; pgbouncer.ini has the same form."""
     return "'" + text.replace("'", "''") + "'"
+
+
+def _of_our_own(state: Path | None, instead: str) -> Settings:
+    """The settings, if they name an embedded database. Raises `Failed`."""
+    settings = read_settings(state)
+    if settings.database_url is not None:
+        raise Failed(f"KEYRACK_DATABASE_URL names a server that is not Keyrack's own: {instead}.")
+    return settings

@@ -26,7 +26,7 @@ def ingest_mqtt(state: State = None, as_json: Json = False) -> None:
     def run() -> None:
         settings = read_settings(state)
         logs.configure(settings.log_level)
-        with running_database(settings) as dsn:
+        with running_database(settings, migrates=False) as dsn:
             asyncio.run(_run(settings, dsn, as_json))
 
     explained(run)

@@ -1,4 +1,4 @@
-"""The commands that run Keyrack: demo, serve, work, migrate."""
+"""The commands that run Keyrack: demo, serve, work."""
 
 from __future__ import annotations
 
@@ -30,14 +30,22 @@ Port = Annotated[int, typer.Option("--port", min=0, max=65535, help="Port to lis
 
 
 @contextmanager
-def running_database(settings: Settings) -> Generator[str]:
-    """The address of the database with the current schema; the embedded server is used as long as the block."""
+def running_database(settings: Settings, *, migrates: bool = True) -> Generator[str]:
+    """The address of the database with a schema that this release works with, brought up to date if it `migrates`; the
+    embedded server is used as long as the block.
+
+    Raises `SchemaError`.
+    """
+
+    def prepare(dsn: str) -> None:
+        asyncio.run(schema.migrate(dsn, settings) if migrates else schema.require(dsn, settings, newer=True))
+
     if settings.database_url is not None:
-        asyncio.run(schema.migrate(settings.database_direct_url or settings.database_url, settings))
+        prepare(settings.database_direct_url or settings.database_url)
         yield settings.database_url
         return
     with embedded_server(settings) as server:
-        asyncio.run(schema.migrate(server.dsn))
+        prepare(server.dsn)
         asyncio.run(asking.warn(settings, server.dsn))
         yield server.dsn
 
@@ -163,16 +171,6 @@ def work(metrics_fd: MetricsFd = None, state: State = None, as_json: Json = Fals
             running.work(settings, dsn, ready, reports)
 
     explained(run)
-
-
-@app.command("migrate")
-def migrate(state: State = None, as_json: Json = False) -> None:
-    """Bring the database's schema up to date. Several at once wait for one another."""
-
-    def run() -> None:
-        with running_database(read_settings(state)):
-            revision = schema.head()
-            print(json.dumps({"revision": revision}) if as_json else f"The schema is at revision {revision}.")
 
     explained(run)
 

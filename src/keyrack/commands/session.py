@@ -108,15 +108,18 @@ def embedded_server(settings: Settings) -> EmbeddedServer:
 
 @asynccontextmanager
 async def open_address(settings: Settings) -> AsyncGenerator[str]:
-    """The address of the database, running and with the current schema; the embedded one is used meanwhile."""
+    """The address of the database, running and with the schema of this release; the embedded one is used meanwhile.
+
+    Raises `SchemaError`: it has another schema.
+    """
     if settings.database_url is not None:
-        await schema.migrate(settings.database_direct_url or settings.database_url, settings)
+        await schema.require(settings.database_direct_url or settings.database_url, settings)
         yield settings.database_url
         return
     server = embedded_server(settings)
     try:
         await asyncio.to_thread(server.start)
-        await schema.migrate(server.dsn)
+        await schema.require(server.dsn)
         yield server.dsn
     finally:
         await asyncio.to_thread(server.stop)

@@ -81,7 +81,9 @@ class Account:
         """Whoever runs Keyrack, root as well: for programs that are no server."""
         return cls(pwd.getpwuid(os.geteuid()).pw_name, os.geteuid(), os.getegid(), switch=False)
 
-    def run(self, command: Sequence[str | Path], *, text: str | None = None) -> subprocess.CompletedProcess[str]:
+    def run(
+        self, command: Sequence[str | Path], *, text: str | None = None, cwd: Path = Path("/")
+    ) -> subprocess.CompletedProcess[str]:
         """Run a program as this account to its end; `text` is its standard input. Raises OSError."""
         return subprocess.run(
             command,
@@ -90,7 +92,7 @@ class Account:
             encoding="utf-8",
             errors="replace",
             check=False,
-            cwd="/",
+            cwd=cwd,
             env=environment(),
             preexec_fn=end_with_parent(signal.SIGKILL),
             **self.credentials(),

@@ -32,6 +32,11 @@ class Layout:
         return self.state / "pgdata"
 
     @property
+    def fresh(self) -> Path:
+        """Where a cluster is made, before it takes its place."""
+        return self.state / "pgdata.new"
+
+    @property
     def pid_file(self) -> Path:
         return self.data / "postmaster.pid"
 
@@ -142,8 +147,13 @@ def make_cluster(layout: Layout, binaries: Binaries, account: Account) -> None:
     if (layout.data / "PG_VERSION").exists():
         _check_major(layout, binaries)
         return
-    fresh = layout.state / "pgdata.new"
-    _init(fresh, binaries, account)
+    if before := sorted(layout.state.glob("pgdata.[0-9]*")):
+        raise EmbeddedServerError(
+            f"{layout.data} is missing, but {before[-1]} is there: an upgrade was interrupted. Nothing was changed. "
+            f"Bring back what was with `mv {before[-1]} {layout.data}`, and upgrade again."
+        )
+    fresh = layout.fresh
+    init(fresh, binaries, account)
     single = [binaries.directory / "postgres", "--single", "-D", fresh, "-c", "fsync=off", "template1"]
     created = account.run(single, text=f"create database {NAME}\n{QUIET}\n")
     failed = created.returncode != 0 or "ERROR" in created.stderr or "FATAL" in created.stderr
@@ -156,9 +166,12 @@ def make_cluster(layout: Layout, binaries: Binaries, account: Account) -> None:
     os.close(descriptor)
 
 
-def _init(fresh: Path, binaries: Binaries, account: Account) -> None:
+def init(fresh: Path, binaries: Binaries, account: Account, *, checksums: bool = True) -> None:
+    """Make an empty cluster, with `checksums` of its pages or without. Raises EmbeddedServerError."""
     command = [binaries.directory / "initdb", "-D", fresh, "-U", NAME, "-E", "UTF8", "-A", "peer"]
-    command += ["--data-checksums", "--no-sync"]
+    command += ["--no-sync", *(["--data-checksums"] if checksums else [])]
+    if not checksums and binaries.major >= 18:  # where they are the default
+        command += ["--no-data-checksums"]
     if binaries.major >= 17:
         command += ["--locale-provider=builtin", "--builtin-locale=C.UTF-8"]
     for locale in ("--locale=C.UTF-8", "--no-locale"):  # some systems lack the first
@@ -177,19 +190,21 @@ def _check_major(layout: Layout, binaries: Binaries) -> None:
         raise EmbeddedServerError(
             f"{layout.data} was made by PostgreSQL {made_by}, but the programs in {binaries.directory} are "
             f"PostgreSQL {binaries.version}. Nothing was changed. Go on with the old programs by setting "
-            f"KEYRACK_POSTGRES_BIN to the directory of those of PostgreSQL {made_by}; or move the data: dump them with "
-            "the old programs and restore them with the new ones (docs/operating.md, Another major version)."
+            f"KEYRACK_POSTGRES_BIN to the directory of those of PostgreSQL {made_by}; or bring the data over with "
+            "`keyrack database upgrade --from` that directory (docs/upgrading.md, Another major version of PostgreSQL)."
         )
 
 
-def write_access_files(layout: Layout, account: Account) -> None:
+def write_access_files(layout: Layout, account: Account, *, alone: bool = False) -> None:
     """Peer authentication for the OS users of Keyrack and of PostgreSQL (and root, who can be either); but not for one
-    that others run as, too.
+    that others run as, too, unless the server is for the account `alone`.
 
     Outside of the data directory, so that root never writes where another account may place links.
     """
     users = {pwd.getpwuid(os.geteuid()).pw_name, "root"}
-    if not account.shared:
+    if alone:
+        users = {account.name}
+    elif not account.shared:
         users.add(account.name)
     rules = f"local all all peer map={NAME}\nlocal replication all peer map={NAME}\n"
     _write(layout.hba_file, rules, account)

@@ -89,6 +89,11 @@ class EmbeddedServer:
         """The database's address, as asyncpg takes it."""
         return f"postgresql://{NAME}@/{NAME}?host={quote(str(self._layout.sockets), safe='')}&port=5432"
 
+    @property
+    def made(self) -> bool:
+        """Whether there are data; `start` makes them."""
+        return (self._layout.data / "PG_VERSION").exists()
+
     def environment(self) -> dict[str, str]:
         """The variables by which PostgreSQL's own programs find the server, and those programs first in the path."""
         account = Account.choose(self._layout.data)

@@ -128,7 +128,7 @@ class Readiness:
             return (DATABASE_AWAY if isinstance(error, UNREACHABLE) else NO_WRITES,)
 
     async def _reasons(self, connection: Connection) -> tuple[Reason, ...]:
-        if not await schema.is_current(connection):
+        if not await schema.is_ours(connection):
             return (OLD_SCHEMA,)
         await connection.execute(WRITE)
         await connection.execute(LITTLE_MEMORY)

@@ -115,6 +115,16 @@ class Storage(BaseSettings):
     read_timeout: float = Field(
         default=5.0, gt=0, description="Seconds that one database statement of the API may take."
     )
+    migration_lock_seconds: float = Field(
+        default=0.5,
+        ge=0.05,
+        le=60,
+        description="Seconds that a migration waits for a table that is in use: whoever needs the table next waits "
+        "behind it. Then it gives way, and is tried again.",
+    )
+    migration_seconds: float = Field(
+        default=300.0, gt=0, le=86_400, description="Seconds after which a migration that gets no lock is given up."
+    )
 
     @field_validator("backup_directory")
     @classmethod

@@ -1,0 +1,180 @@
+"""In charge of carrying out migrations: each alone, with little patience for locks but many tries; told while it lasts.
+
+Whoever waits for a table's lock lets everybody who comes later wait behind it. So a migration gives up soon, and is
+tried again: what uses the table goes on in between.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, LiteralString
+
+import asyncpg
+import structlog
+
+if TYPE_CHECKING:
+    from sqlalchemy.exc import DBAPIError
+
+log = structlog.get_logger("keyrack.migrating")
+
+LOOKS = 5  # at a migration under way, while it waits for a lock
+TELL = 10.0  # seconds between two lines about one that takes long
+LONGEST_PAUSE = 10.0  # seconds between two tries
+NOT_NOW = (asyncpg.LockNotAvailableError, asyncpg.DeadlockDetectedError)
+
+# Autovacuum gives way only to whoever has waited for so long, which must be less than a lock's time-out
+GIVE_WAY: LiteralString = """
+select set_config('deadlock_timeout', $1, false) where has_parameter_privilege('deadlock_timeout', 'set')
+"""
+UNDER_WAY: LiteralString = """
+select left(regexp_replace(a.query, '\\s+', ' ', 'g'), 100) as statement, p.phase,
+  round(100.0 * coalesce(nullif(p.blocks_done, 0), p.tuples_done)
+        / nullif(coalesce(nullif(p.blocks_total, 0), p.tuples_total), 0)) as percent,
+  array(
+    select format('%s (%s, %s for %s s)', b.pid, coalesce(nullif(b.application_name, ''), b.backend_type),
+                  coalesce(b.state, 'at work'), coalesce(extract(epoch from now() - b.xact_start)::integer, 0))
+    from pg_stat_activity b where b.pid = any(pg_blocking_pids(a.pid)) or b.pid = nullif(p.current_locker_pid, 0)
+  ) as waits_for
+from pg_stat_activity a left join pg_stat_progress_create_index p on p.pid = a.pid where a.pid = $1
+"""
+
+
+class LocksNotHad(Exception):
+    """A migration has not got its locks; the text names it, and who has them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """How long a migration waits, in seconds: for a lock, and with all its tries."""
+
+    lock: float
+    whole: float
+
+    def parameters(self) -> dict[str, str]:
+        """Those of the server for a connection that migrates."""
+        return {"lock_timeout": f"{self.lock * 1000:.0f}", "statement_timeout": "0", "idle_session_timeout": "0"}
+
+
+async def run(
+    connect: Callable[[], Awaitable[asyncpg.Connection]],
+    onlooker: asyncpg.Connection,
+    revisions: Sequence[str],
+    patience: Patience,
+) -> None:
+    """Carry out what leads to these revisions, one after another, on what `connect` opens; `onlooker` looks at it.
+
+    Raises `LocksNotHad`, and what PostgreSQL refuses. What was done before stays; the rest can be tried again.
+    """
+    # Alembic and SQLAlchemy are heavy and needed only here, once in a release
+    from alembic import command
+    from alembic.config import Config
+    from sqlalchemy.exc import DBAPIError
+    from sqlalchemy.ext.asyncio import create_async_engine
+    from sqlalchemy.pool import NullPool
+
+    config = Config()
+    config.set_main_option("script_location", str(Path(__file__).parent / "migrations"))
+    config.attributes["patience"] = patience.whole
+    pids: list[int] = []
+
+    async def connected() -> asyncpg.Connection:
+        raw = await connect()
+        await raw.execute(GIVE_WAY, f"{patience.lock * 500:.0f}")
+        pids.append(raw.get_server_pid())
+        return raw
+
+    def upgrade(connection: object, revision: str) -> None:
+        config.attributes["connection"] = connection
+        command.upgrade(config, revision)
+
+    engine = create_async_engine("postgresql+asyncpg://", async_creator=connected, poolclass=NullPool)
+    try:
+        async with engine.connect() as connection:
+            for revision in revisions:
+                seen = Seen(onlooker, revision, pids[-1], patience.lock / LOOKS)
+                await _with_patience(lambda revision=revision: connection.run_sync(upgrade, revision), seen, patience)
+    except DBAPIError as error:  # around what PostgreSQL said, with the whole statement
+        raise _said(error) from None
+
+
+def _said(error: DBAPIError) -> BaseException:
+    """What PostgreSQL said."""
+    return (error.orig and error.orig.__cause__) or error
+
+
+async def _with_patience(attempt: Callable[[], Awaitable[None]], seen: Seen, patience: Patience) -> None:
+    from sqlalchemy.exc import DBAPIError
+
+    began = time.monotonic()
+    pause = patience.lock
+    tries = 0
+    while True:
+        tries += 1
+        try:
+            async with seen.watched():
+                await attempt()
+            log.info("migrated", revision=seen.revision, seconds=round(time.monotonic() - began, 1))
+            return
+        except DBAPIError as error:
+            if not isinstance(_said(error), NOT_NOW):
+                raise
+        if time.monotonic() + pause > began + patience.whole:
+            times = "1 try" if tries == 1 else f"{tries} tries"
+            raise LocksNotHad(
+                f"The migration to revision {seen.revision} has not got its locks in {patience.whole:g} s, by {times}; "
+                f"it waited for {seen.blockers()}. Nothing of it is left. End what holds the table, and run `keyrack "
+                "migrate` again."
+            )
+        log.warning(
+            "a table is in use; the migration is tried again",
+            revision=seen.revision, tries=tries, waits_for=seen.blockers(), pause=round(pause, 1),
+        )  # fmt: skip
+        await asyncio.sleep(pause * random.uniform(0.5, 1.5))  # noqa: S311 - not in step with whoever holds it
+        pause = min(2 * pause, LONGEST_PAUSE)
+
+
+class Seen:
+    """What is seen of a migration from another connection."""
+
+    def __init__(self, onlooker: asyncpg.Connection, revision: str, pid: int, pause: float) -> None:
+        self.revision = revision
+        self._onlooker = onlooker
+        self._pid = pid
+        self._pause = pause
+        self._blockers: list[str] = []
+        self._began = self._told = time.monotonic()
+
+    def blockers(self) -> str:
+        """Whom it waited for last."""
+        return ", ".join(self._blockers) or "somebody who is gone"
+
+    @asynccontextmanager
+    async def watched(self) -> AsyncGenerator[None]:
+        watching = asyncio.create_task(self._watch())
+        try:
+            yield
+        finally:
+            watching.cancel()
+            await asyncio.wait((watching,))
+
+    async def _watch(self) -> None:
+        while True:
+            await asyncio.sleep(self._pause)
+            row = await self._onlooker.fetchrow(UNDER_WAY, self._pid)
+            if row is None:
+                return
+            self._blockers = row["waits_for"] or self._blockers
+            if time.monotonic() - self._told >= TELL:
+                self._told = time.monotonic()
+                log.info(
+                    "a migration is under way",
+                    revision=self.revision, seconds=round(self._told - self._began), statement=row["statement"],
+                    phase=row["phase"], percent=None if row["percent"] is None else int(row["percent"]),
+                    waits_for=row["waits_for"],
+                )  # fmt: skip

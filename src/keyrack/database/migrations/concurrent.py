@@ -1,0 +1,32 @@
+"""In charge of indexes on tables that are in use: made without a transaction, so that nobody who writes waits."""
+
+from __future__ import annotations
+
+from alembic import op
+from sqlalchemy import text
+
+VALID = text("select indisvalid from pg_index where indexrelid = to_regclass(:name)")
+
+
+def index(name: str, definition: str) -> None:
+    """Make the index `name`; `definition` is what follows it, as `on car (customer_id, name)`, with a leading `unique`
+    where it is one. It is all that its revision does: what is committed in between cannot be undone.
+
+    A run that was cut off has left the index invalid, and it is made again; or whole, and it stays.
+    """
+    unique, _, rest = definition.rpartition("unique ")
+    create = f"create {unique and 'unique '}index concurrently {name} {rest}"
+    context = op.get_context()
+    with context.autocommit_block():
+        if not context.as_sql:
+            assert context.config is not None and context.connection is not None  # noqa: S101
+            # It waits for older transactions, and nobody waits behind it
+            op.execute(f"set lock_timeout = '{context.config.attributes['patience']}s'")
+            valid = context.connection.execute(VALID, {"name": name}).scalar()
+            if valid is False:
+                op.execute(f"drop index concurrently {name}")
+            if not valid:
+                op.execute(create)
+            op.execute("reset lock_timeout")
+        else:
+            op.execute(create)

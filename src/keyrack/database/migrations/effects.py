@@ -1,0 +1,173 @@
+"""In charge of what a statement of a migration does to a release that runs meanwhile, read from its SQL.
+
+It breaks it: what the release uses is not there any more, or is another. Or it holds it up: a table is locked for as
+long as all its rows are read or written, where there is a way that locks it for a moment. What cannot be judged breaks.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+NAME = r'(?:if (?:not )?exists )?(?:only )?"?([a-z_0-9.]+)"?'
+# Functions that have one value in a statement: a column with such a default is added without touching a row
+STABLE = ("now", "current_timestamp", "statement_timestamp", "transaction_timestamp", "make_interval")
+
+# Statements on whole objects -> what is wrong with them
+BREAKING = {
+    r"drop (?!index)": "takes away what a running release may use",
+    r"drop index": "takes away an index that a running release may need, also for `on conflict`",
+    r"truncate": "takes away rows",
+    r"alter (type|domain|view|sequence|function|procedure|index|schema|policy)": "makes it another thing",
+}
+HOLDING = {
+    r"(update|delete|merge)": "locks every row until its end: fill in pieces, outside of the migration",
+    r"lock": "locks a table",
+    r"(vacuum|cluster|refresh)": "locks a table while it is written anew",
+    r"reindex(?! .*concurrently)": "locks a table: reindex concurrently",
+}
+HARMLESS = (
+    r"create (or replace )?(unlogged )?(table|function|procedure|view|sequence|type|domain|statistics|schema) ",
+    r"create (or replace )?(constraint )?trigger ",
+    r"(create extension|comment|grant|analyze|insert|select|set|reset) ",
+)
+
+CONSTRAINT = "(?:constraint|check|foreign|unique|primary|exclude|not null) "
+
+# What `alter table` does -> what is wrong with it, where the table was there before
+ALTER_BREAKING = {
+    r"drop(?! not null)": "takes away what a running release may use",
+    r"rename": "a running release knows it by the old name",
+    r"alter (column )?\w+ (set data )?type": "writes the table anew, and a running release knows the old type",
+    r"alter (column )?\w+ drop (default|identity|expression)": "a running release does not give a value",
+    r"(set schema|owner|inherit|no inherit|of|not of|detach)": "makes it another table",
+    r"(enable|force|disable|no force) ": "lets a running release see or do something else",
+}
+ALTER_HOLDING = {
+    r"set (tablespace|logged|unlogged|access method)": "writes the table anew",
+    r"attach partition": "reads the partition: only one that is made here",
+    r"add (constraint \w+ )?(check|foreign|unique|primary|exclude|not null)(?!.*(not valid|using index))":
+        "reads the table: add it `not valid` and validate it in a later revision; keys from an index made concurrently",
+}  # fmt: skip
+COLUMN_HOLDING = {
+    r".* (primary key|unique|references|check)\b": "a constraint of its own, `not valid`, reads no row",
+    r".* generated ": "writes the table anew",
+    r"\w+ (small|big)?serial": "writes the table anew",
+}
+ALTER_HARMLESS = (
+    r"alter (column )?\w+ (set default|drop not null|set statistics|set storage|set compression|set \(|reset \()",
+    rf"add {CONSTRAINT}",
+    r"(set|reset) \(",
+    r"replica identity",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Effect:
+    """What a statement does to a running release; `breaks`, or else holds up."""
+
+    breaks: bool
+    statement: str
+    why: str
+
+
+@dataclass
+class Judge:
+    """Reads revisions in their order: what one may do depends on what was there before."""
+
+    not_null: dict[str, tuple[str, str]] = field(default_factory=dict[str, tuple[str, str]])  # constraint -> column
+    proven: set[tuple[str, str]] = field(default_factory=set[tuple[str, str]])  # columns that hold no null
+
+    def effects(self, script: Sequence[str]) -> list[Effect]:
+        """What a revision of these statements does."""
+        plain = [_plain(statement) for statement in script]
+        made = {found[1] for one in plain if (found := re.match(rf"create (?:\w+ )?table {NAME}", one))}
+        added: set[str] = set()
+        found = [
+            Effect(breaks, short(statement), why)
+            for statement, one in zip(script, plain, strict=True)
+            for breaks, why in self._statement(one, made, added)
+        ]
+        validated = re.findall(r"validate constraint (\w+)", "; ".join(plain))
+        self.proven |= {self.not_null[name] for name in validated if name in self.not_null}
+        return found
+
+    def _statement(self, one: str, made: set[str], added: set[str]) -> Iterator[tuple[bool, str]]:
+        if table := re.match(rf"alter table {NAME} (.*)", one):
+            if table[1] not in made:
+                for action in _parts(table[2]):
+                    yield from self._action(table[1], action, added)
+        elif index := re.match(r"create (?:unique )?index (concurrently )?.*?\bon (?:only )?([a-z_0-9.]+)", one):
+            if not index[1] and index[2] not in made:
+                yield False, "who writes waits until it is made: make it by `concurrent.index`"
+        elif changed := re.match(rf"(?:update|delete from) {NAME}", one):
+            if changed[1] not in made:
+                yield False, _reasons(HOLDING, one)[0]
+        else:
+            yield from _judged(one, BREAKING, HOLDING, HARMLESS)
+
+    def _action(self, table: str, action: str, added: set[str]) -> Iterator[tuple[bool, str]]:
+        if constraint := re.match(r"add constraint (\w+) (.*)", action):
+            added.add(constraint[1])
+            if column := re.match(r"check \(+(\w+) is not null\)+ not valid", constraint[2]):
+                self.not_null[constraint[1]] = (table, column[1])
+        if column := re.match(rf"add (?:column )?(?!{CONSTRAINT}){NAME} (.*)", action):
+            yield from _column(column[2])
+        elif column := re.match(r"alter (?:column )?(\w+) set not null", action):
+            if (table, column[1]) not in self.proven:
+                yield True, "reads the table, and a running release may write null: first a check that is validated"
+        elif validated := re.match(r"validate constraint (\w+)", action):
+            if validated[1] in added:
+                yield False, "reads the table under the lock with which it was added: a revision of its own"
+        else:
+            yield from _judged(action, ALTER_BREAKING, ALTER_HOLDING, ALTER_HARMLESS)
+
+
+def short(statement: str) -> str:
+    """A statement in one line, of which the beginning says enough."""
+    line = " ".join(statement.split())
+    return line if len(line) <= 100 else f"{line[:99]}…"
+
+
+def _column(definition: str) -> Iterator[tuple[bool, str]]:
+    for why in _reasons(COLUMN_HOLDING, f"x {definition}"):
+        yield False, why
+    default = re.search(r" default (.*)", definition)
+    if " not null" in definition and not default:
+        yield True, "a running release gives it no value: it needs a default"
+    if default and set(re.findall(r"(\w+) ?\(", default[1])) - set(STABLE):
+        yield False, "writes the table anew: the default has another value in each row"
+
+
+def _judged(
+    text: str, breaking: Mapping[str, str], holding: Mapping[str, str], harmless: Iterable[str]
+) -> Iterator[tuple[bool, str]]:
+    found = [(True, why) for why in _reasons(breaking, text)] or [(False, why) for why in _reasons(holding, text)]
+    if not found and not any(re.match(pattern, text) for pattern in harmless):
+        yield True, "cannot be judged"
+    yield from found
+
+
+def _reasons(rules: Mapping[str, str], text: str) -> list[str]:
+    return [why for pattern, why in rules.items() if re.match(pattern, text)]
+
+
+def _plain(statement: str) -> str:
+    """The statement in one line of small letters, without comments and without what stands in quotes."""
+    without = re.sub(r"--[^\n]*", "", statement)
+    without = re.sub(r"\$(\w*)\$.*?\$\1\$", "''", without, flags=re.DOTALL)
+    without = re.sub(r"'(?:[^']|'')*'", "''", without)
+    return " ".join(without.lower().split()).rstrip(";")
+
+
+def _parts(actions: str) -> list[str]:
+    """The actions of an `alter table`: what stands between commas that are in no brackets."""
+    parts, depth = [""], 0
+    for character in actions:
+        depth += (character == "(") - (character == ")")
+        if character == "," and depth == 0:
+            parts.append("")
+        else:
+            parts[-1] += character
+    return [part.strip() for part in parts]

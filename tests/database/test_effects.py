@@ -1,0 +1,165 @@
+"""What a migration does to a release that runs meanwhile: judged by its SQL, and held from 0020 on."""
+
+from __future__ import annotations
+
+import pytest
+
+from keyrack.database import planning
+from keyrack.database.migrations import RELEASES, STOPPED, module, revisions
+from keyrack.database.migrations.effects import Judge
+from keyrack.database.planning import Step
+
+# Statements on a table that is in use, which holds up who uses it, or break the release before
+HOLDING = [
+    "create index car_x on car (customer_id, name)",
+    "create unique index car_x on car (customer_id, name)",
+    "alter table car add column x text check (x <> '')",
+    "alter table car add column x integer references brand",
+    "alter table car add column x text unique",
+    "alter table car add column x uuid not null default gen_random_uuid()",
+    "alter table car add column x integer generated always as (car_id + 1) stored",
+    "alter table car add column x bigserial",
+    "alter table car add constraint car_x check (name <> '')",
+    "alter table car add constraint car_x foreign key (customer_id, x) references other (customer_id, x)",
+    "alter table car add constraint car_x unique (customer_id, name)",
+    "alter table car add check (name <> '')",
+    "alter table car set unlogged",
+    "alter table car set tablespace quick",
+    "alter table position attach partition old for values from ('2020-01-01') to ('2020-02-01')",
+    "update car set name = 'x'",
+    "delete from car where name = 'x'",
+    "vacuum full car",
+    "reindex table car",
+    "lock table car",
+]
+BREAKING = [
+    "alter table car drop column name",
+    "alter table car drop name",
+    "ALTER TABLE car\n  ADD COLUMN x text, -- and\n  DROP COLUMN name",
+    "alter table if exists only car drop constraint car_pkey",
+    "alter table car rename column name to label",
+    "alter table car rename to vehicle",
+    "alter table car alter column name type varchar(10)",
+    "alter table car alter name set data type varchar(10)",
+    "alter table car alter column name set not null",
+    "alter table car alter column name drop default",
+    "alter table car add column x text not null",
+    "alter table car add x text not null",
+    "alter table car set schema other",
+    "alter table car disable trigger all",
+    "alter table car enable row level security",
+    "drop table car",
+    "drop view cars",
+    "drop function make_history(date)",
+    "drop trigger count_events on car",
+    "drop index car_name",
+    "drop index concurrently car_name",
+    "truncate car",
+    "alter type kind add value 'x'",
+    "alter index car_name rename to car_x",
+    "do $$ begin drop table car; end $$",
+    "with gone as (delete from car returning 1) select 1",
+    "something new",
+]
+HARMLESS = [
+    "create table x (a integer not null, b text check (b <> ''), primary key (a))",
+    "create index concurrently car_x on car (customer_id, name)",
+    "create unique index concurrently car_x on car (customer_id, name)",
+    "create or replace function f() returns void language sql as $$ drop table car; update car set x = 1 $$",
+    "create trigger t after insert on car for each row execute function f()",
+    "alter table car add column x text",
+    "alter table car add column if not exists check_in timestamptz not null default now()",
+    "alter table car add column x text not null default 'a, (b) unique'",
+    "alter table car add column x text default 'it''s', add column y numeric(10, 2)",
+    "alter table car alter column name set default 'x'",
+    "alter table car alter column name drop not null",
+    "alter table car alter column name set statistics 1000",
+    "alter table car add constraint car_x check (name <> '') not valid",
+    "alter table car add constraint car_x unique using index car_x",
+    "alter table car validate constraint car_y",
+    "alter table car set (fillfactor = 50)",
+    "insert into settings values (1)",
+    "select make_history('2026-01-01')",
+    "comment on table car is 'drop table car'",
+]
+
+
+def effects(*script: str, before: tuple[tuple[str, ...], ...] = ()) -> list[bool]:
+    """Of each effect of a migration whether it breaks, after those migrations."""
+    judge = Judge()
+    for earlier in before:
+        judge.effects(earlier)
+    return [effect.breaks for effect in judge.effects(script)]
+
+
+@pytest.mark.parametrize("statement", HOLDING)
+def test_what_holds_up(statement: str) -> None:
+    assert effects(statement) == [False]
+
+
+@pytest.mark.parametrize("statement", BREAKING)
+def test_what_breaks(statement: str) -> None:
+    assert effects(statement) == [True]
+
+
+@pytest.mark.parametrize("statement", HARMLESS)
+def test_what_does_neither(statement: str) -> None:
+    assert effects(statement) == []
+
+
+def test_a_table_that_is_made_here_is_used_by_nobody() -> None:
+    make = "create table x (a integer)"
+    rest = (
+        "create index x_a on x (a)", "alter table x add column b text not null", "update x set a = 1",
+        "alter table x add constraint x_a check (a > 0)",
+    )  # fmt: skip
+    assert effects(make, *rest) == []
+    assert len(effects(*rest)) == 4
+
+
+ADD = "alter table car add constraint car_named check (name is not null) not valid"
+VALIDATE = "alter table car validate constraint car_named"
+NOT_NULL = "alter table car alter column name set not null"
+
+
+def test_not_null_is_set_after_a_check_that_was_validated_in_a_revision_of_its_own() -> None:
+    assert effects(ADD, VALIDATE) == [False]
+    assert effects(NOT_NULL, before=((ADD,), (VALIDATE,))) == []
+    assert effects(NOT_NULL, before=((ADD,),)) == [True]
+    assert effects(NOT_NULL.replace("name", "vin"), before=((ADD,), (VALIDATE,))) == [True]
+
+
+FROM_NOW_ON = [revision for revision in revisions() if revision > STOPPED]
+
+
+@pytest.fixture(scope="module")
+def steps() -> dict[str, Step]:
+    return {step.revision: step for step in planning.steps(revisions())}
+
+
+@pytest.mark.parametrize("revision", FROM_NOW_ON)
+def test_a_migration_stops_nobody(steps: dict[str, Step], revision: str) -> None:
+    """What holds up is never needed; what breaks belongs into a later release, which says since when nobody uses it."""
+    step = steps[revision]
+    assert [effect for effect in step.effects if not effect.breaks] == []
+    if step.unused_since is None:
+        assert [effect for effect in step.effects if effect.breaks] == []
+    else:
+        assert step.unused_since in RELEASES, "contract in a later release than the one that uses it no more"
+        assert step.oldest is not None and step.oldest < revision
+    alone = [statement for statement in step.statements if " concurrently " in statement]
+    assert not alone or len(step.statements) == 1, "an index that is made concurrently is all that its revision does"
+
+
+def test_the_judge_knows_what_the_migrations_of_before_did(steps: dict[str, Step]) -> None:
+    """It is asked about real ones, too: those that were made for a stop break and hold up."""
+    assert any(effect.breaks for effect in steps["0011"].effects)
+    assert [effect.breaks for effect in steps["0019"].effects] == [False, False]
+    assert steps["0012"].effects == []
+
+
+def test_revisions_and_releases_follow_one_another() -> None:
+    known = revisions()
+    assert [module(revision).down_revision for revision in known] == [None, *known[:-1]]
+    newest = list(RELEASES.values())
+    assert newest == sorted(newest) and set(newest) <= set(known)
