@@ -172,8 +172,6 @@ def work(metrics_fd: MetricsFd = None, state: State = None, as_json: Json = Fals
 
     explained(run)
 
-    explained(run)
-
 
 @app.command("demo")
 def demo(port: Port = 8080, state: State = None, as_json: Json = False) -> None:
