@@ -36,7 +36,7 @@ wrong-form-of-body invalid-api-key invalid-device-key invalid-token missing-scop
 precondition-only-for-reads precondition-unsupported body-too-packed too-many-lines query-too-long
 unsupported-media-type batch-refused item-undone too-many-streams-of-caller too-many-streams-of-customer
 head-too-large too-many-streams too-much-under-way too-much-under-way-of-key too-many-connections
-too-many-connections-of-address overloaded
+too-many-connections-of-address overloaded not-ready schema-not-current stopping
 """
 OF_PROGRAMS = set(_CODES.split())
 PLACE = re.compile(r"%\(\w+\)s|\{\w+\}")

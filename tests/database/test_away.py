@@ -54,5 +54,11 @@ def test_a_database_that_goes_away_is_one_line_in_the_log(database: EmbeddedServ
     lines = [json.loads(line) for line in log.read_text().splitlines()]
     assert status == 0 and not [line for line in lines if "exception" in line]
     about = [line["event"] for line in lines]
-    started = {"the bound of connections is set", "metrics are shown", "the limit of open files is raised"}
+    started = {
+        "migrated",
+        "connections to the database are opened anew",
+        "the bound of connections is set",
+        "metrics are shown",
+        "the limit of open files is raised",
+    }
     assert about.count(AWAY) == 1 and set(about) <= {AWAY, "the database is back", *started}, about

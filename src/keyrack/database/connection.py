@@ -146,7 +146,8 @@ class Database:
         """Open the connections, `size` at most, else `pool_size`; `parameters` are the server's. Raises `Unavailable`
         while it cannot be reached."""
         size = size or settings.pool_size
-        told = session(settings)
+        own = parameters or {}
+        told = {name: value for name, value in session(settings).items() if name not in own}
         connector = dsn if isinstance(dsn, Connector) else Connector(dsn, settings)
         try:
             pool = await asyncpg.create_pool(
@@ -161,7 +162,7 @@ class Database:
                 statement_cache_size=settings.statement_cache,
                 max_cached_statement_lifetime=0,
                 command_timeout=patience(settings),
-                server_settings={**told, "application_name": application, **(parameters or {})},
+                server_settings={**told, "application_name": application, **own},
             )
         except UNREACHABLE as error:
             raise Unavailable(DATABASE_AWAY.saying(f"The database cannot be reached: {error}")) from error

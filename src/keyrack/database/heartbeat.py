@@ -25,12 +25,12 @@ from keyrack.database.connection import UNREACHABLE, Database
 from keyrack.database.connector import Connector
 from keyrack.database.pieces import repeat
 from keyrack.database.session import session
+from keyrack.database.trouble import Interruptions
 from keyrack.errors import Unavailable
-from keyrack.logs import Seldom
 from keyrack.reasons import LEADER_UNPROVEN
 from keyrack.settings import Settings
 
-log = Seldom("keyrack.heartbeat")
+log = Interruptions("keyrack.heartbeat")
 
 APPLICATION = "keyrack heartbeat"
 AGAIN = 0.4  # seconds until the next try to connect, on average
