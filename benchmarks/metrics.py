@@ -54,8 +54,8 @@ def _ms(work: Any) -> float:
 def _request() -> None:
     scope: dict[str, Any] = {ROUTE: "/cars/{carId}", WHO: (1, 1)}
     observed = Observed(scope, _send, (b"x-request-id", b"x"))
-    observed(dict(HEADERS))  # type: ignore[unused-coroutine]
-    observed(BODY)  # type: ignore[unused-coroutine]
+    observed(dict(HEADERS))
+    observed(BODY)
     observed.end("GET", "/cars/1", logged=False)
 
 

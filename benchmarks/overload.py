@@ -56,12 +56,12 @@ class Line(asyncio.Protocol):
         self._sent = 0.0
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = transport
+        self._transport: asyncio.Transport = transport  # TCP: always one
         self._free.append(self)
 
     def send(self, request: bytes) -> None:
         self._sent = time.monotonic()
-        self._transport.write(request)  # pyright: ignore[reportAttributeAccessIssue]
+        self._transport.write(request)
 
     def data_received(self, data: bytes) -> None:
         self._buffer += data

@@ -23,7 +23,7 @@ from keyrack.embedded.binaries import EmbeddedServerError
 STATE = Path(os.environ.get("KEYRACK_CLUSTER", "/var/tmp/keyrack-cluster"))  # noqa: S108 - its accounts reach it
 MISSING = 3  # the status where the programs cannot be had
 WARNING = """etcd is 3.5.1 of 2021 here: enough for trying, and known to lose data when a member under load is killed.
-No watchdog watches over these nodes. For machines of your own: docs/operating.md."""
+No watchdog watches over these nodes. For machines of your own: docs/high-availability.md."""
 
 
 def main() -> int:

@@ -58,6 +58,7 @@ class Cluster:
     def dsn_of(self, *machines: str) -> str:
         """The database's address on some machines."""
         hosts = ",".join(self.address(name, "clients", POSTGRES) for name in machines)
+        # For psql and its like; Keyrack looks for the leader itself
         attributes = "?target_session_attrs=read-write" if len(machines) > 1 else ""
         return f"postgresql://keyrack:{self._passwords['keyrack']}@{hosts}/keyrack{attributes}"
 
@@ -81,7 +82,7 @@ class Cluster:
         await self._make_database()
 
     async def stop(self) -> None:
-        """End everything in order: standbys, the leader, etcd."""
+        """End the databases, and then etcd, without which they could not say that they go."""
         await asyncio.gather(*(machine.patroni.stop() for machine in self.machines.values()))
         await asyncio.gather(*(store.stop() for store in self.stores.values()))
 
@@ -114,8 +115,8 @@ class Cluster:
         file = self._state / "patronictl.yml"
         told = {"scope": SCOPE, "namespace": NAMESPACE, "etcd3": self._store_access() | {"hosts": names}}
         told["restapi"] = {"authentication": {"username": "patroni", "password": self._passwords["patroni"]}}
+        file.touch(mode=0o600)
         file.write_text(json.dumps(told))  # JSON is YAML
-        file.chmod(0o600)
         command = [self._programs.directory / "bin/python", self._programs.patronictl, "-c", file, *arguments]
         return subprocess.run(command, capture_output=True, text=True, check=True).stdout
 
@@ -189,7 +190,7 @@ class Cluster:
         data = self._directory(name)
         port = self.address(name, "peers", POSTGRES).rpartition(":")[2]
         rest = self.address(name, "peers", REST).rpartition(":")[2]
-        listen = "127.0.0.1" if self._network.address(name, "peers") == "127.0.0.1" else "0.0.0.0"  # noqa: S104
+        listen = "127.0.0.1" if self._network.address(name, "peers") == "127.0.0.1" else "0.0.0.0"  # noqa: S104 - its own namespace
         own = {
             "PATRONI_NAME": name,
             "PATRONI_RESTAPI_LISTEN": f"{listen}:{rest}",

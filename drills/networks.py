@@ -105,7 +105,7 @@ def enter() -> bool:
         return True
     if _may_enter():
         arguments = ["unshare", "--net", sys.executable, "-m", "drills", *sys.argv[1:]]
-        os.execvpe("unshare", arguments, os.environ | {INSIDE: "1"})  # noqa: S606
+        os.execvpe("unshare", arguments, os.environ | {INSIDE: "1"})  # noqa: S606 - this very program
     return False
 
 

@@ -29,7 +29,7 @@ BESIDE = {
 
 
 def git(*arguments: str) -> str:
-    return subprocess.run(["git", *arguments], cwd=ROOT, capture_output=True, text=True, check=True).stdout.strip()  # noqa: S607
+    return subprocess.run(["git", *arguments], cwd=ROOT, capture_output=True, text=True, check=True).stdout.strip()  # noqa: S607 - git
 
 
 def hatchling(what: str, source: Path, into: Path, epoch: str) -> Path:
