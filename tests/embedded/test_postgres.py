@@ -10,7 +10,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -22,7 +21,7 @@ import pytest
 
 from keyrack.embedded import binaries as postgres_binaries
 from keyrack.embedded.server import EmbeddedServer, EmbeddedServerError
-from tests.conftest import DEADLINE
+from tests.conftest import DEADLINE, reachable_directory
 
 DEBIAN_15 = Path("/usr/lib/postgresql/15/bin")
 QUICK = {"fsync": "off"}  # for tests that lose no power
@@ -154,10 +153,8 @@ def gone(pid: int) -> bool:
 @pytest.fixture
 def base() -> Iterator[Path]:
     """A directory that the database's user can reach; pytest's own are closed to others."""
-    path = Path(tempfile.mkdtemp(prefix="keyrack-test-"))
-    path.chmod(0o711)
-    yield path
-    shutil.rmtree(path)
+    with reachable_directory() as path:
+        yield path
 
 
 @pytest.fixture
@@ -203,11 +200,9 @@ def nobody() -> Nobody:
 @pytest.fixture(scope="module")
 def made() -> Iterator[Path]:
     """A state directory in which a server has run, and runs no more; shared by the tests that leave it so."""
-    path = Path(tempfile.mkdtemp(prefix="keyrack-test-"))
-    path.chmod(0o711)
-    EmbeddedServer(path / "state", options=QUICK).__enter__().stop()
-    yield path / "state"
-    shutil.rmtree(path)
+    with reachable_directory() as path:
+        EmbeddedServer(path / "state", options=QUICK).__enter__().stop()
+        yield path / "state"
 
 
 def test_first_start_later_start_and_what_runs(fresh: Path) -> None:
