@@ -14,6 +14,7 @@ import jsonschema
 import pytest
 
 from keyrack.documents.metrics import metrics_json
+from keyrack.monitoring import limits
 from tests.monitoring.scrape import ran
 
 ROOT = Path(__file__).parents[2]
@@ -123,6 +124,19 @@ def test_each_alert_has_a_test_and_a_place_in_the_documents() -> None:
             f"{alert}: one time at which it is quiet, one at which it fires"
         )
         assert f"| `{alert}` |" in document, alert
+
+
+def test_the_rules_have_the_numbers_of_the_limits() -> None:
+    """What `keyrack status` calls a warning, Prometheus does too."""
+    rules = " ".join(RULES.read_text().split())
+    for rule in (
+        f"max(keyrack_operations_pending_oldest_age_seconds) > {limits.OPERATION_AGE:g} unless",
+        f"max(keyrack_deliveries_waiting_oldest_age_seconds) > {limits.DELIVERY_AGE:g} ",
+        f"keyrack_deliveries_given_up_total[{limits.DEAD_WITHIN // 3600}h]",
+        f"(keyrack_replica_lag_seconds) > {limits.REPLICA_LAG:g} ",
+        f"/ keyrack_database_connections_max > {limits.CONNECTIONS_USED:g} ",
+    ):
+        assert rule in rules, rule
 
 
 @promtool
