@@ -19,6 +19,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "demo": ("keyrack.commands.run", "Start everything with a demo fleet."),
     "serve": ("keyrack.commands.run", "Serve the API."),
     "work": ("keyrack.commands.run", "Carry out asynchronous work without serving the API."),
+    "status": ("keyrack.commands.status", "Show what runs, what waits and what is wrong."),
     "migrate": ("keyrack.commands.migrate", "Bring the database's schema up to date."),
     "database": (
         "keyrack.commands.database",
