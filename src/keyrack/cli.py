@@ -22,6 +22,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "serve": ("keyrack.commands.run", "Serve the API."),
     "work": ("keyrack.commands.run", "Carry out asynchronous work without serving the API."),
     "status": ("keyrack.commands.status", "Show what runs, what waits and what is wrong."),
+    "doctor": ("keyrack.commands.doctor", "Look for what does not fit, and say what to do about it."),
     "migrate": ("keyrack.commands.migrate", "Bring the database's schema up to date."),
     "database": (
         "keyrack.commands.database",

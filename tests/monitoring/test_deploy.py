@@ -14,7 +14,7 @@ import jsonschema
 import pytest
 
 from keyrack.documents.metrics import metrics_json
-from keyrack.monitoring import limits
+from keyrack.monitoring import judging, limits
 from tests.monitoring.scrape import ran
 
 ROOT = Path(__file__).parents[2]
@@ -172,3 +172,14 @@ def test_the_dashboard_has_the_form_of_one() -> None:
     variables = {variable["name"] for variable in found["templating"]["list"]}
     used = set(re.findall(r"\$\{?(\w+)", DASHBOARD.read_text())) - {"__rate_interval"}
     assert used <= variables
+
+
+def test_the_page_leads_from_each_finding_to_its_fix() -> None:
+    """And from it to an alert that there is."""
+    source = " ".join(Path(judging.__file__).read_text().split())
+    codes = set(re.findall(r'Finding\( ?(?:Level\.[A-Z]+|level), "([a-z-]+)"', source))
+    table = (ROOT / "docs/operating.md").read_text().partition("## Woken at night")[2].partition("\n## ")[0]
+    rows = [line.split(" | ") for line in table.splitlines() if line.startswith("| ")]
+    assert codes == {code for row in rows for code in re.findall(r"`([a-z-]+)`", row[0])} - {"code"}
+    alerts = set(re.findall(r"- alert: (\w+)", RULES.read_text()))
+    assert {alert for row in rows for alert in re.findall(r"`(Keyrack\w+)`", row[1])} <= alerts

@@ -25,7 +25,6 @@ from keyrack.embedded.layout import Layout
 from keyrack.embedded.server import EmbeddedServer, EmbeddedServerError
 from keyrack.logs import cause
 from keyrack.monitoring.backlog import Backlog, backlog
-from keyrack.monitoring.database import PARAMETERS
 from keyrack.monitoring.failing import SHOWN, Failing, addresses, failing, given_up
 from keyrack.settings import Settings
 from keyrack.webhooks import certificates
@@ -38,7 +37,10 @@ ALL_CERTIFICATES = 100  # hosts, where all are asked for
 SERVER: LiteralString = """
 select current_setting('server_version') as version, current_database() as name, pg_is_in_recovery() as standby
 """
-# An older schema lacks something that is asked for
+# For this transaction alone: what is set for a session may become that of others behind PgBouncer
+BEGIN: LiteralString = """
+begin read only; set local statement_timeout = '2s'; set local lock_timeout = '1s'; set local enable_seqscan = off
+"""
 LACKING = ("42P01", "42703", "42883")  # SQLSTATEs of a table, a column, a function that there is not
 
 
@@ -85,8 +87,8 @@ class Picture:
 async def look(settings: Settings, *, all_certificates: bool = False) -> Picture:
     """What there is to be seen now. Raises `Unknown`."""
     embedded = settings.database_url is None
-    address = str(settings.state) if embedded else told(settings.database_direct_url or settings.database_url or "")
-    picture = Picture(address)
+    where = str(settings.state) if embedded else told(address(settings))
+    picture = Picture(where)
     if embedded:
         _on_this_machine(settings, picture)
         if not picture.running:
@@ -100,7 +102,7 @@ async def look(settings: Settings, *, all_certificates: bool = False) -> Picture
         ) from None
     except (*UNREACHABLE, asyncpg.PostgresError) as error:
         said = " ".join(cause(error).split())
-        raise Unknown(f"The database at {address} cannot be reached: {said}") from None
+        raise Unknown(f"The database at {where} cannot be reached: {said}") from None
     return picture
 
 
@@ -113,15 +115,24 @@ def told(dsn: str) -> str:
     return ", ".join(map(str, hosts_of(dsn))) or "the place that the environment names"
 
 
+def address(settings: Settings) -> str:
+    """The database's address past PgBouncer; an embedded one is not started for it."""
+    return settings.database_direct_url or settings.database_url or EmbeddedServer(settings.state).dsn
+
+
 @asynccontextmanager
 async def opened(settings: Settings) -> AsyncGenerator[asyncpg.Connection]:
-    """A connection that reads only, past PgBouncer; the embedded server has to run. Raises what asyncpg raises."""
-    dsn = settings.database_direct_url or settings.database_url or EmbeddedServer(settings.state).dsn
-    parameters = PARAMETERS | {
-        "application_name": APPLICATION, "default_transaction_read_only": "on", "lock_timeout": "1000",
-    }  # fmt: skip
-    raw = await Connector(dsn, settings).connect(server_settings=parameters, command_timeout=LONGEST)
+    """A connection in a transaction that reads only, past PgBouncer; the embedded server has to run.
+
+    Raises what asyncpg raises.
+    """
+    raw = await Connector(address(settings), settings).connect(
+        server_settings={"application_name": APPLICATION},
+        statement_cache_size=settings.statement_cache,
+        command_timeout=LONGEST,
+    )
     try:
+        await raw.execute(BEGIN)
         yield raw
     finally:
         raw.terminate()
