@@ -5,11 +5,23 @@ from __future__ import annotations
 import asyncio
 import signal
 
-from keyrack.database.connection import Database
+import asyncpg
+
+from keyrack.database.connection import Connection, Database
 from keyrack.database.standbys import Standby, standbys
 from keyrack.settings import Settings
 from tests.conftest import eventually
 from tests.database.cluster import running_cluster
+
+
+async def seen_by_a_plain_role(dsn: str) -> tuple[Standby, ...]:
+    """What is seen without the rights of `pg_monitor`."""
+    raw = await asyncpg.connect(dsn)
+    try:
+        await raw.execute("create role plain; set role plain")
+        return await standbys(Connection(raw))
+    finally:
+        await raw.close()
 
 
 def test_a_standby_that_is_stopped_falls_behind() -> None:
@@ -29,6 +41,8 @@ def test_a_standby_that_is_stopped_falls_behind() -> None:
 
         follows = eventually(lambda: (found := one()).bytes == 0 and found, "the replica")
         assert (follows.name, follows.seconds, follows.sync) == ("walreceiver", 0, "async")
+        (hidden,) = asyncio.run(seen_by_a_plain_role(cluster.leader.dsn))
+        assert (hidden.state, hidden.bytes, hidden.seconds) == (None, None, None)  # not 0: it is not known
         cluster.replica.signal(signal.SIGSTOP)
         try:
             cluster.leader.ask("create table a_change ()")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import signal
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -62,8 +63,9 @@ def status(
 
 
 def again(once: Callable[[], Level], seconds: float) -> Level:
-    """Look until Ctrl-C; what the last look has found."""
+    """Look until Ctrl-C or SIGTERM; what the last look has found."""
     level = Level.UNKNOWN
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         while True:
             level = once()

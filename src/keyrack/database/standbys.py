@@ -15,10 +15,10 @@ FOUND: LiteralString = """
 select coalesce(nullif(application_name, ''), 'pid ' || pid)
     || case when count(*) over (partition by application_name) > 1 then ' ' || coalesce(host(client_addr), 'local')
        else '' end as name, host(client_addr) as address, state,
-  sync_state as sync, greatest(0, behind)::bigint as bytes,
+  sync_state as sync, case when behind is not null then greatest(0, behind)::bigint end as bytes,
   case when behind <= 0 then 0
-    else greatest(0, extract(epoch from replay_lag), extract(epoch from clock_timestamp() - reply_time)) end::float8
-    as seconds
+    when behind > 0 then greatest(0, extract(epoch from replay_lag), extract(epoch from clock_timestamp() - reply_time))
+    end::float8 as seconds
 from pg_stat_replication, lateral (select pg_wal_lsn_diff(
   case when pg_is_in_recovery() then pg_last_wal_replay_lsn() else pg_current_wal_lsn() end, replay_lsn) as behind) b
 where state is null or state in ('startup', 'catchup', 'streaming') and application_name <> 'pg_basebackup'

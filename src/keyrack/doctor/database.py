@@ -43,6 +43,9 @@ select array(select indexrelid::regclass::text from pg_index where not indisvali
 """
 
 
+SEALED: LiteralString = "select exists (select from data_key)"
+
+
 async def examined(settings: Settings) -> list[Finding]:
     """What the database tells, each of its servers first."""
     try:
@@ -212,6 +215,8 @@ def _role(facts: Any, settings: Settings) -> Iterator[Finding]:
 
 
 async def _secrets(connection: Connection, settings: Settings) -> list[Finding]:
+    if not await connection.fetchval(SEALED):
+        return [right("secrets", "nothing is sealed in the database yet")]
     try:
         await Vault(connection, settings).load()
     except MasterKeyError as error:
