@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from itertools import zip_longest
-from typing import Any
+from typing import Any, cast
 
 import typer
 
@@ -63,7 +63,7 @@ def _cell(value: object) -> str:
     if isinstance(value, datetime):
         return f"{value.astimezone(UTC):%Y-%m-%d %H:%M}"
     if isinstance(value, list | tuple):
-        return ", ".join(str(item) for item in value) or "-"  # pyright: ignore[reportUnknownVariableType,reportUnknownArgumentType]
+        return ", ".join(map(str, cast("list[object]", value))) or "-"
     return " ".join(str(value).split())
 
 

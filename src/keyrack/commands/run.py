@@ -85,7 +85,7 @@ def reached_at(settings: Settings, host: str, port: int) -> Settings:
     """The settings with the address that clients use, where nobody has set it."""
     if "public_url" in settings.model_fields_set:
         return settings
-    named = "127.0.0.1" if host in ("0.0.0.0", "::") else f"[{host}]" if ":" in host else host  # noqa: S104
+    named = "127.0.0.1" if host in ("0.0.0.0", "::") else f"[{host}]" if ":" in host else host  # noqa: S104 - it is compared
     return settings.model_copy(update={"public_url": f"http://{named}:{port}"})
 
 

@@ -115,7 +115,7 @@ async def write_telemetry(connection: Connection, written: Written, now: datetim
         told = _telemetry(track[-1], odometers[-1], random)
         if number % WEAK == 0:
             told["batteryVoltage"] = 11.7
-        levels = _levels(told, times[-1], Random(f"levels/{car}"))  # noqa: S311
+        levels = _levels(told, times[-1], Random(f"levels/{car}"))  # noqa: S311 - to come again
         await connection.execute(
             INSERT_TELEMETRY, written.customer, car, list(levels), [json.dumps(values) for values in levels.values()]
         )

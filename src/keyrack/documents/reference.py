@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from html import escape
-from typing import Any
+from typing import Any, cast
 
 Json = dict[str, Any]
 
@@ -112,7 +112,7 @@ def _type(document: Json, schema: Json) -> str:
     if "const" in schema:
         return str(schema["const"])
     kind = schema.get("type", "any")
-    named = " or ".join(kind) if isinstance(kind, list) else str(kind)  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
+    named = " or ".join(cast("list[str]", kind)) if isinstance(kind, list) else str(kind)
     if "properties" in schema:
         named += " {" + ", ".join(schema["properties"]) + "}"
     return named + (f" ({schema['format']})" if "format" in schema else "")

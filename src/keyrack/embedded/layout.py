@@ -70,7 +70,7 @@ class Layout:
         if longest <= LONGEST_SOCKET_PATH and "," not in str(inside):  # a comma separates addresses in a DSN
             return inside
         # Not tempfile.gettempdir(): every process has to come to the same name.
-        return Path("/tmp") / f"keyrack-{hashlib.sha256(os.fsencode(self.state)).hexdigest()[:16]}"  # noqa: S108
+        return Path("/tmp") / f"keyrack-{hashlib.sha256(os.fsencode(self.state)).hexdigest()[:16]}"  # noqa: S108 - see above
 
     @property
     def socket_file(self) -> Path:

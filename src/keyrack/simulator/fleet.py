@@ -222,8 +222,8 @@ async def _unit(client: Client, options: Options, car: int, serial: str, users: 
     location = await client.get(f"/cars/{car}/location")
     account.begin(location, await client.get(f"/cars/{car}/telemetry", missing={}))
     assignments = await client.get(f"/cars/{car}/assignments", missing=[])
-    random = Random(f"{options.seed}/{serial}")  # noqa: S311
-    failures = Random(f"{options.seed}/{serial}/faults")  # noqa: S311
+    random = Random(f"{options.seed}/{serial}")  # noqa: S311 - to come again
+    failures = Random(f"{options.seed}/{serial}/faults")  # noqa: S311 - to come again
     latitude = float(location["latitude"] or HOME[0] + random.uniform(-0.05, 0.05))
     longitude = float(location["longitude"] or HOME[1] + random.uniform(-0.05, 0.05))
     odometer = float(location["odometer"] or round(random.uniform(5_000, 90_000), 1))

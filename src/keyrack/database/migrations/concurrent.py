@@ -19,7 +19,7 @@ def index(name: str, definition: str) -> None:
     context = op.get_context()
     with context.autocommit_block():
         if not context.as_sql:
-            assert context.config is not None and context.connection is not None  # noqa: S101
+            assert context.config is not None and context.connection is not None  # noqa: S101 - Alembic gives both
             # It waits for older transactions, and nobody waits behind it
             op.execute(f"set lock_timeout = '{context.config.attributes['patience']}s'")
             valid = context.connection.execute(VALID, {"name": name}).scalar()

@@ -14,7 +14,7 @@ def keep(ctx: MigrationContext, step: MigrationInfo, heads: object, run_args: ob
     """Write down in the revision's transaction which releases still work, where it takes something away."""
     revision = step.up_revision_id
     if revision and revision > STOPPED and (floor := oldest(revision)):
-        assert ctx.connection is not None  # noqa: S101
+        assert ctx.connection is not None  # noqa: S101 - it is migrated
         ctx.connection.execute(FLOOR, {"oldest": floor})
 
 
