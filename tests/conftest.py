@@ -261,6 +261,7 @@ def settings() -> Settings:
         address_burst=10_000,
         share_seconds=60,
         overload_seconds=60,
+        ready_seconds=60,
         worker_poll=0.2,
         webhook_networks="127.0.0.0/8",  # where the tests' receivers are
         webhook_timeout=2,

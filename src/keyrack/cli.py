@@ -9,7 +9,9 @@ from __future__ import annotations
 import os
 import signal
 import sys
+from collections.abc import Sequence
 from importlib import import_module
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -19,6 +21,8 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "demo": ("keyrack.commands.run", "Start everything with a demo fleet."),
     "serve": ("keyrack.commands.run", "Serve the API."),
     "work": ("keyrack.commands.run", "Carry out asynchronous work without serving the API."),
+    "status": ("keyrack.commands.status", "Show what runs, what waits and what is wrong."),
+    "doctor": ("keyrack.commands.doctor", "Look for what does not fit, and say what to do about it."),
     "migrate": ("keyrack.commands.migrate", "Bring the database's schema up to date."),
     "database": (
         "keyrack.commands.database",
@@ -27,7 +31,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "backup": ("keyrack.commands.backup", "Backups of the embedded database: taken, verified, restored, tried."),
     "endpoints": ("keyrack.commands.tables", "Show the table of endpoints."),
     "errors": ("keyrack.commands.tables", "Show the table of codes of refusals."),
-    "settings": ("keyrack.commands.tables", "Show the table of settings."),
+    "settings": ("keyrack.commands.settings", "Show the settings that hold, and where each comes from."),
     "metrics": ("keyrack.commands.metrics", "Show the table of metrics."),
     "openapi": ("keyrack.commands.tables", "Print the OpenAPI document."),
     "customer": ("keyrack.commands.customer", "Customers: the fleets that Keyrack keeps apart."),
@@ -57,9 +61,20 @@ def main() -> None:
     if os.getpid() == 1:  # of a container, whose first process gets no signal that it has not asked for
         signal.signal(signal.SIGTERM, _end)
     try:
-        application(arguments[0] if arguments else "")(prog_name="keyrack")
+        application(_called(arguments))(prog_name="keyrack")
     except KeyboardInterrupt:  # while modules are still being loaded
         sys.exit(130)
+
+
+def _called(arguments: Sequence[str]) -> str:
+    """The command: the first word that is no option, and no option's value."""
+    words = iter(arguments)
+    for word in words:
+        if word == "--config":
+            next(words, None)
+        elif not word.startswith("-"):
+            return word
+    return ""
 
 
 def _end(number: int, frame: object) -> None:
@@ -108,4 +123,7 @@ def _version(wanted: bool) -> None:
 
 def _root(
     version: Annotated[bool, typer.Option("--version", callback=_version, help="Show the version and exit.")] = False,
-) -> None: ...
+    config: Annotated[str | None, typer.Option("--config", metavar="FILE", help="Configuration file, in TOML.")] = None,
+) -> None:
+    if config is not None:  # for whatever this command starts as well
+        os.environ["KEYRACK_CONFIG"] = str(Path(config).absolute())

@@ -22,6 +22,7 @@ from keyrack.database.connection import Database
 from keyrack.embedded.binaries import Account, end_with_parent
 from keyrack.errors import Unavailable
 from keyrack.settings import Settings
+from tests.commands import test_doctor, test_status
 from tests.conftest import Person, RunningServer, Sql, Town, done, eventually, free_port
 from tests.database.cluster import PASSWORD, Cluster, running_cluster
 from tests.webhooks.receiver import Receiver
@@ -114,6 +115,26 @@ def house(settings: Settings) -> Iterator[House]:
 @pytest.fixture
 def dora(house: House) -> Person:
     return house.town.person("dora")
+
+
+def test_status_works_through_it_and_the_doctor_sees_it(house: House) -> None:
+    """Though the address past it is missing, which is a fault; nothing is left behind in the sessions of others."""
+    env = {"KEYRACK_DATABASE_URL": house.bouncer.dsn}
+    assert test_status.told(**env)[1]["verdict"] != "unknown"
+    pooler = test_doctor.told(env)[1]["pooler"]
+    assert [result for result, _ in pooler] == ["ok", "fault", "warning"]
+    env |= {"KEYRACK_DATABASE_DIRECT_URL": house.cluster.leader.dsn, "KEYRACK_STATEMENT_CACHE": "0"}
+    assert [result for result, _ in test_doctor.told(env)[1]["pooler"]] == ["ok"]
+    for _ in range(4):
+        assert asyncio.run(_read_only(house.bouncer.dsn)) == "off"
+
+
+async def _read_only(dsn: str) -> str:
+    raw = await asyncpg.connect(dsn, statement_cache_size=0)
+    try:
+        return await raw.fetchval("select current_setting('default_transaction_read_only')")
+    finally:
+        raw.terminate()
 
 
 def test_an_outcome_reaches_its_webhook(dora: Person) -> None:

@@ -391,7 +391,7 @@ IN_TROUBLE = {
     "too-much-under-way", "too-much-under-way-of-key", "idempotency-key-in-flight", "invalid-header",
     "too-many-connections-of-address", "overloaded", "query-not-ascii", "batch-too-slow", "too-many-overlaps",
     "too-many-streams", "too-many-streams-of-customer", "too-many-streams-of-caller", "http-too-old",
-    "schema-not-current", "stopping", "not-ready",
+    "schema-not-current", "stopping", "not-ready", "database-silent",
     "leader-unproven", "outcome-unknown",
 }  # fmt: skip
 IN_PART = {"assignment-conflict", "item-undone"}  # of items of a batch, whose tests show them

@@ -16,20 +16,7 @@ from keyrack.monitoring.backlog import Backlog, backlog
 from keyrack.monitoring.database import PARAMETERS
 from keyrack.settings import Settings
 from tests.conftest import Sql, fresh_database
-
-CUSTOMER = "insert into customer (name) values ('c') returning customer_id"
-WEBHOOK = """
-insert into webhook (customer_id, url, kinds, signing_secret, is_enabled)
-values ($1, 'https://example.org', '{}', '', $2) returning webhook_id
-"""
-DELIVERY = """
-insert into delivery (customer_id, webhook_id, message_id, type, lane, payload, state, created_at)
-values ($1, $2, gen_random_uuid(), 'assignment.created', $3, '{}', $4, now() - make_interval(secs => $5))
-"""
-OPERATION = """
-insert into operation (customer_id, kind, cause, car_id, request, checksum, state, requested_at)
-values ($1, 'CreateAssignment', $2, 1, '{}', '', $3, now() - make_interval(secs => $4))
-"""
+from tests.monitoring.rows import CUSTOMER, DELIVERY, OPERATION, WEBHOOK, WORKER
 
 
 @pytest.fixture
@@ -86,6 +73,22 @@ def test_how_much_waits_and_for_how_long(dsn: str, sql: Sql) -> None:
     now = found(dsn)
     assert (now.operations, now.deliveries, now.dead, now.disabled) == (4, 3, 1, 1)
     assert 600 <= now.operations_age < 700 <= now.deliveries_age < 5_000
+
+
+def test_who_is_there_and_how_long_nobody_was(dsn: str, sql: Sql) -> None:
+    """Who has made no heartbeat for a minute is gone; what waits then waits for nobody."""
+    customer = sql.value(CUSTOMER)
+    sql.execute(OPERATION, customer, "Request", "Pending", 59.0)
+    assert found(dsn).unattended is None  # not for long yet
+    sql.execute(OPERATION, customer, "Request", "Pending", 600.0)
+    sql.execute(WORKER, 61.0)
+    now = found(dsn)
+    assert now.unattended is not None and 600 <= now.unattended < 700
+    assert [(one.role, one.host, one.lives) for one in now.processes] == [("work", "elsewhere", False)]
+    sql.execute(WORKER, 1.0)
+    now = found(dsn)
+    assert (now.unattended, now.living("work"), now.living("serve")) == (None, 1, 0)
+    assert [one.lives for one in now.processes] == [True, False]
 
 
 def test_counting_ends_at_its_bound(dsn: str, sql: Sql, monkeypatch: pytest.MonkeyPatch) -> None:

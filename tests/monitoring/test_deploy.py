@@ -14,6 +14,7 @@ import jsonschema
 import pytest
 
 from keyrack.documents.metrics import metrics_json
+from keyrack.monitoring import judging, limits
 from tests.monitoring.scrape import ran
 
 ROOT = Path(__file__).parents[2]
@@ -125,6 +126,19 @@ def test_each_alert_has_a_test_and_a_place_in_the_documents() -> None:
         assert f"| `{alert}` |" in document, alert
 
 
+def test_the_rules_have_the_numbers_of_the_limits() -> None:
+    """What `keyrack status` calls a warning, Prometheus does too."""
+    rules = " ".join(RULES.read_text().split())
+    for rule in (
+        f"max(keyrack_operations_pending_oldest_age_seconds) > {limits.OPERATION_AGE:g} unless",
+        f"max(keyrack_deliveries_waiting_oldest_age_seconds) > {limits.DELIVERY_AGE:g} ",
+        f"keyrack_deliveries_given_up_total[{limits.DEAD_WITHIN // 3600}h]",
+        f"(keyrack_replica_lag_seconds) > {limits.REPLICA_LAG:g} ",
+        f"/ keyrack_database_connections_max > {limits.CONNECTIONS_USED:g} ",
+    ):
+        assert rule in rules, rule
+
+
 @promtool
 def test_promtool_takes_the_rules_and_the_example() -> None:
     ran("promtool", "check", "rules", str(RULES))
@@ -158,3 +172,14 @@ def test_the_dashboard_has_the_form_of_one() -> None:
     variables = {variable["name"] for variable in found["templating"]["list"]}
     used = set(re.findall(r"\$\{?(\w+)", DASHBOARD.read_text())) - {"__rate_interval"}
     assert used <= variables
+
+
+def test_the_page_leads_from_each_finding_to_its_fix() -> None:
+    """And from it to an alert that there is."""
+    source = " ".join(Path(judging.__file__).read_text().split())
+    codes = set(re.findall(r'Finding\( ?(?:Level\.[A-Z]+|level), "([a-z-]+)"', source))
+    table = (ROOT / "docs/operating.md").read_text().partition("## Woken at night")[2].partition("\n## ")[0]
+    rows = [line.split(" | ") for line in table.splitlines() if line.startswith("| ")]
+    assert codes == {code for row in rows for code in re.findall(r"`([a-z-]+)`", row[0])} - {"code"}
+    alerts = set(re.findall(r"- alert: (\w+)", RULES.read_text()))
+    assert {alert for row in rows for alert in re.findall(r"`(Keyrack\w+)`", row[1])} <= alerts

@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
+from itertools import zip_longest
 from typing import Any, cast
 
 import typer
@@ -31,7 +32,7 @@ def show(result: Said | Listed, as_json: bool) -> None:
     """Print a result: JSON for machines, else text for people."""
     if as_json:
         value = [dict(row) for row in result.rows] if isinstance(result, Listed) else dict(result.value)
-        typer.echo(json.dumps(value, default=_plain, ensure_ascii=False))
+        typer.echo(json.dumps(value, default=plain, ensure_ascii=False))
     elif isinstance(result, Said):
         typer.echo(result.text)
     else:
@@ -45,8 +46,13 @@ def table(result: Listed) -> list[str]:
         return ["None."]
     lines = [[_cell(row[member]) for member in result.columns.values()] for row in result.rows]
     lines.insert(0, list(result.columns))
-    widths = [max(len(line[column]) for line in lines) for column in range(len(result.columns))]
-    return ["  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() for line in lines]
+    return columns(lines)
+
+
+def columns(lines: Sequence[Sequence[str]]) -> list[str]:
+    """Cells below one another; a line may have fewer of them."""
+    widths = [max(map(len, column)) for column in zip_longest(*lines, fillvalue="")]
+    return ["  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=False)).rstrip() for line in lines]
 
 
 def _cell(value: object) -> str:
@@ -61,7 +67,8 @@ def _cell(value: object) -> str:
     return " ".join(str(value).split())
 
 
-def _plain(value: object) -> str:
+def plain(value: object) -> str:
+    """What JSON has no form for: a time or a date, as RFC 3339 has it."""
     if isinstance(value, datetime):
         return value.astimezone(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
     if isinstance(value, date):

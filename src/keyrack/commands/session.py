@@ -28,7 +28,7 @@ from keyrack.database.connection import UNREACHABLE, Connection, Database, Outco
 from keyrack.database.telling import APPLIED, DELIVERED, EVERYBODY, NOTHING, NOTIFY, TOPICS, Topics, payloads
 from keyrack.embedded.server import EmbeddedServer, EmbeddedServerError
 from keyrack.errors import Refusal
-from keyrack.settings import SecretFileError, Settings, is_secret, variable
+from keyrack.settings import ConfigurationError, SecretFileError, Settings, is_secret, origins_of, variable
 from keyrack.systemd import NoListener
 from keyrack.vault.keeping import open_vault
 from keyrack.vault.master import MasterKeyError
@@ -86,14 +86,17 @@ def read_settings(state: Path | None = None) -> Settings:
             f"{_given(str(e['loc'][0]))}: {e['msg'].removeprefix('Value error, ')}" for e in error.errors()
         )
         raise Failed(f"A setting is not valid. {wrong}") from None
-    except SecretFileError as error:
+    except (SecretFileError, ConfigurationError) as error:
         raise Failed(str(error)) from None
 
 
 def _given(name: str) -> str:
-    """The variable that a setting was given by."""
+    """The variable that a setting was given by, or the line of the configuration file."""
     by_file = variable(name, by_file=True)
-    return by_file if is_secret(Settings.model_fields[name]) and os.environ.get(by_file) else variable(name)
+    if is_secret(Settings.model_fields[name]) and os.environ.get(by_file):
+        return by_file
+    origin = origins_of(Settings)[name]
+    return f"{origin.where}, {name}" if origin.kind == "configuration" else variable(name)
 
 
 def embedded_server(settings: Settings) -> EmbeddedServer:

@@ -1,4 +1,4 @@
-"""The commands that print Keyrack's own tables and documents: endpoints, errors, settings, openapi."""
+"""The commands that print Keyrack's own tables and documents: endpoints, errors, openapi."""
 
 from __future__ import annotations
 
@@ -44,19 +44,6 @@ def errors(as_json: Json = False, markdown: Markdown = False) -> None:
     else:
         for row in table:
             print(f"{row.status} {row.code:<32} {row.remedy}")
-
-
-@app.command("settings")
-def settings(as_json: Json = False, markdown: Markdown = False) -> None:
-    """Show the table of settings."""
-    from keyrack.documents.tables import settings_json, settings_markdown, settings_text
-
-    if markdown:
-        print(settings_markdown(), end="")
-    elif as_json:
-        print(json.dumps(settings_json(), indent=2))
-    else:
-        print(settings_text())
 
 
 @app.command("openapi")

@@ -9,13 +9,17 @@ from typing import LiteralString
 
 from keyrack.database.connection import Statements
 
+LATE = 600.0  # seconds beyond `archive_timeout`: every process writes something in two seconds
+
 STANDING: LiteralString = """
 select current_setting('archive_mode') <> 'off' as on, current_setting('archive_command') as command,
   s.last_archived_wal as segment, s.last_archived_time as at,
   extract(epoch from now() - s.last_archived_time)::float8 as age,
   coalesce(s.last_failed_time > coalesce(s.last_archived_time, '-infinity'), false) as failing,
   case when s.last_failed_time > coalesce(s.last_archived_time, '-infinity') then s.last_failed_wal end as failed,
-  s.failed_count as failures
+  s.failed_count as failures,
+  (select setting::integer from pg_settings where name = 'archive_timeout') as timeout,
+  extract(epoch from clock_timestamp() - pg_postmaster_start_time())::float8 as running
 from pg_stat_archiver s
 """
 
@@ -33,6 +37,19 @@ class Standing:
     failing: bool  # the last try has failed; it is tried again, and the log stays on the server's disk meanwhile
     failed: str | None  # the segment of that try
     failures: int
+    timeout: int  # seconds after which the server archives what there is; 0: whenever a segment is full
+
+    running: float  # seconds since the server's start
+
+    @property
+    def late(self) -> bool:
+        """Whether the last segment is older than it should be. Where the server waits until a segment is full, nobody
+        can say how long that takes: then it is late if it fails."""
+        if not self.on:
+            return False
+        if self.age is None or not self.timeout:
+            return self.failing
+        return min(self.age, self.running) - self.timeout > LATE
 
 
 async def standing(statements: Statements) -> Standing:

@@ -23,9 +23,10 @@ beside the spec, `If-Match` what honours that header; whatever else changes some
 SETTINGS_HEAD = """# Settings
 
 Made from the table of settings (`keyrack settings --markdown`); a test holds it current. Settings come from the
-environment; a secret may stand in a file that another variable names, which the row of the secret tells. The file is
-read at the start, without the blanks and line ends around its content, which gets into no environment. A file that
-cannot be read, or both variables given, ends the command with a sentence that says so.
+environment, or from a [configuration file](operating.md#settings); `keyrack settings` shows which hold. A secret may
+stand in a file that another variable names, which the row of the secret tells. The file is read at the start, without
+the blanks and line ends around its content, which gets into no environment. A file that cannot be read, or both
+variables given, ends the command with a sentence that says so.
 
 | Variable | Default | Meaning |
 |---|---|---|
@@ -84,11 +85,6 @@ def settings_json() -> list[dict[str, str | None]]:
         }
         for name, field in Settings.model_fields.items()
     ]
-
-
-def settings_text() -> str:
-    """The settings for a terminal."""
-    return "\n".join(f"{row['variable']}={row['default'] or ''}\n    {row['meaning']}" for row in settings_json())
 
 
 def settings_markdown() -> str:

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 
 from keyrack.access import signing
 from keyrack.access.auth import CHANGES, Access
@@ -76,6 +77,7 @@ async def opened(settings: Settings, dsn: str, readiness: Readiness) -> AsyncGen
         asyncio.create_task(lasting("announcer", announce.run)),
         asyncio.create_task(lasting("teller", tell.run)),
         asyncio.create_task(lasting("streams", hub.run)),
+        asyncio.create_task(lasting("watch", partial(readiness.watch, own.reading()))),
     ]
     made: dict[type, object] = {
         Settings: settings,

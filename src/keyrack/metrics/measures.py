@@ -143,8 +143,7 @@ OF_PROCESS: tuple[Instrument, ...] = (
     OPERATIONS_OF, ATTEMPTS_OF, SAMPLES_OF,
 )  # fmt: skip
 
-# Told once, by whoever serves the port. What is not known has no series: `keyrack_database_up` says so. The lag of
-# replicas has its place here too, as soon as there are any.
+# Told once, by whoever serves the port. What is not known has no series: `keyrack_database_up` says so
 
 UP = Gauge("keyrack_process_up", "Whether the process has answered in time: 1, else 0.", "process")
 DATABASE_UP = Gauge(
@@ -177,10 +176,36 @@ SESSIONS = Gauge(
     "application",
 )  # fmt: skip
 MOST_SESSIONS = Gauge("keyrack_database_connections_max", "Connections that the database's server takes, at most.")
+LIVING = Gauge(
+    "keyrack_processes",
+    "Processes on the database that have made a heartbeat within a minute, on whatever machine: those that `serve`, "
+    "and those that `work`; one that does both counts in each.",
+    "role",
+)  # fmt: skip
+UNATTENDED = Gauge(
+    "keyrack_unattended_seconds",
+    "How long work has waited while no worker lives anywhere; 0 where one does, or nothing has waited for a minute.",
+)
+REPLICA_LAG = Gauge(
+    "keyrack_replica_lag_seconds",
+    "How far a replica is behind with replaying the log, as the leader sees it; without the rights of `pg_monitor` it "
+    "is not known.",
+    "replica",
+)  # fmt: skip
+REPLICA_BYTES = Gauge("keyrack_replica_lag_bytes", "The log that it has not replayed yet.", "replica")
+ARCHIVE_AGE = Gauge(
+    "keyrack_archive_age_seconds",
+    "Age of the last archived piece of the database's log, where it is archived, and was since the counters began.",
+)
+ARCHIVE_LATE = Gauge(
+    "keyrack_archive_late",
+    "Whether that is ten minutes older than it should be; where nobody can say, whether the archiving fails: 1, else "
+    "0.",
+)
 
 OF_DATABASE: tuple[Gauge, ...] = (
     PENDING, PENDING_AGE, WAITING, WAITING_AGE, DEAD, DISABLED, LAST_GOOD, FAILURES, LATE, DATABASE_BYTES, SESSIONS,
-    MOST_SESSIONS,
+    MOST_SESSIONS, LIVING, UNATTENDED, REPLICA_LAG, REPLICA_BYTES, ARCHIVE_AGE, ARCHIVE_LATE,
 )  # fmt: skip
 OF_SERVER: tuple[Instrument, ...] = (UP, DATABASE_UP, *OF_DATABASE)
 

@@ -1,4 +1,5 @@
-"""In charge of what waits in the database, and for how long: read in the same way for metrics and for people.
+"""In charge of what waits in the database and for how long, who is there to do it, who follows, what is archived: read
+in the same way for metrics and for people.
 
 Each statement is led by an index and bounded: what is counted up to `MOST` is told as `MOST` where there is more, and
 ages are those of the first `LOOK` customers or webhooks that have anything waiting.
@@ -12,7 +13,11 @@ from datetime import datetime
 from typing import LiteralString
 
 from keyrack import housekeeping
+from keyrack.assignments.attendance import unattended
+from keyrack.database import archiving
 from keyrack.database.connection import Row, Statements
+from keyrack.database.presence import Presence, processes
+from keyrack.database.standbys import Standby, standbys
 
 MOST = 10_000  # that are counted
 LOOK = 1_000  # customers with operations, or webhooks with deliveries, that are looked at
@@ -98,6 +103,14 @@ class Backlog:
     database_bytes: int
     sessions: Mapping[str, int]  # connections to the database's server, by the program's name
     most_sessions: int
+    processes: tuple[Presence, ...]
+    unattended: float | None  # seconds for which work has waited while no worker lives
+    standbys: tuple[Standby, ...]
+    archive: archiving.Standing
+
+    def living(self, role: str) -> int:
+        """How many processes have this role."""
+        return sum(process.lives and process.role == role for process in self.processes)
 
 
 async def backlog(statements: Statements) -> Backlog:
@@ -117,6 +130,10 @@ async def backlog(statements: Statements) -> Backlog:
         server["bytes"],
         {row["application"]: row["connections"] for row in sessions},
         server["most"],
+        await processes(statements),
+        await unattended(statements),
+        await standbys(statements),
+        await archiving.standing(statements),
     )
 
 

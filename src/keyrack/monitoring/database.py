@@ -94,6 +94,8 @@ def _tell(found: Backlog) -> None:
         (measures.DISABLED, found.disabled),
         (measures.DATABASE_BYTES, found.database_bytes),
         (measures.MOST_SESSIONS, found.most_sessions),
+        (measures.UNATTENDED, found.unattended or 0),
+        (measures.ARCHIVE_LATE, found.archive.late),
     ):
         gauge.replace({(): float(value)})
     steps = found.housekeeping
@@ -101,3 +103,9 @@ def _tell(found: Backlog) -> None:
     measures.FAILURES.replace({(step.name,): float(step.failures) for step in steps})
     measures.LATE.replace({(step.name,): float(step.late) for step in steps})
     measures.SESSIONS.replace({(name,): float(count) for name, count in found.sessions.items()})
+    measures.LIVING.replace({(role,): float(found.living(role)) for role in ("serve", "work")})
+    known = [standby for standby in found.standbys if standby.seconds is not None and standby.bytes is not None]
+    measures.REPLICA_LAG.replace({(standby.name,): float(standby.seconds or 0) for standby in known})
+    measures.REPLICA_BYTES.replace({(standby.name,): float(standby.bytes or 0) for standby in known})
+    archived = found.archive.on and found.archive.age is not None
+    measures.ARCHIVE_AGE.replace({(): found.archive.age or 0.0} if archived else {})

@@ -1,8 +1,10 @@
-"""In charge of the settings: one table of name, default and meaning, read from the environment (`KEYRACK_...`)."""
+"""In charge of the settings: one table of name, default and meaning, read from the environment (`KEYRACK_...`)
+and from a configuration file."""
 
 from __future__ import annotations
 
 import ipaddress
+from pathlib import Path
 from urllib.parse import urlsplit
 
 from pydantic import Field, ValidationInfo, field_validator
@@ -10,19 +12,24 @@ from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, Settings
 
 from keyrack.settings.batches import Batches
 from keyrack.settings.callers import Callers
+from keyrack.settings.configuration import ConfigurationError, ConfigurationFile, masked, nearest, sections
 from keyrack.settings.edge import Edge
 from keyrack.settings.lists import Lists
 from keyrack.settings.live import Live
 from keyrack.settings.maps import Maps
 from keyrack.settings.monitoring import Monitoring, where
 from keyrack.settings.origins import origins
+from keyrack.settings.provenance import Origin, origins_of, shown, unknown
 from keyrack.settings.secrets import SecretFileError, SecretFiles, is_secret, variable
 from keyrack.settings.sessions import Sessions
 from keyrack.settings.storage import Storage, default_state
 from keyrack.settings.units import Units
 from keyrack.settings.work import Work
 
-__all__ = ["SecretFileError", "Settings", "default_state", "is_secret", "variable"]
+__all__ = [
+    "ConfigurationError", "Origin", "SecretFileError", "Settings", "default_state", "is_secret", "masked", "nearest",
+    "origins_of", "sections", "shown", "unknown", "variable",
+]  # fmt: skip
 
 
 class Settings(Units, Work, Callers, Sessions, Batches, Lists, Maps, Live, Edge, Storage, Monitoring):
@@ -34,6 +41,12 @@ class Settings(Units, Work, Callers, Sessions, Batches, Lists, Maps, Live, Edge,
         default="info", pattern="^(debug|info|warning|error)$", description="`debug`, `info`, `warning` or `error`."
     )
 
+    config: Path | None = Field(
+        default=None,
+        description="Configuration file: other settings, by their names in lower case and without `KEYRACK_`, in TOML. "
+        "What the environment says holds over it. `keyrack --config FILE` says the same.",
+    )
+
     @classmethod
     def settings_customise_sources(
         cls,
@@ -43,8 +56,8 @@ class Settings(Units, Work, Callers, Sessions, Batches, Lists, Maps, Live, Edge,
         dotenv_settings: PydanticBaseSettingsSource,
         file_secret_settings: PydanticBaseSettingsSource,
     ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """What was given in the call, then files of secrets, then the environment."""
-        return init_settings, SecretFiles(settings_cls), env_settings
+        """What was given in the call, then files of secrets, then the environment, then the configuration file."""
+        return init_settings, SecretFiles(settings_cls), env_settings, ConfigurationFile(settings_cls)
 
     @field_validator("trusted_proxies", "webhook_networks", "webhook_refused")
     @classmethod

@@ -30,6 +30,13 @@ class Monitoring(BaseSettings):
         description="Time series that each process keeps of customers, at most; what would need more is counted in "
         "`keyrack_metrics_dropped_total` alone.",
     )
+    ready_seconds: float = Field(
+        default=2.0,
+        gt=0,
+        le=60,
+        description="Seconds that `GET /health` and `GET /health/ready` wait for the database, at most: then they say "
+        "that it is silent.",
+    )
     access_log: bool = Field(default=False, description="`true` for a line in the log about each request.")
 
     @field_validator("metrics")

@@ -52,10 +52,11 @@ class SecretFiles(PydanticBaseSettingsSource):
         return read(field_name, Path(given)), field_name, False
 
 
-def read(name: str, file: Path) -> str:
-    """The secret of the setting `name`, without the blanks and lines around it. Raises `SecretFileError`."""
-    by_file = variable(name, by_file=True)
-    if os.environ.get(variable(name)):
+def read(name: str, file: Path, told_by: str | None = None) -> str:
+    """The secret of the setting `name`, without the blanks and lines around it; `told_by` is what names its file, else
+    the variable that does. Raises `SecretFileError`."""
+    by_file = told_by or variable(name, by_file=True)
+    if told_by is None and os.environ.get(variable(name)):
         raise SecretFileError(f"{variable(name)} and {by_file} are both given: which of them holds? Leave one out.")
     try:
         with file.open("rb") as opened:

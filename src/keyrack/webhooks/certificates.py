@@ -1,0 +1,93 @@
+"""In charge of looking at the certificates of webhooks' hosts: a handshake, and nothing is sent.
+
+Dialled is only what the guard allows, and it is the address that was judged that is dialled.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import ssl
+import threading
+from collections.abc import Iterable
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+from urllib.parse import urlsplit
+
+from keyrack.settings import Settings
+from keyrack.webhooks.guard import Guard
+from keyrack.webhooks.troubles import CERTIFICATE, TLS
+
+AT_ONCE = 10  # handshakes
+SECONDS = 3.0  # for each
+
+
+@dataclass(frozen=True, slots=True)
+class Certificate:
+    """What was found at a host: until when its certificate is good, or what is wrong with it. Nobody may answer."""
+
+    host: str
+    until: datetime | None = None
+    wrong: str | None = None
+
+    @property
+    def days(self) -> float | None:
+        """Days for which it is good from now on."""
+        return None if self.until is None else (self.until - datetime.now(UTC)).total_seconds() / 86_400
+
+
+async def look(urls: Iterable[str], settings: Settings, most: int) -> list[Certificate]:
+    """The certificates of the hosts of these addresses, of `most` of them; those without TLS have none."""
+    guard, turns, tls = Guard(settings), asyncio.Semaphore(AT_ONCE), ssl.create_default_context()
+    hosts: dict[tuple[str, int], None] = {}
+    for parts in map(urlsplit, urls):
+        if parts.scheme == "https" and parts.hostname:
+            hosts[parts.hostname, parts.port or 443] = None
+
+    async def one(host: str, port: int) -> Certificate:
+        async with turns:
+            return await _handshake(host, port, guard, tls)
+
+    return list(await asyncio.gather(*(one(*host) for host in list(hosts)[:most])))
+
+
+async def _handshake(host: str, port: int, guard: Guard, tls: ssl.SSLContext) -> Certificate:
+    name = host if port == 443 else f"{host}:{port}"
+    try:
+        async with asyncio.timeout(SECONDS):
+            found = await _looked_up(host, port)
+            allowed = [where[0] for *_, where in found if guard.may_dial(where[0])]
+            if not allowed:
+                return Certificate(name)
+            _, writer = await asyncio.open_connection(allowed[0], port, ssl=tls, server_hostname=host)
+            told = writer.get_extra_info("peercert")
+            writer.transport.abort()
+            return Certificate(name, datetime.fromtimestamp(ssl.cert_time_to_seconds(told["notAfter"]), UTC))
+    except ssl.SSLCertVerificationError as error:
+        return Certificate(name, wrong=CERTIFICATE.format(why=error.verify_message))
+    except ssl.SSLError as error:
+        return Certificate(name, wrong=TLS.format(why=error.reason))
+    except (OSError, UnicodeError):  # a time-out among them: that is no matter of certificates
+        return Certificate(name)
+
+
+async def _looked_up(host: str, port: int) -> list[Any]:
+    """What `getaddrinfo` says. Its thread keeps nobody from ending: a name server that is silent takes its time."""
+    loop = asyncio.get_running_loop()
+    answer: asyncio.Future[list[Any]] = loop.create_future()
+
+    def tell(found: list[Any]) -> None:
+        if not answer.done():
+            answer.set_result(found)
+
+    def look_up() -> None:
+        found: list[Any] = []
+        with suppress(OSError, UnicodeError):
+            found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+        with suppress(RuntimeError):  # the loop has ended
+            loop.call_soon_threadsafe(tell, found)
+
+    threading.Thread(target=look_up, name="names", daemon=True).start()
+    return await answer
