@@ -1,7 +1,7 @@
 """Reads with a replica beside reads without: how many leave the leader, and what each costs, in one run.
 
-The leader, its replica and the servers share the machine. Clients send back the position of a write that goes on all
-the time (`returned`), or none (`none`); "without" is a server that was given no replicas.
+The leader, its replica and the servers share the machine. Meanwhile somebody writes at another process, in another
+customer or in the same one, or nobody does; "without" is a server that was given no replicas.
 """
 
 from __future__ import annotations
@@ -23,8 +23,10 @@ from benchmarks.foundation import SMALL, UNLIMITED, Running, free_port, load, ru
 from benchmarks.load import cpu_seconds, http, machine, measure
 
 CUSTOMERS, CARS = 3, 2_000
+ELSEWHERE = 3  # a customer that nobody reads
 ROUNDS = 3  # by turns, so that what else the machine does meets all
 COUNT = 1_500  # requests of a round
+CHAIN = 300  # reads one after another
 PAUSE = 0.02  # seconds between two writes of whoever writes meanwhile
 POSITION = "Keyrack-Position"
 
@@ -59,13 +61,13 @@ def reads(metrics: int) -> dict[str, float]:
 
 
 @contextmanager
-def writing(port: int, headers: dict[str, str]) -> Iterator[None]:
-    """Somebody of another customer writes all the time."""
+def writing(port: int, headers: dict[str, str], customer: int) -> Iterator[None]:
+    """Somebody writes in the customer all the time."""
     ended = threading.Event()
 
     def write() -> None:
         body = json.dumps({"name": "New car"}).encode()
-        told = headers | {"Customer-ID": "3", "Content-Type": "application/json"}
+        told = headers | {"Customer-ID": str(customer), "Content-Type": "application/json"}
         while not ended.wait(PAUSE):
             request = urllib.request.Request(f"http://127.0.0.1:{port}/v3/cars", body, told, method="PUT")
             urllib.request.urlopen(request, timeout=10).close()
@@ -93,10 +95,14 @@ def spent(server: Running, cluster: Cluster, requests: Sequence[bytes], total: S
     total.p50 += result.p50 / ROUNDS
 
 
-def position(port: int, headers: dict[str, str]) -> str:
-    """The position of now."""
-    request = urllib.request.Request(f"http://127.0.0.1:{port}/v3/operations?$top=1", headers=headers)
-    return urllib.request.urlopen(request, timeout=10).headers[POSITION]
+def chained(port: int, metrics: int, headers: dict[str, str]) -> float:
+    """The share of reads that leave the leader where each sends back the position of the answer before."""
+    before, seen = reads(metrics), {}
+    for number in range(CHAIN):
+        path = f"/v3/cars/{1 + number % 100}"
+        request = urllib.request.Request(f"http://127.0.0.1:{port}{path}", headers=headers | seen)
+        seen = {POSITION: urllib.request.urlopen(request, timeout=10).headers[POSITION]}
+    return (reads(metrics)["replica"] - before["replica"]) / CHAIN
 
 
 def main() -> None:
@@ -119,15 +125,17 @@ def main() -> None:
         time.sleep(3)  # the first heartbeats have been replayed
         print("\n| | without: us of server + leader, p50 ms | with: us of server + leader + replica, p50 ms | server |"
               " leader | leave the leader |\n|---|---|---|---|---|---|")  # fmt: skip
-        for name, paths in (("GET /cars/{carId}", [f"/cars/{id}" for id in range(1, 101)]), ("100 rows", ["/cars"])):
-            for told in ("none", "returned", "at rest"):
+        for name, paths in (
+            ("GET /cars/{carId}", [f"/cars/{id}" for id in range(1, 101)]),
+            ("GET /cars?$top=100", ["/cars?$top=100"]),
+        ):
+            for meanwhile, customer in (("no writes", 0), ("writes elsewhere", ELSEWHERE), ("writes here", SMALL)):
                 totals, counts = (Spent(), Spent()), {"replica": 0.0}
+                requests = [http("GET", "/v3" + path, small) for path in paths]
                 for _ in range(ROUNDS):
-                    with ExitStack() as load_of_others:
-                        if told != "at rest":
-                            load_of_others.enter_context(writing(without.port, signed_in))
-                        seen = small | ({POSITION: position(at_replica.port, small)} if told == "returned" else {})
-                        requests = [http("GET", "/v3" + path, seen) for path in paths]
+                    with ExitStack() as others:
+                        if customer:
+                            others.enter_context(writing(without.port, signed_in, customer))
                         spent(without, cluster, requests, totals[0])
                         before = reads(metrics)
                         spent(at_replica, cluster, requests, totals[1])
@@ -137,10 +145,14 @@ def main() -> None:
                 one, other = totals
                 share = counts["replica"] / sum(counts.values())
                 print(
-                    f"| {name}, {told} | {one.server:.0f} + {one.leader:.0f}, {one.p50:.2f} "
+                    f"| {name}, {meanwhile} | {one.server:.0f} + {one.leader:.0f}, {one.p50:.2f} "
                     f"| {other.server:.0f} + {other.leader:.0f} + {other.replica:.0f}, {other.p50:.2f} "
                     f"| **{other.server / one.server:.2f}** | **{other.leader / one.leader:.2f}** | {share:.1%} |"
                 )
+        for meanwhile, customer in (("elsewhere", ELSEWHERE), ("here", SMALL)):
+            with writing(without.port, signed_in, customer):
+                share = chained(at_replica.port, metrics, small)
+            print(f"\nOne after another, each with the position of the one before, writes {meanwhile}: {share:.1%}")
         write = [http("PUT", "/v3/cars", small, {"name": "New car"})]
         costs = [measure(server.pid, server.port, write, COUNT, 4) for _ in range(ROUNDS) for server in servers]
         cpu = [sum(one.cpu for one in costs[place::2]) / ROUNDS for place in (0, 1)]

@@ -7,6 +7,7 @@ is asked how far it is before a statement, never by it: a statement would see wh
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
@@ -26,6 +27,8 @@ from keyrack.loops import lasting
 from keyrack.metrics.measures import REPLICA_LAG
 from keyrack.settings import Settings
 
+PACE = 0.02  # seconds between two looks that notices ask for
+IDENTIFY = 1.0  # seconds between two looks which system leads
 PATIENCE = 2.0  # seconds that the leader has to say how far it is, before an answer goes without
 
 
@@ -177,6 +180,7 @@ class Replicas:
         hosts = hosts_of(dsn) or (Host("localhost", 5432),)
         self._replicas = [Replica(dsn, host, settings, self._leader, heartbeat) for host in hosts]
         self._following = 0
+        self._asked = asyncio.Event()  # for a look before its time
 
     @classmethod
     async def connect(cls, connector: Connector, settings: Settings, heartbeat: Heartbeat) -> Replicas | None:
@@ -236,6 +240,7 @@ class Replicas:
         for customer, topics in heard(payload):
             if topics != DRIVEN:  # which comes every second of each fleet that drives, and is old in the next
                 self._floors.open(customer)
+                self._asked.set()
 
     def lost(self) -> None:
         """Such notices may have been missed."""
@@ -244,13 +249,20 @@ class Replicas:
     async def run(self) -> None:
         """Look how far they are until cancelled."""
         tasks = [asyncio.create_task(lasting(f"replica {one.name}", one.run)) for one in self._replicas]
+        identify_at = 0.0
         try:
             while True:
-                with suppress(*UNREACHABLE, asyncpg.PostgresError, TimeoutError, Unavailable):
-                    await self._leader.identify()
+                if time.monotonic() >= identify_at:
+                    identify_at = time.monotonic() + IDENTIFY
+                    with suppress(*UNREACHABLE, asyncpg.PostgresError, TimeoutError, Unavailable):
+                        await self._leader.identify()
                 await self.seen()
                 REPLICA_LAG.replace({(one.name,): one.lag for one in self._replicas if isfinite(one.lag)})
-                await asyncio.sleep(EVERY)
+                await asyncio.sleep(PACE)
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(EVERY - PACE):
+                        await self._asked.wait()
+                self._asked.clear()
         finally:
             REPLICA_LAG.replace({})
             for task in tasks:
