@@ -14,6 +14,7 @@ from benchmarks import (
     overload,
     positions,
     query,
+    replicas,
     scale,
     screen,
     telemetry,
@@ -34,6 +35,7 @@ PARTS = {
     "console": console.main,
     "screen": screen.main,
     "overload": overload.main,
+    "replicas": replicas.main,
 }
 
 for name in sys.argv[1:] or PARTS:

@@ -24,8 +24,8 @@ from tests.http.test_hostile import Line, head
 CONSOLE = "https://console.example.com"
 ORIGINS = f"{CONSOLE}, http://Localhost:5173,https://[2001:DB8::1]:8443 ,capacitor://localhost,https://four.example:443"
 EXPOSED = (
-    "ETag, Idempotency-Replayed, Last-Event-ID, Link, Location, Operation-Id, Operation-Location, Preference-Applied,"
-    " RateLimit, RateLimit-Policy, Retry-After, X-Request-Id, X-Total-Count"
+    "ETag, Idempotency-Replayed, Keyrack-Position, Last-Event-ID, Link, Location, Operation-Id, Operation-Location,"
+    " Preference-Applied, RateLimit, RateLimit-Policy, Retry-After, X-Request-Id, X-Total-Count"
 )
 
 
@@ -91,7 +91,7 @@ def test_a_browser_asks_without_key_and_token(endpoint: Endpoint, base: str, ope
         **TOLD,
         "access-control-allow-methods": ", ".join(sorted(methods)),
         "access-control-allow-headers": "Authorization, Content-Encoding, Content-Type, Customer-ID, Device-Key,"
-        " Idempotency-Key, If-Match, If-None-Match, Last-Event-ID, Prefer, traceparent, tracestate,"
+        " Idempotency-Key, If-Match, If-None-Match, Keyrack-Position, Last-Event-ID, Prefer, traceparent, tracestate,"
         " X-Request-Id, vendor-API-Key",
         "access-control-max-age": "600",
     }

@@ -283,6 +283,7 @@ CASES: dict[str, Callable[[Person], tuple[Any, ...]]] = {
     "invalid-if-match": lambda p: (
         "PATCH", f"/cars/{p.car()}", [step("/name", "x")], {"headers": {"If-Match": "no tag"}},
     ),
+    "invalid-position": lambda p: ("GET", "/cars", None, {"headers": {"Keyrack-Position": "0/0"}}),
     "precondition-failed": lambda p: (
         "PATCH", f"/cars/{p.car()}", [step("/name", "x")], {"headers": {"If-Match": '"another"'}},
     ),

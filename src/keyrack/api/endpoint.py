@@ -155,6 +155,7 @@ class Endpoint:
     media_type: str = JSON  # of a successful answer
     ours: bool = False  # beside the spec
     once: bool = True  # a write that honours Idempotency-Key
+    leads: bool = False  # a read that is the leader's: something is decided by it, or waited for
     # The read of one row whose answer comes back where `return=representation` is preferred
     shows: Endpoint | None = None
     secret: bool = False  # a successful answer shows a secret, so it is never compressed (docs/decisions.md, "BREACH")
@@ -178,6 +179,11 @@ class Endpoint:
     def tagged(self) -> bool:
         """Whether its answers have an ETag."""
         return self.read is not None or "ETag" in self.headers
+
+    @property
+    def replicated(self) -> bool:
+        """Whether a replica may answer."""
+        return self.method == "GET" and self.customer and not self.leads
 
     @property
     def repeatable(self) -> bool:

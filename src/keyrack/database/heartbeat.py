@@ -13,17 +13,20 @@ import os
 import random
 import socket
 import time
+from collections import deque
 from collections.abc import Coroutine
 from contextlib import suppress
-from typing import Any, Literal, LiteralString
+from datetime import datetime
+from typing import Any, Literal, LiteralString, TypeVar
 from uuid import uuid4
 
 import asyncpg
 
 from keyrack import __version__
 from keyrack.database.connection import UNREACHABLE, Database
-from keyrack.database.connector import Connector
+from keyrack.database.connector import LEADS, Connector
 from keyrack.database.pieces import repeat
+from keyrack.database.positions import History
 from keyrack.database.session import session
 from keyrack.database.trouble import Interruptions
 from keyrack.errors import Unavailable
@@ -31,15 +34,18 @@ from keyrack.reasons import LEADER_UNPROVEN
 from keyrack.settings import Settings
 
 log = Interruptions("keyrack.heartbeat")
+T = TypeVar("T")
 
 APPLICATION = "keyrack heartbeat"
 AGAIN = 0.4  # seconds until the next try to connect, on average
 LEAVING = 1.0  # seconds that a clean stop takes for its row, at most
+REMEMBERED = 64  # beats by which a replica can show whose history it has
 
 # No set_config here: the commit has to wait for the synchronous standby
 BEAT: LiteralString = """
 insert into heartbeat (heartbeat_id, role, host, pid, version) values ($1, $2, $3, $4, $5)
 on conflict (heartbeat_id) do update set beat_at = now()
+returning beat_at
 """
 LEAVE: LiteralString = "delete from heartbeat where heartbeat_id = $1"
 FORGET: LiteralString = """
@@ -64,8 +70,11 @@ class Heartbeat:
         self._seconds = settings.database_proof_seconds
         self._row = (uuid4(), role, socket.gethostname(), os.getpid(), __version__)
         self._raw: asyncpg.Connection | None = None
-        self._beating: asyncio.Task[str] | None = None
+        self._beating: asyncio.Task[datetime] | None = None
         self._proven_until = 0.0
+        self.id = self._row[0]
+        self.history: History | None = None  # in which these beats were acknowledged
+        self.beats = deque[datetime](maxlen=REMEMBERED)
         self.proven = asyncio.Event()  # for the first time
 
     def check(self) -> int:
@@ -105,10 +114,13 @@ class Heartbeat:
     async def _beat_on(self, raw: asyncpg.Connection) -> None:
         """Beat on one connection as long as it lasts."""
         generation = self._leadership.generation
+        history: History | None = None
         while not raw.is_closed():
             sent = time.monotonic()
             try:
-                await self._beat(raw)
+                if history is None:
+                    history = await _history(raw)
+                beat = await self._beat(raw)
             except (*UNREACHABLE, asyncpg.PostgresError) as error:
                 log.warning("no heartbeat: the database is away, or cannot write", error=error)
                 if self._leadership.is_telling(error):
@@ -116,22 +128,26 @@ class Heartbeat:
                     self._leadership.doubt(generation, error)
                     break
             else:
+                if history != self.history:
+                    self.history = history
+                    self.beats.clear()
+                self.beats.append(beat)
                 if generation == self._leadership.generation:
                     self._proven_until = sent + self._seconds
                     self.proven.set()
             await asyncio.sleep(max(0.0, sent + self._seconds / 2 - time.monotonic()))
         raw.terminate()
 
-    async def _beat(self, raw: asyncpg.Connection) -> None:
+    async def _beat(self, raw: asyncpg.Connection) -> datetime:
         """Make one commit, however long it takes: one that was given up would wait in the server all the same. As long
-        as it is late, look whether another server leads. Raises what the connection says."""
-        self._beating = beating = _retrieved(raw.execute(BEAT, *self._row))
+        as it is late, look whether another server leads. Returns its time. Raises what the connection says."""
+        self._beating = beating = _retrieved(raw.fetchval(BEAT, *self._row))
         while not (await asyncio.wait((beating,), timeout=self._seconds))[0]:
             log.warning("the heartbeat is late: a commit takes too long")
             if self._leadership.fails_over:
                 with suppress(*UNREACHABLE, asyncpg.PostgresError):
                     await self._connector.look_round()
-        beating.result()
+        return beating.result()
 
     def _renewed(self, _moved: bool) -> None:
         self._proven_until = 0.0  # what was proven before counts no more
@@ -150,7 +166,13 @@ class Heartbeat:
         raw.terminate()
 
 
-def _retrieved(write: Coroutine[Any, Any, str]) -> asyncio.Task[str]:
+async def _history(raw: asyncpg.Connection) -> History | None:
+    """The history that is written on this connection; None on a replica."""
+    row = await raw.fetchrow(LEADS)
+    return None if row is None or row["timeline"] is None else History(int(row["system"]), int(row["timeline"], 16))
+
+
+def _retrieved(write: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
     """A write that goes on whoever leaves, and whose failure need not be asked for."""
     task = asyncio.create_task(write)
     task.add_done_callback(lambda task: task.cancelled() or task.exception())

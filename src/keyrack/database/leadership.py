@@ -69,6 +69,9 @@ class Leadership:
     def renew(self, error: BaseException | None = None, *, moved: bool = False) -> None:
         """Begin a new generation: every connection of before is over."""
         log.warning("connections to the database are opened anew", error=error, another_leader=moved)
+        self._begin(moved)
+
+    def _begin(self, moved: bool) -> None:
         self.generation += 1
         self.moves += moved
         self._quiet_until = time.monotonic() + QUIET

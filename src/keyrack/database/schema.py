@@ -37,7 +37,8 @@ RUNNING: LiteralString = """
 select distinct application_name || coalesce(' at ' || host(client_addr), '') as name
 from pg_stat_activity
 where datname = current_database() and application_name in (
-  'keyrack', 'keyrack access', 'keyrack listener', 'keyrack worker', 'keyrack mqtt')
+  'keyrack', 'keyrack access', 'keyrack listener', 'keyrack worker', 'keyrack mqtt', 'keyrack position',
+  'keyrack replica')
 order by name
 """
 

@@ -8,8 +8,7 @@ from pydantic import TypeAdapter
 
 from keyrack import __version__
 from keyrack.api.endpoint import Endpoint, Read
-from keyrack.api.idempotency import LONGEST
-from keyrack.api.live import EVENTS
+from keyrack.documents.headers import parameters
 from keyrack.documents.responses import responses
 from keyrack.documents.schemas import ERROR_SCHEMAS, Json, model
 from keyrack.errors import JSON
@@ -117,7 +116,7 @@ def _operation(endpoint: Endpoint, schemas: dict[str, Json]) -> Json:
         "tags": [endpoint.tag],
         "summary": endpoint.summary,
         "security": _security(endpoint),
-        "parameters": [*_path_parameters(endpoint), *_header_parameters(endpoint), *_query_parameters(endpoint)],
+        "parameters": [*_path_parameters(endpoint), *parameters(endpoint), *_query_parameters(endpoint)],
         "responses": responses(endpoint, schemas),
     }
     if endpoint.ours:
@@ -166,67 +165,6 @@ def _path_parameters(endpoint: Endpoint) -> list[Json]:
     return parameters
 
 
-def _header_parameters(endpoint: Endpoint) -> list[Json]:
-    parameters: list[Json] = []
-    if endpoint.customer:
-        parameters.append(
-            {
-                "name": "Customer-ID",
-                "in": "header",
-                "required": True,
-                "description": "One of the customers that GET /customers returns.",
-                "schema": {"type": "integer", "format": "int32"},
-            }
-        )
-    preferences: list[str] = []
-    if endpoint.body is not None and endpoint.form is None:
-        preferences.append("`handling=strict` refuses members of the body that are not known.")
-    if endpoint.shows is not None:
-        preferences.append(
-            f"`return=representation` asks for what `GET {endpoint.shows.path}` shows right afterwards, with status"
-            f" {endpoint.shown_status}; `$select` and `$expand` shape it."
-        )
-    if preferences:
-        parameters.append(
-            {
-                "name": "Prefer",
-                "in": "header",
-                "description": " ".join(preferences) + " (RFC 7240)",
-                "schema": {"type": "string"},
-            }
-        )
-    if endpoint.tagged:
-        parameters.append(
-            {
-                "name": "If-None-Match",
-                "in": "header",
-                "description": "ETags of earlier answers: 304 without a body if nothing has changed since one of them.",
-                "schema": {"type": "string"},
-            }
-        )
-    if endpoint.compares is not None or endpoint.tagged:
-        parameters.append(
-            {
-                "name": "If-Match",
-                "in": "header",
-                "description": "ETags of the read of this path: 412, and nothing is done, if it has changed since.",
-                "schema": {"type": "string"},
-            }
-        )
-    if endpoint.media_type == EVENTS:
-        parameters.append(_LAST_EVENT_ID)
-    if endpoint.repeatable:
-        parameters.append(
-            {
-                "name": "Idempotency-Key",
-                "in": "header",
-                "description": "Makes it safe to send the request again: the same key gets the first answer again.",
-                "schema": {"type": "string", "minLength": 1, "maxLength": LONGEST},
-            }
-        )
-    return parameters
-
-
 # OData's options: the schema of each one's value, and what it is for
 _OPTIONS: dict[str, tuple[Json, str]] = {
     "filter": ({"type": "string"}, "Only the rows for which this is true, as `name eq 'Golf' and not (vin eq null)`."),
@@ -246,15 +184,6 @@ _OPTIONS: dict[str, tuple[Json, str]] = {
         "Figures in place of the rows, as `groupby((brand),aggregate($count as cars))`.",
     ),
     "format": ({"type": "string"}, "`json`, the only format there is."),
-}
-
-
-# Of a stream of live updates
-_LAST_EVENT_ID: Json = {
-    "name": "Last-Event-ID",
-    "in": "header",
-    "description": "The `id` that was heard last: the stream begins with what was missed since, or with `gap`.",
-    "schema": {"type": "string"},
 }
 
 

@@ -9,7 +9,7 @@ from keyrack import reasons
 from keyrack.api import conditions, idempotency, lists, parameters, spool
 from keyrack.api.endpoint import Endpoint
 from keyrack.assignments import holds
-from keyrack.database import shares
+from keyrack.database import positions, shares
 from keyrack.model import bodies, members
 from keyrack.odata import INVALID, NOT_SUPPORTED, TOO_MANY_EXPANDED
 from keyrack.reasons import Reason
@@ -56,7 +56,10 @@ SHARED: tuple[tuple[str, Callable[[Endpoint], object], ByStatus], ...] = (
     (
         "every endpoint that needs `Customer-ID`",
         lambda row: row.customer,
-        {400: (reasons.NO_CUSTOMER_ID, reasons.INVALID_CUSTOMER_ID), 404: (reasons.NO_CUSTOMER,)},
+        {
+            400: (reasons.NO_CUSTOMER_ID, reasons.INVALID_CUSTOMER_ID, positions.INVALID),
+            404: (reasons.NO_CUSTOMER,),
+        },
     ),
     (
         "every endpoint with query options",

@@ -65,6 +65,8 @@ def _success(endpoint: Endpoint, schemas: dict[str, Json]) -> Json:
         headers["Link"] = 'Where rows follow: the address of the next page, with rel="next".'
     if endpoint.read is not None:
         headers |= TAGGED
+    if endpoint.customer:
+        headers["Keyrack-Position"] = "Where the server reads at replicas: how far the answer's story goes."
     if endpoint.compares is not None and endpoint.settled is None and endpoint.method == "PATCH":
         headers["ETag"] = "The tag of what the change has made."
     if headers:

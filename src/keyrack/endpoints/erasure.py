@@ -81,6 +81,7 @@ RECEIVERS = "What webhooks were sent already is with those who received it."
     answers=Preview,
     refuses={404: (NO_USER,)},
     headers=TAGGED,
+    leads=True,
     ours=True,
 )
 async def preview(request: Request, settings: Settings) -> Answer:

@@ -50,6 +50,7 @@ ONLY = Parameter(
     },
     options=(ONLY,),
     headers={"Last-Event-ID": "Where the stream begins: whoever begins another one with it hears what came since."},
+    leads=True,
     ours=True,
 )
 async def live(request: Request, hub: Hub) -> Answer:

@@ -26,7 +26,7 @@ def path_uuid(text: str) -> UUID:
         return NO_UUID
 
 
-endpoints.get("/operations", OPERATION, "What became of asynchronous requests", paged=True, ours=True)
+endpoints.get("/operations", OPERATION, "What became of asynchronous requests", paged=True, leads=True, ours=True)
 ONE_OPERATION = endpoints.get(
     "/operations/{operationId}",
     OPERATION,
@@ -34,5 +34,6 @@ ONE_OPERATION = endpoints.get(
     one=True,
     missing=NO_OPERATION,
     convert={"operationId": path_uuid},
+    leads=True,
     ours=True,
 )

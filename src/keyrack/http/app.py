@@ -12,6 +12,7 @@ import structlog
 from keyrack.api.endpoint import Endpoint
 from keyrack.endpoints import ALL
 from keyrack.errors import BadRequest, MethodNotAllowed, NotFound, Refusal
+from keyrack.http import position
 from keyrack.http.answers import put
 from keyrack.http.cors import Cors
 from keyrack.http.edge import METHODS, Edge
@@ -71,6 +72,7 @@ class Route:
             _put(http, reply, refusal, self._server.settings)
         except Exception as error:
             _put(http, reply, refusal_of(error, http.method, http.path, http.query_string), self._server.settings)
+        position.tell(http, reply)
 
 
 for _method in METHODS:

@@ -18,12 +18,13 @@ METHOD = "Access-Control-Request-Method"
 # What a page may send beside what every page may
 SENT = (
     "Authorization", "Content-Encoding", "Content-Type", "Customer-ID", "Device-Key", "Idempotency-Key", "If-Match",
-    "If-None-Match", "Last-Event-ID", "Prefer", "traceparent", "tracestate", "X-Request-Id",
+    "If-None-Match", "Keyrack-Position", "Last-Event-ID", "Prefer", "traceparent", "tracestate", "X-Request-Id",
 )  # fmt: skip
 # What a page may see of an answer beside what every page may
 SEEN = (
-    "ETag", "Idempotency-Replayed", "Last-Event-ID", "Link", "Location", "Operation-Id", "Operation-Location",
-    "Preference-Applied", "RateLimit", "RateLimit-Policy", "Retry-After", "X-Request-Id", "X-Total-Count",
+    "ETag", "Idempotency-Replayed", "Keyrack-Position", "Last-Event-ID", "Link", "Location", "Operation-Id",
+    "Operation-Location", "Preference-Applied", "RateLimit", "RateLimit-Policy", "Retry-After", "X-Request-Id",
+    "X-Total-Count",
 )  # fmt: skip
 
 

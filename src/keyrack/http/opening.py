@@ -18,6 +18,7 @@ from keyrack.database.connector import Connector
 from keyrack.database.heartbeat import Heartbeat
 from keyrack.database.listener import Listener
 from keyrack.database.notices import Announcer
+from keyrack.database.replicas import Replicas
 from keyrack.database.telling import CHANNEL, Tell, Teller
 from keyrack.endpoints.documents import Documents
 from keyrack.endpoints.health import Readiness
@@ -41,6 +42,7 @@ class Process:
     access: Access
     announce: Announcer
     tell: Tell
+    replicas: Replicas | None
     batches: Batches
     made: Mapping[type, object]  # what an endpoint may name, by its type
 
@@ -56,18 +58,29 @@ async def opened(settings: Settings, dsn: str, readiness: Readiness) -> AsyncGen
     access = Access(own, settings, vault)
     access.heartbeat = heartbeat = Heartbeat(connector, settings, "serve")
     readiness.proven = access.check
+    replicas = await Replicas.connect(connector, settings, heartbeat)
     hub = Hub(settings, crowd.room(settings) // 2)
 
     def forget() -> None:
         access.forget()
         hub.look_again()
 
+    def hear(payload: str) -> None:
+        if replicas is not None:
+            replicas.hear(payload)
+        hub.hear(payload)
+
+    def begun() -> None:
+        if replicas is not None:
+            replicas.lost()
+        hub.lost()
+
     def renewed(_moved: bool) -> None:
         access.forget()  # what is being asked just now may be answered by an old leader
 
     access.listener = Listener(
         connector.direct(settings), {"keyrack_access": forget}, forget, CHANGES, bound=settings.access_seconds,
-        read={CHANNEL: hub.hear}, begun=hub.lost,
+        read={CHANNEL: hear}, begun=begun,
     )  # fmt: skip
     connector.leadership.watch(renewed)
     announce, tell, batches = Announcer(db), Teller(db), Batches(db)
@@ -79,6 +92,8 @@ async def opened(settings: Settings, dsn: str, readiness: Readiness) -> AsyncGen
         asyncio.create_task(lasting("streams", hub.run)),
         asyncio.create_task(lasting("watch", partial(readiness.watch, own.reading()))),
     ]
+    if replicas is not None:
+        tasks.append(asyncio.create_task(lasting("replicas", replicas.run)))
     made: dict[type, object] = {
         Settings: settings,
         Access: access,
@@ -95,11 +110,13 @@ async def opened(settings: Settings, dsn: str, readiness: Readiness) -> AsyncGen
             with suppress(TimeoutError):
                 async with asyncio.timeout(settings.database_proof_seconds):
                     await heartbeat.proven.wait()
-        yield Process(db, own, access, announce, tell, batches, made)
+        yield Process(db, own, access, announce, tell, replicas, batches, made)
     finally:
         for task in tasks:
             task.cancel()
             with suppress(asyncio.CancelledError):
                 await task
+        if replicas is not None:
+            await replicas.close()
         await own.close()
         await db.close()

@@ -29,7 +29,7 @@ from keyrack.database.connection import Database
 from keyrack.database.telling import APPLIED
 from keyrack.endpoints.health import Readiness
 from keyrack.errors import NotFound, Refusal, Unauthorized, Unavailable
-from keyrack.http import intake
+from keyrack.http import intake, position
 from keyrack.http.compression import Compression
 from keyrack.http.observing import ENDS, WHO
 from keyrack.http.opening import Process, opened
@@ -144,10 +144,14 @@ class Server:
         if endpoint.media_type == EVENTS:
             request.last_event, request.stays = http.get_header("Last-Event-ID"), partial(self._stays, http, customer)
         process.access.hold(proven)  # the body may have taken long
-        answer = await self.perform(handler, request, value, http.get_header("Idempotency-Key"))
+        perform = partial(self._asked, handler, value, http.get_header("Idempotency-Key"))
+        answer = await position.answered(http, endpoint, request, perform, process.replicas)
         if isinstance(answer.parts, Stream):
             http.scope[ENDS] = answer.parts.end
         return answer
+
+    async def _asked(self, handler: Handler, value: Any, key: str | None, request: Request) -> Answer:
+        return await self.perform(handler, request, value, key)
 
     async def perform(self, handler: Handler, request: Request, value: Any, key: str | None) -> Answer:
         """Do what a request asks for that has been checked as far as it can be seen, and tell those who watch what has
@@ -174,6 +178,9 @@ class Server:
                 if isinstance(undone.outcome, Refusal):
                     raise undone.outcome from None
                 return undone.outcome
+            finally:
+                if endpoint.method != "GET" and request.customer and self.process.replicas is not None:
+                    self.process.replicas.wrote(request.customer)
         raise Unavailable(NOT_NOW)
 
     def database(self, endpoint: Endpoint, manager: Manager | None, customer: int) -> Database:

@@ -72,6 +72,20 @@ STATEMENT_SECONDS = Histogram(
     "Time of a statement of the database, until its rows are here; by the name of the connections.",
     "pool",
 )  # fmt: skip
+READS = Counter(
+    "keyrack_reads_total",
+    "Reads by the server that answered, where there are replicas: a `replica`, or the leader because only "
+    "it answers this (`leader-only`), because no replica was far enough (`leader-ahead`), or because one had failed or "
+    "had not found it (`leader-after`).",
+    "server",
+    known=("replica", "leader-only", "leader-ahead", "leader-after"),
+)  # fmt: skip
+READ_LAG = Gauge(
+    "keyrack_read_replica_lag_seconds",
+    "Seconds that a replica is behind the leader at most, as the process sees it, by the host and the port that the "
+    "address names; none where that is more than a minute, or not known.",
+    "replica",
+)  # fmt: skip
 LISTENERS = Gauge("keyrack_database_listeners", "Connections that hear the database's notices.")
 
 # Work
@@ -138,9 +152,9 @@ SAMPLES_OF = OfCustomers(
 
 OF_PROCESS: tuple[Instrument, ...] = (
     REQUESTS, REQUEST_SECONDS, UNDER_WAY, CONNECTIONS, STREAMS, REFUSALS, LIMITS, LOG_INS, LOOKUPS, QUEUE_PLACES,
-    QUEUE_TAKEN, QUEUE_WAITING, QUEUE_SECONDS, STATEMENT_SECONDS, LISTENERS, OPERATIONS, OPERATION_SECONDS, ATTEMPTS,
-    ATTEMPT_SECONDS, DELIVERY_SECONDS, GIVEN_UP, SAMPLES, EVENTS, LOOP_SECONDS, PROCESS, DROPPED, REQUESTS_OF,
-    OPERATIONS_OF, ATTEMPTS_OF, SAMPLES_OF,
+    QUEUE_TAKEN, QUEUE_WAITING, QUEUE_SECONDS, STATEMENT_SECONDS, READS, READ_LAG, LISTENERS, OPERATIONS,
+    OPERATION_SECONDS, ATTEMPTS, ATTEMPT_SECONDS, DELIVERY_SECONDS, GIVEN_UP, SAMPLES, EVENTS, LOOP_SECONDS, PROCESS,
+    DROPPED, REQUESTS_OF, OPERATIONS_OF, ATTEMPTS_OF, SAMPLES_OF,
 )  # fmt: skip
 
 # Told once, by whoever serves the port. What is not known has no series: `keyrack_database_up` says so

@@ -36,6 +36,26 @@ class Storage(BaseSettings):
         description="Address of the same database past PgBouncer, for notices and migrations, where "
         "`KEYRACK_DATABASE_URL` leads through it.",
     )
+    read_database_url: str | None = Field(
+        default=None,
+        json_schema_extra=SECRET,
+        description="Address of replicas of the same database, several hosts with commas between them: reads of the "
+        "API go there as far as they tell no older story than the caller has seen (docs/replicas.md). It may name the "
+        "leader, too: whoever leads is passed over.",
+    )
+    read_lag_seconds: float = Field(
+        default=1.0,
+        gt=0,
+        le=60,
+        description="Seconds that a replica may be behind the leader and still answer reads.",
+    )
+    read_floors: int = Field(
+        default=10_000,
+        ge=1,
+        le=1_000_000,
+        description="Customers of whom each process remembers how far a replica has to be, because something of theirs "
+        "was written. For all others the greatest that was forgotten holds.",
+    )
     statement_cache: int = Field(
         default=200,
         ge=0,
@@ -102,7 +122,8 @@ class Storage(BaseSettings):
         ge=1,
         le=500,
         description="Database connections of each process for the work of customers, at most; one customer, and one "
-        "manager, has half of them. Four more are for access checks, health, notices and the heartbeat.",
+        "manager, has half of them. Four more are for access checks, health, notices and the heartbeat. With replicas "
+        "it has as many to each of them, and one more to each server.",
     )
     share_waiting: int = Field(
         default=100,
@@ -140,7 +161,7 @@ class Storage(BaseSettings):
             raise ValueError("KEYRACK_MASTER_KEY is given, too: which of them holds? Leave one out")
         return value
 
-    @field_validator("database_url", "database_direct_url")
+    @field_validator("database_url", "database_direct_url", "read_database_url")
     @classmethod
     def _is_an_address(cls, value: str | None) -> str | None:
         if value is not None:

@@ -1,0 +1,161 @@
+"""Reads with a replica beside reads without: how many leave the leader, and what each costs, in one run.
+
+The leader, its replica and the servers share the machine. Meanwhile somebody writes at another process, in another
+customer or in the same one, or nobody does; "without" is a server that was given no replicas.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+import threading
+import time
+import urllib.request
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+
+import asyncpg
+from tests.database.cluster import Cluster, running_cluster
+
+from benchmarks.foundation import SMALL, UNLIMITED, Running, free_port, load, running, token
+from benchmarks.load import cpu_seconds, http, machine, measure
+
+CUSTOMERS, CARS = 3, 2_000
+ELSEWHERE = 3  # a customer that nobody reads
+ROUNDS = 3  # by turns, so that what else the machine does meets all
+COUNT = 1_500  # requests of a round
+CHAIN = 300  # reads one after another
+PAUSE = 0.02  # seconds between two writes of whoever writes meanwhile
+POSITION = "Keyrack-Position"
+
+
+@dataclass
+class Spent:
+    """Microseconds of CPU a request, and milliseconds until its answer."""
+
+    server: float = 0.0
+    leader: float = 0.0
+    replica: float = 0.0
+    p50: float = 0.0
+
+
+def backends(dsn: str) -> list[int]:
+    """The processes of a server that serve Keyrack."""
+
+    async def ask() -> list[int]:
+        raw = await asyncpg.connect(dsn)
+        rows = await raw.fetch("select pid from pg_stat_activity where application_name like 'keyrack%'")
+        await raw.close()
+        return [row["pid"] for row in rows]
+
+    return asyncio.run(ask())
+
+
+def reads(metrics: int) -> dict[str, float]:
+    """How many reads who has answered."""
+    text = urllib.request.urlopen(f"http://127.0.0.1:{metrics}/metrics", timeout=10).read().decode()
+    lines = [line for line in text.splitlines() if line.startswith("keyrack_reads_total{")]
+    return {line.split('server="')[1].split('"')[0]: float(line.rpartition(" ")[2]) for line in lines}
+
+
+@contextmanager
+def writing(port: int, headers: dict[str, str], customer: int) -> Iterator[None]:
+    """Somebody writes in the customer all the time."""
+    ended = threading.Event()
+
+    def write() -> None:
+        body = json.dumps({"name": "New car"}).encode()
+        told = headers | {"Customer-ID": str(customer), "Content-Type": "application/json"}
+        while not ended.wait(PAUSE):
+            request = urllib.request.Request(f"http://127.0.0.1:{port}/v3/cars", body, told, method="PUT")
+            urllib.request.urlopen(request, timeout=10).close()
+
+    thread = threading.Thread(target=write)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()
+
+
+def spent(server: Running, cluster: Cluster, requests: Sequence[bytes], total: Spent) -> None:
+    """Add to `total` what one round of these requests costs."""
+    measure(server.pid, server.port, requests, len(requests) * 8)  # the connections are open and their plans made
+    places = [backends(each.dsn) for each in (cluster.leader, cluster.replica)]
+    before = [sum(map(cpu_seconds, pids)) for pids in places]
+    result = measure(server.pid, server.port, requests, COUNT, 4)
+    leader, replica = (sum(map(cpu_seconds, pids)) - was for pids, was in zip(places, before, strict=True))
+    assert set(result.statuses) == {200}, result.statuses
+    total.server += result.cpu / ROUNDS
+    total.leader += leader / COUNT * 1e6 / ROUNDS
+    total.replica += replica / COUNT * 1e6 / ROUNDS
+    total.p50 += result.p50 / ROUNDS
+
+
+def chained(port: int, metrics: int, headers: dict[str, str]) -> float:
+    """The share of reads that leave the leader where each sends back the position of the answer before."""
+    before, seen = reads(metrics), {}
+    for number in range(CHAIN):
+        path = f"/v3/cars/{1 + number % 100}"
+        request = urllib.request.Request(f"http://127.0.0.1:{port}{path}", headers=headers | seen)
+        seen = {POSITION: urllib.request.urlopen(request, timeout=10).headers[POSITION]}
+    return (reads(metrics)["replica"] - before["replica"]) / CHAIN
+
+
+def main() -> None:
+    print(f"Reads at a replica beside reads at the leader on {machine()}, Python {sys.version.split()[0]}")
+    with running_cluster() as cluster, ExitStack() as stack:
+        key = asyncio.run(load(cluster.leader.dsn, CUSTOMERS, CARS))
+        env = {"KEYRACK_DATABASE_URL": cluster.leader.dsn, **UNLIMITED}
+        servers: list[Running] = []
+        metrics = free_port()
+        with_replica = {
+            "KEYRACK_READ_DATABASE_URL": cluster.replica.dsn, "KEYRACK_METRICS": f"127.0.0.1:{metrics}",
+        }  # fmt: skip
+        for more in ({}, with_replica):
+            port = free_port()
+            command = ["keyrack", "serve", "--port", str(port), "--no-worker"]
+            servers.append(stack.enter_context(running(command, port, "/health", env | more)))
+        without, at_replica = servers
+        signed_in = key | {"Authorization": f"Bearer {token(without.port, key)}"}
+        small = signed_in | {"Customer-ID": str(SMALL)}
+        time.sleep(3)  # the first heartbeats have been replayed
+        print("\n| | without: us of server + leader, p50 ms | with: us of server + leader + replica, p50 ms | server |"
+              " leader | leave the leader |\n|---|---|---|---|---|---|")  # fmt: skip
+        for name, paths in (
+            ("GET /cars/{carId}", [f"/cars/{id}" for id in range(1, 101)]),
+            ("GET /cars?$top=100", ["/cars?$top=100"]),
+        ):
+            for meanwhile, customer in (("no writes", 0), ("writes elsewhere", ELSEWHERE), ("writes here", SMALL)):
+                totals, counts = (Spent(), Spent()), {"replica": 0.0}
+                requests = [http("GET", "/v3" + path, small) for path in paths]
+                for _ in range(ROUNDS):
+                    with ExitStack() as others:
+                        if customer:
+                            others.enter_context(writing(without.port, signed_in, customer))
+                        spent(without, cluster, requests, totals[0])
+                        before = reads(metrics)
+                        spent(at_replica, cluster, requests, totals[1])
+                        after = reads(metrics)
+                    for server in after:
+                        counts[server] = counts.get(server, 0.0) + after[server] - before.get(server, 0.0)
+                one, other = totals
+                share = counts["replica"] / sum(counts.values())
+                print(
+                    f"| {name}, {meanwhile} | {one.server:.0f} + {one.leader:.0f}, {one.p50:.2f} "
+                    f"| {other.server:.0f} + {other.leader:.0f} + {other.replica:.0f}, {other.p50:.2f} "
+                    f"| **{other.server / one.server:.2f}** | **{other.leader / one.leader:.2f}** | {share:.1%} |"
+                )
+        for meanwhile, customer in (("elsewhere", ELSEWHERE), ("here", SMALL)):
+            with writing(without.port, signed_in, customer):
+                share = chained(at_replica.port, metrics, small)
+            print(f"\nOne after another, each with the position of the one before, writes {meanwhile}: {share:.1%}")
+        write = [http("PUT", "/v3/cars", small, {"name": "New car"})]
+        costs = [measure(server.pid, server.port, write, COUNT, 4) for _ in range(ROUNDS) for server in servers]
+        cpu = [sum(one.cpu for one in costs[place::2]) / ROUNDS for place in (0, 1)]
+        p50 = [sum(one.p50 for one in costs[place::2]) / ROUNDS for place in (0, 1)]
+        print(f"\nPUT /cars: {cpu[0]:.0f} us and {p50[0]:.2f} ms without, {cpu[1]:.0f} us and {p50[1]:.2f} ms with:"
+              f" **{cpu[1] / cpu[0]:.2f}**")  # fmt: skip
