@@ -17,6 +17,7 @@ from benchmarks import (
     scale,
     screen,
     telemetry,
+    traces,
 )
 
 PARTS = {
@@ -31,6 +32,7 @@ PARTS = {
     "compression": compression.main,
     "live": live.main,
     "metrics": metrics.main,
+    "traces": traces.main,
     "console": console.main,
     "screen": screen.main,
     "overload": overload.main,
