@@ -115,12 +115,12 @@ class Exporter(SpanExporter):
             seldom.warning("spans could not be exported", error=error)
         self.done += len(spans)
         went = result is SpanExportResult.SUCCESS
-        SPANS.add("exported" if went else "failed", by=len(spans))
         if went and self._away:
             log.info("the collector takes spans again")
         elif not went and not self._away:
             log.warning("the collector takes no spans: they are dropped until it does", count=len(spans))
         self._away = not went
+        SPANS.add("exported" if went else "failed", by=len(spans))
         return result
 
     def shutdown(self) -> None:
