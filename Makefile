@@ -137,16 +137,17 @@ screenshots: install-dev
 ## lock: pin again from pyproject.toml, requirements/*.in and console-assets/package.json (needs uv on the PATH)
 lock:
 	uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header \
-	  --no-annotate --extra embedded pyproject.toml requirements/build.in -o requirements/runtime.txt
+	  --no-annotate --extra embedded --extra traces pyproject.toml requirements/build.in -o requirements/runtime.txt
 	uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header \
-	  --no-annotate --extra embedded --extra dev pyproject.toml requirements/build.in -c requirements/runtime.txt \
-	  -o requirements/dev.txt
+	  --no-annotate --extra embedded --extra traces --extra dev pyproject.toml requirements/build.in \
+	  -c requirements/runtime.txt -o requirements/dev.txt
 	uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header \
 	  --no-annotate --no-deps requirements/assets.in -o requirements/assets.txt
 	uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header \
 	  --no-annotate requirements/cluster.in -o requirements/cluster.txt
 	uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header \
-	  --no-annotate --extra embedded pyproject.toml -c requirements/runtime.txt -o requirements/deployed.txt
+	  --no-annotate --extra embedded --extra traces pyproject.toml -c requirements/runtime.txt \
+	  -o requirements/deployed.txt
 	uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header \
 	  --no-annotate requirements/tools.in -o requirements/tools.txt
 	$(PYTHON) console-assets/build.py lock

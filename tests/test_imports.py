@@ -34,7 +34,7 @@ FLOORS = [
     "vault",
     "database",
     "embedded",
-    "settings errors reasons logs loops metrics systemd __version__",
+    "settings errors reasons logs loops metrics systemd tracing __version__",
 ]
 FLOOR = {room: number for number, floor in enumerate(reversed(FLOORS)) for room in floor.split()}
 
@@ -94,6 +94,7 @@ DOORS = {
     "settings": {""},
     "simulator": {"", "fleet"},
     "telemetry": {"correction", "ingest", "lines", "mqtt", "samples"},
+    "tracing": {"exporting", "places", "spans"},
     "vault": {"holdings", "keeping", "master", "rotation", "sealing"},
     "webhooks": {
         "certificates",
@@ -111,6 +112,7 @@ DOORS = {
 # Which rooms know a library
 LIBRARIES = {
     "falcon": {"http"},
+    "opentelemetry": {"tracing"},
     "prometheus_client": {"metrics"},
     "uvicorn": {"http", "monitoring", "processes"},
     "uvloop": {"processes", "supervisor"},
@@ -205,7 +207,7 @@ def test_a_module_fits_on_a_few_screens(module: str) -> None:
 
 def test_the_first_look_shows_some_twenty_entries() -> None:
     entries = {room(module) for module in MODULES if module != "keyrack"}
-    assert len(entries) <= 33, sorted(entries)
+    assert len(entries) <= 34, sorted(entries)
 
 
 def test_nothing_imports_in_a_circle() -> None:

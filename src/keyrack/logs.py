@@ -18,6 +18,8 @@ from typing import Any
 import asyncpg
 import structlog
 
+from keyrack.tracing.places import here
+
 EVERY = 10.0  # seconds between two lines about the same lasting trouble
 MINUTE = 60.0  # seconds between those about what somebody else can bring about as often as they like
 
@@ -62,6 +64,9 @@ def _of_request(_logger: object, _method: str, line: MutableMapping[str, Any]) -
     id = request_id.get(None)
     if id is not None:
         line.setdefault("request_id", id)
+    place = here.get()
+    if place is not None:
+        line["trace_id"] = place.trace
     return line
 
 

@@ -9,8 +9,8 @@ import logging
 import resource
 import signal
 import socket
-from collections.abc import Callable, Generator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import AsyncGenerator, Callable, Generator, Mapping
+from contextlib import asynccontextmanager, contextmanager, suppress
 
 import structlog
 import uvicorn
@@ -103,6 +103,10 @@ def serve(
     _raise_file_limit()
 
     async def main() -> None:
+        async with _traced(settings):
+            await run()
+
+    async def run() -> None:
         stop = stop_signal()  # one that comes while all of it begins is heeded afterwards
         app = create_app(settings, dsn, SITE)
         server = _Server(_configuration(settings, app))
@@ -137,10 +141,22 @@ def work(settings: Settings, dsn: str, ready: Callable[[], None], reports: Repor
 
     async def main() -> None:
         stop = stop_signal()
-        async with reporting(reports, dsn, settings, "work"):
+        async with _traced(settings), reporting(reports, dsn, settings, "work"):
             await _run({"worker": asyncio.create_task(_work(settings, dsn, stop, ready))}, stop)
 
     uvloop.run(main())
+
+
+@asynccontextmanager
+async def _traced(settings: Settings) -> AsyncGenerator[None]:
+    """Trace within the block what the settings want to have traced."""
+    if settings.traces is None:
+        yield
+        return
+    from keyrack.tracing.exporting import telling  # with it comes OpenTelemetry
+
+    async with telling(settings):
+        yield
 
 
 async def _run(

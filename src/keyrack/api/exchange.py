@@ -14,6 +14,7 @@ from keyrack.assignments.asking import Asker, checksum
 from keyrack.database.batching import Batches
 from keyrack.database.connection import Database, InTransaction
 from keyrack.errors import JSON, Refusal
+from keyrack.tracing.places import here
 
 Returns = Literal["", "minimal", "representation"]  # "" for what the spec says
 ANY = ("*",)  # in place of tags: whatever there is
@@ -58,7 +59,8 @@ class Request:
     @property
     def asker(self) -> Asker:
         """Who asks for asynchronous work."""
-        return Asker(self.manager and self.manager.id, self.address, self.id)
+        place = here.get()
+        return Asker(self.manager and self.manager.id, self.address, self.id, place.traceparent if place else None)
 
     @property
     def checksum(self) -> str:

@@ -8,6 +8,7 @@ applied numbers are written together: a crash leaves all or none.
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, LiteralString
@@ -16,11 +17,12 @@ from uuid import UUID
 from keyrack.assignments.rules import Assignment, Decision, Ground, Key, Operation, as_given_up, decide
 from keyrack.database.connection import Connection, Row
 from keyrack.metrics.measures import OPERATION_SECONDS, OPERATIONS, OPERATIONS_OF
+from keyrack.tracing.spans import TRACES
 from keyrack.webhooks import publishing
 from keyrack.webhooks.failures import GIVEN_UP
 
 _COLUMNS: LiteralString = (
-    "customer_id, operation_id, kind, cause, car_id, user_id, assignment_id, request, attempts,"
+    "customer_id, operation_id, kind, cause, car_id, user_id, assignment_id, request, attempts, traceparent,"
     " extract(epoch from clock_timestamp() - requested_at)::float8 as waited"
 )
 # The first ones, in the order in which they are to be applied: ends that a change of the ground has brought about
@@ -92,10 +94,11 @@ class Done:
     operations: int = 0
     deliveries: int = 0
     customers: frozenset[int] = frozenset()
-    failed: int = 0  # of the operations
+    failed: frozenset[UUID] = frozenset()  # of the operations
+    begun: int = 0  # in nanoseconds since 1970
 
     def __add__(self, other: Done) -> Done:
-        customers, failed = self.customers | other.customers, self.failed + other.failed
+        customers, failed = self.customers | other.customers, self.failed | other.failed
         return Done(self.operations + other.operations, self.deliveries + other.deliveries, customers, failed)
 
 
@@ -122,6 +125,9 @@ async def claim(connection: Connection, customers: Sequence[int], each: int) -> 
 
 async def apply(connection: Connection, rows: Sequence[Row]) -> Done:
     """Apply these pending operations, of customers that the caller holds, in this order."""
+    begun = time.time_ns()
+    if TRACES.on:
+        TRACES.at(rows)
     operations = [_operation(row) for row in rows]
     ground = await _ground(connection, operations)
     decisions = [decide(operation, ground) for operation in operations]
@@ -130,13 +136,13 @@ async def apply(connection: Connection, rows: Sequence[Row]) -> Done:
         decision.shown if decision.created is None else decision.shown | {"assignmentId": ids[decision.created]}
         for decision in decisions
     ]
-    return await _finish(connection, rows, decisions, shown)
+    return await _finish(connection, rows, decisions, shown, begun)
 
 
 async def give_up(connection: Connection, row: Row) -> Done:
     """Let an operation fail that has an error of its own; what it would have done is not done."""
     shown = as_given_up(_operation(row))
-    return await _finish(connection, [row], [Decision(shown, GIVEN_UP)], [shown])
+    return await _finish(connection, [row], [Decision(shown, GIVEN_UP)], [shown], time.time_ns())
 
 
 def _operation(row: Row) -> Operation:
@@ -207,7 +213,11 @@ def _values(assignments: Sequence[tuple[int, Assignment]]) -> list[list[Any]]:
 
 
 async def _finish(
-    connection: Connection, rows: Sequence[Row], decisions: Sequence[Decision], shown: Sequence[Mapping[str, Any]]
+    connection: Connection,
+    rows: Sequence[Row],
+    decisions: Sequence[Decision],
+    shown: Sequence[Mapping[str, Any]],
+    begun: int,
 ) -> Done:
     deliveries = await connection.fetchval(
         publishing.FINISH,
@@ -217,14 +227,17 @@ async def _finish(
         [decision.failure for decision in decisions],
         [json.dumps(one) for one in shown],
     )
-    failed = sum(decision.failure is not None for decision in decisions)
-    return Done(len(rows), deliveries, frozenset([row["customer_id"] for row in rows]), failed)
+    each = zip(rows, decisions, strict=True)
+    failed = frozenset([row["operation_id"] for row, decision in each if decision.failure is not None])
+    return Done(len(rows), deliveries, frozenset([row["customer_id"] for row in rows]), failed, begun)
 
 
 def count(rows: Sequence[Row], done: Done) -> None:
     """Count operations that were applied, and how long they had waited: when they are committed, or as good as that."""
-    OPERATIONS.add("succeeded", by=done.operations - done.failed)
-    OPERATIONS.add("failed", by=done.failed)
+    OPERATIONS.add("succeeded", by=done.operations - len(done.failed))
+    OPERATIONS.add("failed", by=len(done.failed))
+    if TRACES.on:
+        TRACES.applied(rows, done.failed, done.begun)
     for row in rows:
         OPERATION_SECONDS.observe(row["waited"])
         OPERATIONS_OF.count(row["customer_id"])

@@ -26,6 +26,7 @@ class Asker(NamedTuple):
     manager: int | None = None
     address: str | None = None
     request: str | None = None  # id of the request
+    traceparent: str | None = None  # its place in a trace, where traces are on
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,17 +66,18 @@ with wanted as (
     exists (select from customer_user u where u.customer_id = $1 and u.user_id = coalesce(w.user_id, a.user_id))
       as "user"
   from unnest($2::uuid[], $3::text[], $4::integer[], $5::integer[], $6::integer[], $7::text[]::jsonb[], $8::text[],
-              $9::integer[], $10::text[], $11::text[]) with ordinality
-    w (operation_id, kind, assignment_id, car_id, user_id, request, checksum, asked_by, asked_from, request_id, place)
+              $9::integer[], $10::text[], $11::text[], $12::text[]) with ordinality
+    w (operation_id, kind, assignment_id, car_id, user_id, request, checksum, asked_by, asked_from, request_id,
+       traceparent, place)
   left join lateral (
     select car_id, user_id from assignment where customer_id = $1 and assignment_id = w.assignment_id limit 1) a on true
 ),
 asked as (
   insert into operation
     (customer_id, operation_id, kind, car_id, user_id, assignment_id, request, checksum, asked_by, asked_from,
-     request_id)
+     request_id, traceparent)
   select $1, operation_id, kind, coalesce(its_car, car_id), coalesce(its_user, user_id), assignment_id, request,
-    checksum, asked_by, asked_from, request_id
+    checksum, asked_by, asked_from, request_id, traceparent
   from wanted where there and car and "user" order by place
 )
 select there, car, "user" from wanted order by place
@@ -85,13 +87,14 @@ TAKE_BACK: LiteralString = "delete from operation where customer_id = $1 and ope
 _ENDS: LiteralString = """
 with asked as (
   insert into operation
-    (customer_id, kind, cause, car_id, user_id, assignment_id, request, checksum, asked_by, asked_from, request_id)
+    (customer_id, kind, cause, car_id, user_id, assignment_id, request, checksum, asked_by, asked_from, request_id,
+     traceparent)
   select a.customer_id, 'DeleteAssignment', $4, a.car_id, a.user_id, a.assignment_id,
          jsonb_build_object('start', to_char(a.starts_at, 'YYYY-MM-DD"T"HH24:MI:SS"Z"'),
                             'end', to_char(a.ends_at, 'YYYY-MM-DD"T"HH24:MI:SS"Z"'), 'lifetime', a.lifetime,
-                            'renewableAfter', coalesce(a.renewable_after, a.lifetime / 2)), $5, $6, $7, $8
+                            'renewableAfter', coalesce(a.renewable_after, a.lifetime / 2)), $5, $6, $7, $8, $9
   from assignment a where a.customer_id = $1 and a.{column} = $2 and a.assignment_id > $3
-  order by a.assignment_id limit $9
+  order by a.assignment_id limit $10
   returning assignment_id
 )
 select max(assignment_id) as last, count(*) as count from asked
@@ -112,7 +115,7 @@ async def ask(statements: Statements, customer: int, wanted: Sequence[Wanted]) -
         ASK, customer, [w.operation for w in wanted], [w.kind for w in wanted], [w.assignment for w in wanted],
         [w.car for w in wanted], [w.user for w in wanted], [json.dumps(w.request) for w in wanted],
         [w.checksum for w in wanted], [w.asker.manager for w in wanted], [w.asker.address for w in wanted],
-        [w.asker.request for w in wanted],
+        [w.asker.request for w in wanted], [w.asker.traceparent for w in wanted],
     )  # fmt: skip
     return [Found(row["there"], row["car"], row["user"]) for row in rows]
 

@@ -16,6 +16,7 @@ import structlog
 from keyrack.assignments import applying
 from keyrack.assignments.applying import Done
 from keyrack.database.connection import Connection, Database, Row, is_interruption
+from keyrack.tracing.spans import TRACES
 
 log = structlog.get_logger("keyrack.rounds")
 
@@ -112,17 +113,18 @@ class Rounds:
         each = self._most if len(group.customers) == 1 else MANY
         begin = time.monotonic()
         try:
-            async with self._db.transaction() as connection:
-                rows = await applying.claim(connection, group.customers, each)
-                if not rows:
-                    return None
-                done = await applying.apply(connection, rows)
+            with TRACES.working():
+                async with self._db.transaction() as connection:
+                    rows = await applying.claim(connection, group.customers, each)
+                    if not rows:
+                        return None
+                    done = await applying.apply(connection, rows)
+                applying.count(rows, done)
         except Exception as error:
             if is_interruption(error):
                 raise
             log.warning("operations undone; each is now applied by itself", error=error)
             return await self._serve_singly(group.customers)
-        applying.count(rows, done)
         self._learn(done.operations, time.monotonic() - begin)
         return done
 
@@ -148,8 +150,9 @@ class Rounds:
     async def _apply_alone(self, connection: Connection, row: Row) -> Done | None:
         """Apply one operation; None when it is to be tried again later."""
         try:
-            async with connection.transaction():
-                return await applying.apply(connection, [row])
+            with TRACES.working():
+                async with connection.transaction():
+                    return await applying.apply(connection, [row])
         except Exception as error:
             if is_interruption(error):
                 raise

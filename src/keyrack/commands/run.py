@@ -9,6 +9,7 @@ import socket
 import sys
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
+from importlib import import_module
 from typing import Annotated
 
 import typer
@@ -81,6 +82,19 @@ def check_files(settings: Settings) -> None:
         raise Failed(str(missing)) from None
 
 
+def check_traces(settings: Settings) -> None:
+    """Look whether traces can be told, where they are wanted. Raises `Failed`."""
+    try:
+        if settings.traces is not None:
+            import_module("opentelemetry.exporter.otlp.proto.http")
+            import_module("opentelemetry.sdk")
+    except ModuleNotFoundError as missing:
+        raise Failed(
+            f"KEYRACK_TRACES is set, but {missing.name} is not installed: pip install 'keyrack[traces]' brings it. "
+            "Nothing was started."
+        ) from None
+
+
 def reached_at(settings: Settings, host: str, port: int) -> Settings:
     """The settings with the address that clients use, where nobody has set it."""
     if "public_url" in settings.model_fields_set:
@@ -113,6 +127,7 @@ def _serve(
 
     logs.configure(settings.log_level)
     check_files(settings)
+    check_traces(settings)
     listener = socket.socket(fileno=fd) if fd is not None else systemd.inherited() or _listen(host, port)
     reports = reports_of(settings, metrics_fd)
     settings = reached_at(settings, *listener.getsockname()[:2])
@@ -165,6 +180,7 @@ def work(metrics_fd: MetricsFd = None, state: State = None, as_json: Json = Fals
 
         settings = read_settings(state)
         logs.configure(settings.log_level)
+        check_traces(settings)
         reports = reports_of(settings, metrics_fd)
         with running_database(settings) as dsn:
             check_keys(dsn, settings)
@@ -184,6 +200,7 @@ def _demo(port: int, state_named: bool, settings: Settings, as_json: bool) -> No
 
     logs.configure("warning" if settings.log_level == "info" else settings.log_level)
     check_files(settings)
+    check_traces(settings)
     listener = _listen("127.0.0.1", port)
     reports = reports_of(settings, None)
     if not state_named:  # a demo leaves the real state alone

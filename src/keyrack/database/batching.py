@@ -16,11 +16,12 @@ import asyncpg
 
 from keyrack.database.connection import Database, is_interruption
 from keyrack.errors import Refusal
+from keyrack.tracing.places import Place, here
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
-Waiting = tuple[Sequence[Any], asyncio.Future[Any]]
+Waiting = tuple[Sequence[Any], asyncio.Future[Any], Place | None]
 # Writes what callers hand in, for one customer in one transaction; returns for each, in order, its result or refusal
 Work = Callable[[Database, int, list[Sequence[Item]]], Awaitable[Sequence[Result | Refusal]]]
 
@@ -50,7 +51,7 @@ class Batches:
         """
         future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         line = self._lines.setdefault((work, customer), Line())
-        line.waiting.append((items, future))
+        line.waiting.append((items, future, here.get()))
         if line.running < at_once:
             line.running += 1
             task = asyncio.create_task(self._run(work, customer, line), context=Context())  # of no one caller
@@ -73,10 +74,11 @@ class Batches:
                 del self._lines[work, customer]
 
     async def _batch(self, work: Work[Any, Any], customer: int, batch: list[Waiting]) -> None:
+        _trace([place for *_, place in batch if place is not None and place.sampled])
         try:
-            results = await work(self._db.of(customer), customer, [items for items, _ in batch])
+            results = await work(self._db.of(customer), customer, [items for items, *_ in batch])
         except asyncio.CancelledError:
-            for _, future in batch:
+            for _, future, _ in batch:
                 future.cancel()
             raise
         except Exception as error:
@@ -85,10 +87,17 @@ class Batches:
                     await self._batch(work, customer, [one])
                 return
             results = [error] * len(batch)
-        for (_, future), result in zip(batch, results, strict=True):
+        for (_, future, _), result in zip(batch, results, strict=True):
             if future.done():  # the caller has gone
                 continue
             if isinstance(result, Exception):
                 future.set_exception(result)
             else:
                 future.set_result(result)
+
+
+def _trace(callers: Sequence[Place]) -> None:
+    """What is done together belongs to the trace of the first caller; those of the others point to it."""
+    here.set(callers[0] if callers else None)
+    for other in callers[1:]:
+        other.beside += (callers[0],)

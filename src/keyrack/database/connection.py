@@ -82,16 +82,16 @@ class Connection:
         self._seconds = STATEMENT_SECONDS.of(pool)
 
     async def fetch(self, sql: LiteralString, *args: object) -> list[Row]:
-        return await timed(self._seconds, self.raw.fetch(sql, *args))
+        return await timed(self._seconds, sql, self.raw.fetch(sql, *args))
 
     async def fetchrow(self, sql: LiteralString, *args: object) -> Row | None:
-        return await timed(self._seconds, self.raw.fetchrow(sql, *args))
+        return await timed(self._seconds, sql, self.raw.fetchrow(sql, *args))
 
     async def fetchval(self, sql: LiteralString, *args: object) -> Any:
-        return await timed(self._seconds, self.raw.fetchval(sql, *args))
+        return await timed(self._seconds, sql, self.raw.fetchval(sql, *args))
 
     async def execute(self, sql: LiteralString, *args: object) -> str:
-        return await timed(self._seconds, self.raw.execute(sql, *args))
+        return await timed(self._seconds, sql, self.raw.execute(sql, *args))
 
     async def declare(self, sql: LiteralString, *args: object) -> None:
         """Begin with a statement whose rows are fetched some at a time, one of them in a transaction."""
@@ -198,7 +198,7 @@ class Database:
         if not self._reads:
             return await self._pool.finish(self._written(raw, raw.fetch, sql, args))
         try:
-            rows = await timed(self._pool.seconds, raw.fetch(sql, *args))
+            rows = await timed(self._pool.seconds, sql, raw.fetch(sql, *args))
         except BaseException as error:
             await self._pool.mend(self._who, raw, error)
             raise
@@ -210,7 +210,7 @@ class Database:
         if not self._reads:
             return await self._pool.finish(self._written(raw, raw.fetchrow, sql, args))
         try:
-            row = await timed(self._pool.seconds, raw.fetchrow(sql, *args))
+            row = await timed(self._pool.seconds, sql, raw.fetchrow(sql, *args))
         except BaseException as error:
             await self._pool.mend(self._who, raw, error)
             raise
@@ -247,7 +247,7 @@ class Database:
     ) -> T:
         """Do what nobody is to cancel, and give back the connection."""
         try:
-            result = await timed(self._pool.seconds, do(sql, *args, timeout=NEVER))
+            result = await timed(self._pool.seconds, sql, do(sql, *args, timeout=NEVER))
         except BaseException as error:
             await self._pool.mend(self._who, raw, error)
             if is_going(error):

@@ -8,6 +8,7 @@ has its connection until the server has answered or is gone.
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections.abc import Awaitable, Coroutine
 from contextlib import suppress
 from time import perf_counter
@@ -20,6 +21,7 @@ from keyrack.database.shares import Shares, Who
 from keyrack.metrics.instruments import Spread
 from keyrack.metrics.measures import STATEMENT_SECONDS
 from keyrack.settings import Settings
+from keyrack.tracing.spans import TRACES
 
 T = TypeVar("T")
 
@@ -176,10 +178,13 @@ def patience(settings: Settings) -> float:
     return 2 * settings.read_timeout
 
 
-async def timed(seconds: Spread, statement: Awaitable[T]) -> T:
+async def timed(seconds: Spread, sql: LiteralString, statement: Awaitable[T]) -> T:
     """What a statement answers; its time is taken note of, however it ends."""
     begun = perf_counter()
     try:
         return await statement
     finally:
-        seconds.observe(perf_counter() - begun)
+        took = perf_counter() - begun
+        seconds.observe(took)
+        if TRACES.on:
+            TRACES.statement(sql, took, sys.exception())

@@ -7,13 +7,17 @@ Whoever knows more of a request says so in its scope: which route it is, and on 
 from __future__ import annotations
 
 import logging
+import secrets
 from collections.abc import Awaitable
-from time import perf_counter
+from time import perf_counter, time_ns
 from typing import Any
 
 import structlog
 
+from keyrack.http.trace import ID, caller, is_made
 from keyrack.metrics.measures import CUSTOMERS, REQUEST_SECONDS, REQUESTS, REQUESTS_OF, UNDER_WAY
+from keyrack.tracing.places import Place
+from keyrack.tracing.spans import SECOND, TRACES
 
 log = structlog.get_logger("keyrack.requests")
 
@@ -29,7 +33,7 @@ LONGEST = 1_000  # characters of a path that the log shows
 class Observed:
     """One request under way. It stands in place of `send`, from its head to its end."""
 
-    __slots__ = ("_begun", "_bytes", "_header", "_scope", "_seconds", "_send", "_status")
+    __slots__ = ("_begun", "_bytes", "_header", "_place", "_scope", "_seconds", "_send", "_status")
 
     def __init__(self, scope: dict[str, Any], send: Any, header: tuple[bytes, bytes]) -> None:
         self._scope = scope
@@ -39,6 +43,7 @@ class Observed:
         self._seconds: float | None = None
         self._status = BROKEN_OFF
         self._bytes = 0
+        self._place = _traced(scope) if TRACES.on else None
         _under_way.value += 1
 
     def __call__(self, message: dict[str, Any]) -> Awaitable[None]:
@@ -68,6 +73,15 @@ class Observed:
             REQUESTS_OF.count(customer, self._status[0] + "xx")
         if logged:
             self._log(method, route, path, whole)
+        if self._place is not None and self._place.sampled:
+            self._trace(self._place, method, route, whole)
+
+    def _trace(self, place: Place, method: str, route: str, seconds: float) -> None:
+        failed = "" if self._status < "5" and self._status != BROKEN_OFF else self._status
+        TRACES.answered(
+            place, "_OTHER" if method == OTHER else method, "" if route in (NONE, UNKNOWN) else route, self._status,
+            time_ns() - int(seconds * SECOND), self._scope[ID], self._scope.get(WHO, (0, 0))[0], failed,
+        )  # fmt: skip
 
     def _log(self, method: str, route: str, path: str, seconds: float) -> None:
         """What was asked for, by whom, and what came of it; never the query string, which may name people."""
@@ -78,6 +92,12 @@ class Observed:
             seconds=round(seconds, 6), bytes=self._bytes, customer=customer or None, manager=manager or None,
             address=client[0] if client else None,
         )  # fmt: skip
+
+
+def _traced(scope: dict[str, Any]) -> Place:
+    """The place of a request in a trace: its own one is called by its id, where that may be one of a trace."""
+    above, id = caller(scope["headers"]), scope[ID]
+    return TRACES.request(above, id if above is None and is_made(id) else secrets.token_hex(16))
 
 
 def not_read(status: int, id: str, client: tuple[str, int] | None, length: int, *, logged: bool) -> None:

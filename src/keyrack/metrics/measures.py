@@ -132,6 +132,12 @@ EVENTS = Counter(
 LOOP_SECONDS = Histogram(
     "keyrack_event_loop_lag_seconds", "By how much a timer of the process, twice a second, was late."
 )
+SPANS = Counter(
+    "keyrack_trace_spans_total",
+    "Spans of traces: `exported`, `dropped` because the queue was full, or `failed` because the collector did not take "
+    "them.",
+    "result", known=("exported", "dropped", "failed"),
+)  # fmt: skip
 PROCESS = Gauge("keyrack_process_info", "What runs here: 1.", "version", "python", "role")
 
 # Customers that were asked for
@@ -153,8 +159,8 @@ SAMPLES_OF = OfCustomers(
 OF_PROCESS: tuple[Instrument, ...] = (
     REQUESTS, REQUEST_SECONDS, UNDER_WAY, CONNECTIONS, STREAMS, REFUSALS, LIMITS, LOG_INS, LOOKUPS, QUEUE_PLACES,
     QUEUE_TAKEN, QUEUE_WAITING, QUEUE_SECONDS, STATEMENT_SECONDS, READS, READ_LAG, LISTENERS, OPERATIONS,
-    OPERATION_SECONDS, ATTEMPTS, ATTEMPT_SECONDS, DELIVERY_SECONDS, GIVEN_UP, SAMPLES, EVENTS, LOOP_SECONDS, PROCESS,
-    DROPPED, REQUESTS_OF, OPERATIONS_OF, ATTEMPTS_OF, SAMPLES_OF,
+    OPERATION_SECONDS, ATTEMPTS, ATTEMPT_SECONDS, DELIVERY_SECONDS, GIVEN_UP, SAMPLES, EVENTS, LOOP_SECONDS, SPANS,
+    PROCESS, DROPPED, REQUESTS_OF, OPERATIONS_OF, ATTEMPTS_OF, SAMPLES_OF,
 )  # fmt: skip
 
 # Told once, by whoever serves the port. What is not known has no series: `keyrack_database_up` says so

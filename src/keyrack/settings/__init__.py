@@ -23,6 +23,7 @@ from keyrack.settings.provenance import Origin, origins_of, shown, unknown
 from keyrack.settings.secrets import SecretFileError, SecretFiles, is_secret, variable
 from keyrack.settings.sessions import Sessions
 from keyrack.settings.storage import Storage, default_state
+from keyrack.settings.tracing import Tracing
 from keyrack.settings.units import Units
 from keyrack.settings.work import Work
 
@@ -32,7 +33,7 @@ __all__ = [
 ]  # fmt: skip
 
 
-class Settings(Units, Work, Callers, Sessions, Batches, Lists, Maps, Live, Edge, Storage, Monitoring):
+class Settings(Units, Work, Callers, Sessions, Batches, Lists, Maps, Live, Edge, Storage, Monitoring, Tracing):
     """Every setting; docs/settings.md is made from these fields."""
 
     model_config = SettingsConfigDict(env_prefix="KEYRACK_", extra="ignore", env_ignore_empty=True, frozen=True)

@@ -87,14 +87,14 @@ claimed as (
 select e.step as seen, e.customer_id as last_customer, e.webhook_id as last_webhook,
   c.customer_id, c.webhook_id, c.lane, c.lease, c.attempts, g.turn, w.url, w.secret, w.signing_secret,
   case when w.old_signing_secret_until > now() then w.old_signing_secret end as old_signing_secret,
-  d.delivery_id, d.message_id::text, d.payload, extract(epoch from now() - d.since)::float8 as age
+  d.delivery_id, d.message_id::text, d.payload, extract(epoch from now() - d.since)::float8 as age, d.traceparent
 from (select step, customer_id, webhook_id from walk order by step desc limit 1) e
 left join (
   claimed c
   join granted g on g.customer_id = c.customer_id and g.webhook_id = c.webhook_id
   join webhook w on w.customer_id = c.customer_id and w.webhook_id = c.webhook_id) on true
 left join lateral (
-  select d.delivery_id, d.message_id, d.payload, d.since, d.applied from delivery d
+  select d.delivery_id, d.message_id, d.payload, d.since, d.applied, d.traceparent from delivery d
   where d.customer_id = c.customer_id and d.webhook_id = c.webhook_id and d.lane = c.lane and d.state = 'Waiting'
   order by d.applied, d.delivery_id limit $13
 ) d on true
@@ -118,6 +118,7 @@ class Waiting:
     message_id: str
     payload: str
     age: float  # seconds since it came, or was to be sent again
+    traceparent: str | None  # the place in a trace of the request that it is an outcome of
 
 
 @dataclass(slots=True)
@@ -202,7 +203,8 @@ def lanes_of(rows: Sequence[Any], now: float) -> list[Lane]:
                 Lane(key, row["lane"], row["lease"], now, row["attempts"], row["url"], row["secret"], secrets, [])
             )
         if row["delivery_id"] is not None:
-            lanes[-1].waiting.append(Waiting(row["delivery_id"], row["message_id"], row["payload"], row["age"]))
+            told = (row["message_id"], row["payload"], row["age"], row["traceparent"])
+            lanes[-1].waiting.append(Waiting(row["delivery_id"], *told))
     return lanes
 
 

@@ -227,7 +227,9 @@ class Courier:
             )
         except CannotOpen:
             return Attempt(datetime.now(UTC), 0, error=SEALED)
-        return await self._sender.send(lane.url, waiting.payload, waiting.message_id, secrets, static or None)
+        return await self._sender.send(
+            lane.url, waiting.payload, waiting.message_id, secrets, static or None, waiting.traceparent
+        )
 
     def _tell(self, lane: Lane, pace: Pace, attempt: Attempt) -> None:
         """Say in the log what the customer is not told, once for each reason in a row."""

@@ -34,9 +34,9 @@ lanes as (
 """
 _INSERT: LiteralString = (
     "insert into delivery"
-    " (customer_id, webhook_id, message_id, type, lane, assignment_id, payload, created_at, applied)"
+    " (customer_id, webhook_id, message_id, type, lane, assignment_id, payload, created_at, applied, traceparent)"
     " select o.customer_id, w.webhook_id, o.operation_id, "
-    + (TYPE + ", " + LANE + ", o.assignment_id, " + PAYLOAD + ", o.finished_at, coalesce(o.applied, 0)")
+    + (TYPE + ", " + LANE + ", o.assignment_id, " + PAYLOAD + ", o.finished_at, coalesce(o.applied, 0), o.traceparent")
 )
 # Outcomes are written and published by one statement, of customers whose holds the caller has. `applied` numbers the
 # operations of each customer in the order of the arrays. The times only have to differ, so that a replay can go on

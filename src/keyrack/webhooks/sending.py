@@ -25,6 +25,7 @@ from standardwebhooks import Webhook
 
 from keyrack import __version__
 from keyrack.settings import Settings
+from keyrack.tracing.spans import TRACES
 from keyrack.webhooks.guard import Forbidden, Guard
 from keyrack.webhooks.troubles import (
     ANSWERED,
@@ -124,15 +125,42 @@ class Sender:
         await self._session.close()
 
     async def send(
-        self, url: str, payload: str, message_id: str, signing_secrets: Sequence[str], secret: str | None
+        self,
+        url: str,
+        payload: str,
+        message_id: str,
+        signing_secrets: Sequence[str],
+        secret: str | None,
+        traceparent: str | None = None,
     ) -> Attempt:
-        """POST the payload once. Never raises for what an endpoint or the network does."""
+        """POST the payload once, in the trace of the request that it is an outcome of, if it has one and traces are on.
+        Never raises for what an endpoint or the network does."""
+        place = TRACES.delivery(traceparent, message_id) if TRACES.on else None
+        if place is None:
+            return await self._send(url, payload, message_id, signing_secrets, secret, {})
+        begun, parts = time.time_ns(), urlsplit(url)
+        carried = {"traceparent": place.traceparent}
+        attempt = await self._send(url, payload, message_id, signing_secrets, secret, carried)
+        failed = "" if attempt.succeeded else "no-answer" if attempt.status is None else str(attempt.status)
+        port = parts.port or (443 if parts.scheme == "https" else 80)
+        TRACES.delivered(place, parts.hostname or "", port, attempt.status, begun, failed)
+        return attempt
+
+    async def _send(
+        self,
+        url: str,
+        payload: str,
+        message_id: str,
+        signing_secrets: Sequence[str],
+        secret: str | None,
+        carried: dict[str, str],
+    ) -> Attempt:
         started, clock = datetime.now(UTC), time.monotonic()
 
         def attempt(**what: Any) -> Attempt:
             return Attempt(started, round((time.monotonic() - clock) * 1000), **what)
 
-        headers = signed(payload, message_id, signing_secrets, started)
+        headers = carried | signed(payload, message_id, signing_secrets, started)
         if secret is not None:
             headers["secret"] = secret
         try:

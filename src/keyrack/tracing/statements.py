@@ -1,0 +1,39 @@
+"""In charge of what a statement is called in a trace: what it does and to which table, nothing of its values."""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+
+_WRITES = re.compile(r"\b(insert\s+into|update|delete\s+from)\s+(?:only\s+)?([a-z_][a-z0-9_]*)", re.IGNORECASE)
+_LOCKS = re.compile(r"\bfor\s+(?:no\s+key\s+)?update\b|\bdo\s+update\s+set\b", re.IGNORECASE)
+_READS = re.compile(r"([()])|\b(?:from|join)\s+(?:only\s+)?([a-z_][a-z0-9_]*)(?!\w|\s*\()", re.IGNORECASE)
+_NAMED = re.compile(r"\b([a-z_][a-z0-9_]*)\s*(?:\([^()]*\)\s*)?as\s+(?:materialized\s+)?\(", re.IGNORECASE)
+_TEXTS = re.compile(r"'(?:[^']|'')*'|--[^\n]*")
+_FIRST = re.compile(r"\s*([a-z]+)", re.IGNORECASE)
+_READING = ("select", "with")
+
+
+@lru_cache(maxsize=2_000)
+def called(sql: str) -> tuple[str, str]:
+    """What a statement does and the table that it is about, "" where that cannot be seen: of several the first that it
+    writes, else the outermost that it reads. Our own statements are literals, so there are not many of them."""
+    plain = _LOCKS.sub(" ", _TEXTS.sub("''", sql)).lower()
+    own = {*_NAMED.findall(plain), "lateral", "select"}
+    for kind, table in _WRITES.findall(plain):
+        if table not in own:
+            return kind.split()[0], table
+    first = _FIRST.match(plain)
+    operation = first[1] if first else ""
+    return ("select", _read(plain, own)) if operation in _READING else (operation, "")
+
+
+def _read(plain: str, own: set[str]) -> str:
+    """The table that is read in the fewest brackets, the first of those."""
+    depth, found = 0, dict[int, str]()
+    for bracket, table in _READS.findall(plain):
+        if bracket:
+            depth += 1 if bracket == "(" else -1
+        elif table not in own:
+            found.setdefault(depth, table)
+    return found[min(found)] if found else ""
