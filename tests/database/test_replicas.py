@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import signal
+import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -19,6 +20,7 @@ from keyrack.database.replicas import Read
 from keyrack.endpoints import ALL
 from keyrack.metrics.measures import READ_LAG, READS
 from keyrack.settings import Settings
+from tests.commands.test_doctor import told as doctor
 from tests.conftest import Person, RunningServer, Sql, Town, eventually, refused
 from tests.database.cluster import Cluster, Server, running_cluster
 from tests.database.test_failover import Asking
@@ -295,6 +297,30 @@ def test_without_replicas_nothing_is_told_and_the_header_is_read(town: Town) -> 
 
 
 # Replicas that fail
+
+
+def test_the_doctor_looks_at_each_server_that_reads_go_to(cluster: Cluster, database_server: str) -> None:
+    def told(*addresses: str) -> list[tuple[str, str]]:
+        checks = [
+            doctor({"KEYRACK_DATABASE_URL": cluster.leader.dsn, "KEYRACK_READ_DATABASE_URL": dsn})[1]["read-servers"]
+            for dsn in addresses
+        ]
+        return [line for lines in checks for line in lines]
+
+    leads, follows = cluster.leader.port, cluster.replica.port
+    assert told(cluster.dsn) == [
+        ("ok", f"127.0.0.1:{leads} leads: it answers reads"),
+        ("ok", f"127.0.0.1:{follows} follows: it takes reads"),
+    ]
+    nobody = ("warning", "No server of KEYRACK_READ_DATABASE_URL follows: the leader answers all reads.")
+    with socket.socket() as closed:
+        closed.bind(("127.0.0.1", 0))
+        gone, *rest = told(cluster.named(closed.getsockname()[1]))
+    assert gone[0] == "warning" and "which reads go to, cannot be reached: ConnectionRefusedError" in gone[1]
+    assert rest == [nobody]
+    other, *rest = told(database_server)
+    assert other[0] == "fault" and other[1].endswith("is of another system than the leader: it is never asked.")
+    assert rest == [nobody]
 
 
 def test_a_replica_where_recovery_is_in_the_way_fails_no_request(cluster: Cluster, settings: Settings) -> None:

@@ -12,6 +12,7 @@ import asyncpg
 from keyrack.database import archiving, presence, schema, standbys
 from keyrack.database.connection import UNREACHABLE, Connection
 from keyrack.database.connector import hosts_of
+from keyrack.doctor import servers
 from keyrack.doctor.said import fault, right, warning
 from keyrack.logs import cause
 from keyrack.monitoring import picture
@@ -21,7 +22,6 @@ from keyrack.settings import Settings
 from keyrack.vault.master import MasterKeyError
 from keyrack.vault.sealing import Vault
 
-SECONDS = 5.0  # for each server
 OF_PROCESS = 4  # connections of a process beside its pool
 CLOCK = 2.0  # seconds by which two clocks may differ
 # Releases before these have weaknesses that are known (CVE-2025-12817, CVE-2025-12818)
@@ -51,84 +51,19 @@ async def examined(settings: Settings) -> list[Finding]:
     try:
         found = await picture.look(settings)
     except Unknown as error:
-        servers = [] if settings.database_url is None else await _servers(settings.database_url)
-        return [*servers, fault("database", str(error), "Look whether it runs, and whether this machine may reach it.")]
+        lines = [] if settings.database_url is None else await servers.examined(settings.database_url, settings)
+        return [*lines, fault("database", str(error), "Look whether it runs, and whether this machine may reach it.")]
     if not found.running:
         text = f"The embedded database in {found.database} does not run: nothing of it was looked at."
         return [warning("database", text, "Start it (`keyrack serve`), and ask again.")]
     lines: list[Finding] = []
     if (dsn := settings.database_url) is not None:
-        lines += [*await _servers(dsn), *await _pooled(dsn, settings)]
+        lines += [*await servers.examined(dsn, settings), *await servers.pooled(dsn, settings)]
     try:
         async with asyncio.timeout(picture.LONGEST), picture.opened(settings) as raw:
             lines += await _inside(Connection(raw), settings, found)
     except (TimeoutError, *UNREACHABLE, asyncpg.PostgresError) as error:
         lines.append(fault("database", f"The database was lost on the way: {cause(error)}", "Ask again."))
-    return lines
-
-
-async def _servers(dsn: str) -> list[Finding]:
-    """Each server of the address: whether it answers, and which one leads."""
-
-    async def ask(host: Any) -> tuple[bool | None, str]:
-        try:
-            async with asyncio.timeout(SECONDS):
-                raw = await asyncpg.connect(dsn, host=host.name, port=host.port, statement_cache_size=0)
-                try:
-                    return await raw.fetchval("select not pg_is_in_recovery()"), ""
-                finally:
-                    raw.terminate()
-        except (TimeoutError, *UNREACHABLE, asyncpg.PostgresError) as error:
-            return None, "it says nothing" if isinstance(error, TimeoutError) else cause(error)
-
-    hosts = hosts_of(dsn)
-    answers = dict(zip(hosts, await asyncio.gather(*map(ask, hosts)), strict=True))
-    lines: list[Finding] = []
-    for host, (leads, why) in answers.items():
-        if leads is None:
-            say = warning if any(found for found, _ in answers.values()) else fault
-            lines.append(
-                say("servers", f"{host} cannot be reached: {why}", "Look whether it runs, and at the way to it.")
-            )
-        else:
-            lines.append(right("servers", f"{host} {'leads' if leads else 'follows'}"))
-    leaders = sum(bool(leads) for leads, _ in answers.values())
-    if hosts and leaders != 1:
-        text = f"{leaders or 'None'} of the servers {'lead' if leaders else 'leads'}."
-        lines.append(
-            fault("servers", text, "One has to: `patronictl list` shows who should (docs/high-availability.md).")
-        )
-    return lines
-
-
-async def _pooled(dsn: str, settings: Settings) -> list[Finding]:
-    """Whether somebody stands between: PgBouncer gives its clients another process id than the server's."""
-    try:
-        async with asyncio.timeout(SECONDS):
-            raw = await asyncpg.connect(dsn, statement_cache_size=0)
-            try:
-                between = raw.get_server_pid() != await raw.fetchval("select pg_backend_pid()")
-            finally:
-                raw.terminate()
-    except (TimeoutError, *UNREACHABLE, asyncpg.PostgresError):
-        return []  # which the servers have told
-    if not between:
-        return [right("pooler", "nobody stands between Keyrack and the server")]
-    lines = [right("pooler", "PgBouncer, or something like it, stands between Keyrack and the server")]
-    if settings.database_direct_url is None:
-        lines.append(
-            fault(
-                "pooler", "KEYRACK_DATABASE_DIRECT_URL is not set: notices and migrations cannot go through it.",
-                "Set it to the address of the server itself.",
-            )
-        )  # fmt: skip
-    if settings.statement_cache:
-        lines.append(
-            warning(
-                "pooler", f"KEYRACK_STATEMENT_CACHE is {settings.statement_cache}.",
-                "Set it to 0, unless it is PgBouncer 1.21 or newer with max_prepared_statements.",
-            )
-        )  # fmt: skip
     return lines
 
 
