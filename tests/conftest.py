@@ -103,10 +103,12 @@ def reachable_directory() -> Iterator[Path]:
         shutil.rmtree(path, ignore_errors=True)
 
 
-@pytest.fixture
-def own_log(monkeypatch: pytest.MonkeyPatch) -> None:
-    """For commands in this process: they do not set up the log, which would be that of all tests that come later."""
-    monkeypatch.setattr(logs, "configure", lambda level: None)
+@pytest.fixture(scope="session", autouse=True)
+def own_log() -> Iterator[None]:
+    """Commands in this process do not set up the log, which would be that of all tests that come later."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(logs, "configure", lambda level: None)
+        yield
 
 
 @pytest.fixture(scope="session")

@@ -21,8 +21,6 @@ from tests.conftest import Sql, fresh_database, reachable_directory
 
 COMMANDS = ["migrate", "customer list"]
 
-pytestmark = pytest.mark.usefixtures("own_log")
-
 
 def refused(command: str, **env: str) -> str:
     """The one line that the command says, in a process of its own."""

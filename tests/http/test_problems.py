@@ -395,7 +395,8 @@ IN_TROUBLE = {
     "schema-not-current", "stopping", "not-ready", "database-silent",
     "leader-unproven", "outcome-unknown",
 }  # fmt: skip
-IN_PART = {"assignment-conflict", "item-undone"}  # of items of a batch, whose tests show them
+# Of items of a batch, or beside an answer of /health/ready, whose tests show them
+IN_PART = {"assignment-conflict", "item-undone", "no-worker", "archive-late"}
 
 
 def reused(person: Person) -> tuple[str, str, Json, Json]:

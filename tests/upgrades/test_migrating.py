@@ -25,8 +25,6 @@ from tests.upgrades import releases
 
 HEAD = schema.head()
 
-pytestmark = pytest.mark.usefixtures("own_log")
-
 
 @pytest.fixture(scope="module")
 def next_one(tmp_path_factory: pytest.TempPathFactory) -> Path:

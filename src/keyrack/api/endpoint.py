@@ -150,7 +150,7 @@ class Endpoint:
     converters: tuple[Callable[[str], Any], ...] = ()
     refuses: Mapping[int, tuple[Reason, ...]] = field(default_factory=dict[int, tuple[Reason, ...]])
     answers: Any = None  # the model of a successful answer's body, where it is no resource
-    in_part: Mapping[int, tuple[Reason, ...]] = field(default_factory=dict[int, tuple[Reason, ...]])  # of its items
+    in_part: Mapping[int, tuple[Reason, ...]] = field(default_factory=dict[int, tuple[Reason, ...]])  # in an answer
     reports: Mapping[int, Any] = field(default_factory=dict[int, Any])  # the models of refusals of its own, by status
     media_type: str = JSON  # of a successful answer
     ours: bool = False  # beside the spec

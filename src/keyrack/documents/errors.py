@@ -14,6 +14,8 @@ from keyrack.documents.refusals import Code
 from keyrack.documents.responses import REASONS
 from keyrack.reasons import FAULTS
 
+HEADINGS = REASONS | {200: "Said beside an answer"}
+
 HEAD = """# Codes of refusals
 
 Made from the table of endpoints (`keyrack errors --markdown`); a test holds it current. Every server shows the same at
@@ -69,7 +71,7 @@ def codes_markdown(rows: Iterable[Code]) -> str:
     """docs/errors.md."""
     lines = [HEAD + "\n".join(f"| `{code}` | {meaning} |" for code, meaning in FAULTS.items())]
     for status, several in groupby(rows, lambda row: row.status):
-        lines.append(f"\n## {status}: {REASONS[status]}")
+        lines.append(f"\n## {status}: {HEADINGS[status]}")
         for row in several:
             texts = "\n>\n".join(f"> {text}" for text in row.texts)
             lines.append(f"\n### {row.code}\n\n{texts}\n\n{row.remedy} *{_capital(row.where)}.*")
@@ -94,7 +96,7 @@ def codes_json(rows: Iterable[Code]) -> list[dict[str, object]]:
 def page(rows: Iterable[Code], public_url: str) -> str:
     """The page as HTML, with an entry for each code, whose anchor is the code."""
     by_status = {status: list(several) for status, several in groupby(rows, lambda row: row.status)}
-    links = "".join(f'<a href="#s{status}" title="{REASONS[status]}">{status}</a> ' for status in by_status)
+    links = "".join(f'<a href="#s{status}" title="{HEADINGS[status]}">{status}</a> ' for status in by_status)
     sections = "".join(_section(status, several) for status, several in by_status.items())
     faults = table("Codes of faults", [(code, "", meaning) for code, meaning in FAULTS.items()])
     example = (
@@ -119,7 +121,7 @@ def page(rows: Iterable[Code], public_url: str) -> str:
 
 def _section(status: int, rows: list[Code]) -> str:
     entries = "".join(_entry(row) for row in rows)
-    return f'<section><h2 id="s{status}">{status} <small>{REASONS[status]}</small></h2>{entries}</section>'
+    return f'<section><h2 id="s{status}">{status} <small>{HEADINGS[status]}</small></h2>{entries}</section>'
 
 
 def _entry(row: Code) -> str:

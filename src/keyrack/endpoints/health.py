@@ -245,6 +245,7 @@ async def live(request: Request) -> Answer:
     "/health/ready",
     "Whether the server is ready; if not, all reasons why; and what is wrong beside that",
     refuses={503: (NOT_READY,)},
+    in_part={200: (NO_WORKER, ARCHIVE_LATE)},
     reports={503: Unready},
     **PUBLIC,
 )
