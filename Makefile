@@ -81,7 +81,7 @@ test-abuse: install-dev
 cluster: install-dev
 	@exec $(BIN)/python -m drills cluster
 
-## test-failover: machines fail under load, and nothing is lost (half an hour); DRILL_ARGS="--rounds 1 --only killed"
+## test-failover: machines fail under load, and nothing is lost (twenty minutes); DRILL_ARGS="--rounds 1 --only killed"
 test-failover: install-dev
 	$(BIN)/python -m drills failover $(DRILL_ARGS)
 
