@@ -50,8 +50,8 @@ cross join (values (true), (false)) kind (by_request) cross join lateral (
   where o.customer_id = c.customer_id and (o.cause = 'Request') = kind.by_request and o.state = 'Pending'
   order by o.seq limit 1) first
 """
-# The same from webhook to webhook; what waits for a disabled one waits for nobody's work
-OLDEST_WAITING: LiteralString = """
+# The same from webhook to webhook
+WEBHOOKS: LiteralString = """
 with recursive webhook_of as (
   (select customer_id, webhook_id, 1 as step from delivery where state = 'Waiting'
    order by customer_id, webhook_id limit 1)
@@ -62,6 +62,11 @@ with recursive webhook_of as (
     order by customer_id, webhook_id limit 1) n
   where w.step < $1
 )
+"""
+# What waits for a disabled one waits for nobody's work
+OLDEST_WAITING: LiteralString = (
+    WEBHOOKS
+    + """
 select extract(epoch from now() - min(first.created_at))::float8
 from webhook_of o join webhook w on w.customer_id = o.customer_id and w.webhook_id = o.webhook_id and w.is_enabled
 cross join lateral (
@@ -69,6 +74,7 @@ cross join lateral (
   where d.customer_id = o.customer_id and d.webhook_id = o.webhook_id and d.state = 'Waiting'
   order by d.lane, d.applied, d.delivery_id limit $2) first
 """
+)
 SERVER: LiteralString = """
 select pg_database_size(current_database()) as bytes, current_setting('max_connections')::integer as most
 """

@@ -7,23 +7,15 @@ from typing import LiteralString
 from urllib.parse import urlsplit
 
 from keyrack.database.connection import Statements
-from keyrack.monitoring.backlog import LOOK, MOST, OF_EACH
+from keyrack.monitoring.backlog import LOOK, MOST, OF_EACH, WEBHOOKS
 from keyrack.monitoring.limits import DEAD_WITHIN
 
 SHOWN = 10  # webhooks, those whose deliveries have waited for longest
 
-# From webhook to webhook through the index of what waits; of each the first ones in the order of its lanes
-FAILING: LiteralString = """
-with recursive webhook_of as (
-  (select customer_id, webhook_id, 1 as step from delivery where state = 'Waiting'
-   order by customer_id, webhook_id limit 1)
-  union all
-  select n.customer_id, n.webhook_id, w.step + 1 from webhook_of w cross join lateral (
-    select customer_id, webhook_id from delivery
-    where state = 'Waiting' and (customer_id, webhook_id) > (w.customer_id, w.webhook_id)
-    order by customer_id, webhook_id limit 1) n
-  where w.step < $1
-)
+# Of each webhook that something waits for, the first ones in the order of its lanes
+FAILING: LiteralString = (
+    WEBHOOKS
+    + """
 select o.customer_id as customer, o.webhook_id as webhook, w.url, first.attempts, first.error,
   extract(epoch from now() - first.created_at)::float8 as age
 from webhook_of o join webhook w on w.customer_id = o.customer_id and w.webhook_id = o.webhook_id and w.is_enabled
@@ -35,6 +27,7 @@ cross join lateral (
   where d.attempts > 0 order by d.created_at limit 1) first
 order by age desc limit $3
 """
+)
 GIVEN_UP: LiteralString = """
 select count(*) from (select attempted_at from delivery where state = 'Dead' limit $1) d
 where d.attempted_at > now() - make_interval(secs => $2)
