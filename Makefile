@@ -58,7 +58,7 @@ check: install-dev
 
 ## unit: the suite alone; PYTEST_ARGS="tests/endpoints/test_cars.py -x"
 unit: install-dev
-	$(BIN)/pytest -n auto --dist loadfile $(PYTEST_ARGS)
+	$(BIN)/pytest -n auto --dist loadfile --no-loadscope-reorder $(PYTEST_ARGS)
 
 ## test-odata-long: 100,000 mutants of OData texts and 20,000 random filters
 test-odata-long: install-dev

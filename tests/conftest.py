@@ -67,6 +67,21 @@ hypothesis.settings.register_profile(
 )
 hypothesis.settings.load_profile("busy machine")
 
+# Files that take longest, and mostly wait: begun first, they end beside others, not after them
+LONGEST = (
+    "tests/test_drills.py", "tests/assignments/test_faults.py", "tests/backups/test_restore.py", "tests/test_systemd.py",
+    "tests/documents/test_openapi.py", "tests/console/test_every_page.py", "tests/vault/test_vault.py",
+    "tests/database/test_failover.py", "tests/upgrades/test_rehearsal.py", "tests/backups/test_pgbackrest.py",
+    "tests/assignments/test_histories.py", "tests/commands/test_cli.py", "tests/test_processes.py",
+    "tests/embedded/test_postgres.py", "tests/console/test_gallery.py", "tests/webhooks/test_delivery.py",
+)  # fmt: skip
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The files that take longest first; the others stay as they are."""
+    places = {name: place for place, name in enumerate(LONGEST)}
+    items.sort(key=lambda item: places.get(item.nodeid.partition("::")[0], len(places)))
+
 
 def eventually(condition: Callable[[], Any], what: str = "the condition") -> Any:
     """What `condition` returns as soon as it is true."""
