@@ -10,7 +10,7 @@ unexport PYTHONDONTWRITEBYTECODE
 ASSETS := src/keyrack/console/assets
 BUILD_ASSETS := $(BIN)/python console-assets/build.py
 
-.PHONY: help demo install install-dev test dist test-dist image test-image audit test-abuse test-faults test-odata-long test-upgrade check unit bench clean docs lock screenshots test-console-long cluster test-failover soak
+.PHONY: help demo install install-dev test dist test-dist image test-image audit test-abuse test-faults test-odata-long test-openapi-long test-upgrade check unit bench clean docs lock screenshots test-console-long cluster test-failover soak
 
 ## help: these lines
 help:
@@ -63,6 +63,10 @@ unit: install-dev
 ## test-odata-long: 100,000 mutants of OData texts and 20,000 random filters
 test-odata-long: install-dev
 	KEYRACK_LONG=1 $(BIN)/pytest -n auto --dist loadscope tests/odata/test_syntax.py tests/odata/test_rows.py
+
+## test-openapi-long: 100 requests of each kind at each endpoint, as OpenAPI allows them and as it does not
+test-openapi-long: install-dev
+	KEYRACK_LONG=1 $(BIN)/pytest tests/documents/test_openapi.py $(PYTEST_ARGS)
 
 ## test-console-long: the tests of the console, with every page in both themes, both languages, narrow and wide
 test-console-long: install-dev

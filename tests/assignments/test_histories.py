@@ -24,7 +24,7 @@ from tests.assignments import model
 from tests.assignments.histories import Client, Fleet, check_order
 from tests.conftest import PASSWORD, Process, free_port, fresh_database, listening
 
-HISTORIES = int(os.environ.get("KEYRACK_HISTORIES", "160"))
+HISTORIES = int(os.environ.get("KEYRACK_HISTORIES", "80"))
 FLEETS = 8  # whose histories run at the same time
 STEPS = 12  # requests of one history, over all its clients
 WORKERS = 2

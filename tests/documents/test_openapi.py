@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable
 from typing import Any
@@ -250,6 +251,7 @@ def api(document: Json, server: RunningServer) -> Any:
     return schemathesis.openapi.from_dict(document)
 
 
+EXAMPLES = 100 if os.environ.get("KEYRACK_LONG") else 4  # of each endpoint; make test-openapi-long
 RIGHT, WRONG = GenerationMode.POSITIVE, GenerationMode.NEGATIVE
 ASKED = [row for row in ALL if row not in ENDLESS]
 HAS_INPUT = [row for row in ALL if row.parameters or row.body or row.read or row.customer]
@@ -271,7 +273,7 @@ def test_whatever_is_asked_the_answer_is_one_that_is_told(
 
     @hypothesis.given(case=operation.as_strategy(generation_mode=mode))
     @hypothesis.settings(
-        max_examples=8,
+        max_examples=EXAMPLES,
         deadline=None,
         database=None,
         derandomize=True,

@@ -121,7 +121,7 @@ def test_a_read_whose_client_has_gone_is_cancelled(
     heavy: Person, dsn: str, settings: Settings, sql: Sql, slow_to_answer: None
 ) -> None:
     """B2: also in the database; a write goes on to its end."""
-    patient = {"hold_seconds": 60, "read_timeout": 60}
+    patient = {"hold_seconds": 60, "read_timeout": 60, "stop_seconds": 1}
     with RunningServer(settings.model_copy(update=patient), dsn, worker=False) as running:
         with Line(running) as line:
             line.send(head(heavy, "GET", "/v3/cars"))
