@@ -69,11 +69,12 @@ hypothesis.settings.load_profile("busy machine")
 
 # Files that take longest, and mostly wait: begun first, they end beside others, not after them
 LONGEST = (
-    "tests/test_drills.py", "tests/assignments/test_faults.py", "tests/backups/test_restore.py", "tests/test_systemd.py",
-    "tests/documents/test_openapi.py", "tests/console/test_every_page.py", "tests/vault/test_vault.py",
-    "tests/database/test_failover.py", "tests/upgrades/test_rehearsal.py", "tests/backups/test_pgbackrest.py",
-    "tests/assignments/test_histories.py", "tests/commands/test_cli.py", "tests/test_processes.py",
-    "tests/embedded/test_postgres.py", "tests/console/test_gallery.py", "tests/webhooks/test_delivery.py",
+    "tests/test_drills.py", "tests/assignments/test_faults.py", "tests/backups/test_restore.py",
+    "tests/test_systemd.py", "tests/documents/test_openapi.py", "tests/console/test_every_page.py",
+    "tests/vault/test_vault.py", "tests/database/test_failover.py", "tests/upgrades/test_rehearsal.py",
+    "tests/backups/test_pgbackrest.py", "tests/assignments/test_histories.py", "tests/commands/test_cli.py",
+    "tests/test_processes.py", "tests/embedded/test_postgres.py", "tests/console/test_gallery.py",
+    "tests/webhooks/test_delivery.py",
 )  # fmt: skip
 
 

