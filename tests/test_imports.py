@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ast
 import functools
+import subprocess
+import sys
 from collections.abc import Iterator
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
@@ -253,6 +255,15 @@ def test_the_console_reads_and_writes_through_the_table_alone() -> None:
         source = MODULES[module].read_text()
         assert "LiteralString" not in source, module
         assert set(called(source)) <= rows, f"{module} asks for {set(called(source)) - rows}"
+
+
+def test_who_serves_nothing_carries_nothing_that_answers() -> None:
+    """A worker, a parent of others and a command are quick to start and small: what is heavy comes where it is used."""
+    heavy = {"alembic", "sqlalchemy", "falcon", "jinja2", "opentelemetry", "keyrack.console", "keyrack.endpoints"}
+    script = "import keyrack.commands.run, keyrack.supervisor, sys; print(*sys.modules)"
+    loaded = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout.split()
+    assert "keyrack.worker" in loaded
+    assert sorted(heavy.intersection(loaded)) == []
 
 
 TEXTS = {"keyrack.webhooks.failures", "keyrack.webhooks.troubles"}  # why something failed: words, and no more

@@ -11,19 +11,20 @@ import signal
 import socket
 from collections.abc import AsyncGenerator, Callable, Generator, Mapping
 from contextlib import asynccontextmanager, contextmanager, suppress
+from typing import TYPE_CHECKING
 
 import structlog
 import uvicorn
 import uvloop
 
 from keyrack import systemd
-from keyrack.console import SITE
 from keyrack.database.connection import UNREACHABLE
-from keyrack.http.app import Edge, create_app
-from keyrack.http.connections import begin_to_end, protocol
 from keyrack.monitoring.reporting import NOWHERE, Reports, reporting
 from keyrack.settings import Settings
 from keyrack.worker import Worker, connect
+
+if TYPE_CHECKING:
+    from keyrack.http.app import Edge
 
 log = structlog.get_logger("keyrack.processes")
 
@@ -69,6 +70,8 @@ class _Server(uvicorn.Server):
         self.should_exit = True
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        from keyrack.http.connections import begin_to_end
+
         begin_to_end(self.config, LINGER)
         await super().shutdown(sockets)
 
@@ -108,7 +111,7 @@ def serve(
 
     async def run() -> None:
         stop = stop_signal()  # one that comes while all of it begins is heeded afterwards
-        app = create_app(settings, dsn, SITE)
+        app = _application(settings, dsn)
         server = _Server(_configuration(settings, app))
         serving = asyncio.create_task(server.serve([listener]))
         up = asyncio.create_task(server.up.wait())
@@ -199,10 +202,19 @@ async def _work(settings: Settings, dsn: str, stop: asyncio.Event, ready: Callab
 
 def configuration(settings: Settings, dsn: str) -> uvicorn.Config:
     """How uvicorn serves the application over the database `dsn`."""
-    return _configuration(settings, create_app(settings, dsn, SITE))
+    return _configuration(settings, _application(settings, dsn))
+
+
+def _application(settings: Settings, dsn: str) -> Edge:
+    from keyrack.console import SITE  # what answers requests: neither who only works nor a parent of others needs it
+    from keyrack.http.app import create_app
+
+    return create_app(settings, dsn, SITE)
 
 
 def _configuration(settings: Settings, app: Edge) -> uvicorn.Config:
+    from keyrack.http.connections import protocol
+
     return uvicorn.Config(
         app,
         http=protocol(settings),

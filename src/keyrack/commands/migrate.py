@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -12,10 +12,12 @@ from keyrack import __version__, logs
 from keyrack.commands.printing import Said, show
 from keyrack.commands.run import running_database
 from keyrack.commands.session import Json, State, embedded_server, explained, read_settings
-from keyrack.database import planning, schema
-from keyrack.database.planning import Step
+from keyrack.database import schema
 from keyrack.database.schema import Standing
 from keyrack.settings import Settings
+
+if TYPE_CHECKING:
+    from keyrack.database.planning import Step
 
 app = typer.Typer()
 
@@ -106,6 +108,8 @@ def _sentence(found: Standing) -> str:
 
 
 def _planned(found: Standing, sql: bool) -> Said:
+    from keyrack.database import planning  # with it comes Alembic
+
     steps = planning.steps(found.pending)
     lines = [_sentence(found), *(line for step in steps for line in _lines(step, sql, fresh=found.revision is None))]
     return Said(_members(found) | {"steps": [_step(step, sql) for step in steps]}, "\n".join(lines))
