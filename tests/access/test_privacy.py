@@ -3,31 +3,26 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 import uuid
 from typing import Any
 
 import httpx
+from typer.testing import CliRunner, Result
 
+from keyrack.cli import application
 from tests.conftest import Person, done, eventually
 from tests.endpoints.test_ingest import ACCEPTED, ago, unit_of
 
 
-def keyrack(dsn: str, *arguments: object) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "keyrack", *map(str, arguments)],
-        env=os.environ | {"KEYRACK_DATABASE_URL": dsn},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+def keyrack(dsn: str, *arguments: object) -> Result:
+    """A command, in this process: that is quicker than a new Python for each."""
+    words = [str(argument) for argument in arguments]
+    return CliRunner(env={"KEYRACK_DATABASE_URL": dsn}).invoke(application(words[0]), words)
 
 
 def said(dsn: str, *arguments: object) -> Any:
     result = keyrack(dsn, *arguments, "--json")
-    assert result.returncode == 0, result.stderr
+    assert result.exit_code == 0, result.stderr
     return json.loads(result.stdout)
 
 
@@ -61,7 +56,7 @@ def test_who_is_erased_is_gone_and_the_events_stay(alice: Person, bob: Person, d
     event = alice.event(car, user, latitude=52.5, longitude=13.4)
     bobs = bob.event(bob.car(), user)
     refusal = keyrack(dsn, "user", "erase", user)
-    assert refusal.returncode == 1
+    assert refusal.exit_code == 1
     assert "--yes" in refusal.stderr
     assert said(dsn, "user", "erase", user, "--yes") == {"id": user, "events": 2}
     eventually(lambda: alice.get(f"/cars/{car}/assignments").json() == [], "the end of the assignment")
@@ -101,7 +96,7 @@ def test_a_customer_has_its_own_retention(bob: Person, dsn: str) -> None:
     assert unit.tell(60 * 24 * 3, odometer=1)["accepted"] == 0
     said(dsn, "privacy", "history", "--customer", bob.customer)
     assert unit.tell(60 * 24 * 3, odometer=1)["accepted"] == 1
-    assert keyrack(dsn, "privacy", "history", "--customer", 2**31 - 1).returncode == 1
+    assert keyrack(dsn, "privacy", "history", "--customer", 2**31 - 1).exit_code == 1
 
 
 def test_device_keys_are_made_listed_and_revoked(bob: Person, dsn: str) -> None:
@@ -117,5 +112,5 @@ def test_device_keys_are_made_listed_and_revoked(bob: Person, dsn: str) -> None:
     assert bob.sql.value("select count(*) from device_key where hash = $1", made["deviceKey"].encode()) == 0
     said(dsn, "device-key", "revoke", made["id"])
     eventually(lambda: deliver().status_code == 401, "the revocation")
-    assert keyrack(dsn, "device-key", "revoke", made["id"]).returncode == 1
-    assert keyrack(dsn, "device-key", "add", "--gateway", "--customer", 2**31 - 1).returncode == 1
+    assert keyrack(dsn, "device-key", "revoke", made["id"]).exit_code == 1
+    assert keyrack(dsn, "device-key", "add", "--gateway", "--customer", 2**31 - 1).exit_code == 1

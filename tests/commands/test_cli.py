@@ -1,4 +1,4 @@
-"""The operator's commands as real processes: what they print for machines and people, and what they refuse."""
+"""The operator's commands: what they print for machines and people, and what they refuse; some as real processes."""
 
 from __future__ import annotations
 
@@ -40,19 +40,20 @@ class Operator:
         )
 
     def json(self, *arguments: object, **options: Any) -> Any:
-        """What a command prints for machines."""
+        """What a command prints for machines, as a process of its own."""
         ran = self.run(*arguments, "--json", **options)
         assert ran.returncode == 0, ran.stderr
         return json.loads(ran.stdout)
 
-    def quick(self, *arguments: object) -> tuple[int, str, str]:
-        """A command in this process: exit status, standard output, standard error."""
-        runner = CliRunner(env={"KEYRACK_DATABASE_URL": self.dsn})
-        result = runner.invoke(application(str(arguments[0])), [str(argument) for argument in arguments])
+    def quick(self, *arguments: object, env: dict[str, str] | None = None, stdin: str = "") -> tuple[int, str, str]:
+        """A command in this process, which is quicker: exit status, standard output, standard error."""
+        runner = CliRunner(env={"KEYRACK_DATABASE_URL": self.dsn} | (env or {}))
+        result = runner.invoke(application(str(arguments[0])), [str(argument) for argument in arguments], stdin)
         return result.exit_code, result.stdout, result.stderr
 
-    def value(self, *arguments: object) -> Any:
-        status, output, errors = self.quick(*arguments, "--json")
+    def value(self, *arguments: object, env: dict[str, str] | None = None, stdin: str = "") -> Any:
+        """What a command prints for machines."""
+        status, output, errors = self.quick(*arguments, "--json", env=env, stdin=stdin)
         assert status == 0, errors
         return json.loads(output)
 
@@ -141,9 +142,9 @@ def test_a_customer_with_nothing_but_old_operations_still_has_these(operator: Op
 def test_a_manager_logs_in_with_what_was_printed_and_not_after_removal(
     operator: Operator, town: Town, customer: int
 ) -> None:
-    key = operator.json("api-key", "add", "tests of managers")["apiKey"]
+    key = operator.value("api-key", "add", "tests of managers")["apiKey"]
     other = operator.value("customer", "add", "Another")["id"]
-    added = operator.json("manager", "add", "mo.anders", "--customer", customer, "--customer", other)
+    added = operator.value("manager", "add", "mo.anders", "--customer", customer, "--customer", other)
     assert list(added) == ["id", "username", "password"] and added["username"] == "mo.anders"
     client = town.person("carl").client
 
@@ -152,11 +153,11 @@ def test_a_manager_logs_in_with_what_was_printed_and_not_after_removal(
         return client.post("/oauth2/token", data=form, headers={"vendor-API-Key": key})
 
     assert token(added["password"]).status_code == 200
-    listed = [row for row in operator.json("manager", "list") if row["id"] == added["id"]]
+    listed = [row for row in operator.value("manager", "list") if row["id"] == added["id"]]
     assert listed[0]["customers"] == sorted([customer, other]) and listed[0]["isDisabled"] is False
     assert added["password"] not in json.dumps(listed)
 
-    changed = operator.json(
+    changed = operator.value(
         "manager", "change", added["id"], "--password", "-", "--remove-customer", other, stdin="a new pass phrase\n"
     )
     assert changed == {"id": added["id"], "username": "mo.anders"}
@@ -166,7 +167,7 @@ def test_a_manager_logs_in_with_what_was_printed_and_not_after_removal(
     assert token("a new pass phrase").status_code == 401
     operator.value("manager", "change", added["id"], "--enable")
     assert token("a new pass phrase").status_code == 200
-    assert operator.json("manager", "remove", added["id"]) == {"id": added["id"]}
+    assert operator.value("manager", "remove", added["id"]) == {"id": added["id"]}
     assert token("a new pass phrase").status_code == 401
     assert operator.refused("manager", "remove", added["id"]) == f"keyrack: There is no manager {added['id']}.\n"
 
@@ -198,12 +199,12 @@ def test_a_password_is_shown_only_when_it_was_generated(operator: Operator, cust
 
 
 def test_an_api_key_expires_and_is_revoked(operator: Operator, sql: Sql) -> None:
-    added = operator.json("api-key", "add", "partner", "--expires", "2099-12-31")
+    added = operator.value("api-key", "add", "partner", "--expires", "2099-12-31")
     assert list(added) == ["id", "apiKey"]
     stored = sql.rows("select hash, expires_at from api_key where api_key_id = $1", added["id"])[0]
     assert stored["hash"] == auth.digest(added["apiKey"]) and stored["expires_at"].year == 2100
-    assert operator.json("api-key", "revoke", added["id"]) == {"id": added["id"]}
-    listed = next(row for row in operator.json("api-key", "list") if row["id"] == added["id"])
+    assert operator.value("api-key", "revoke", added["id"]) == {"id": added["id"]}
+    listed = next(row for row in operator.value("api-key", "list") if row["id"] == added["id"])
     assert listed["isActive"] is False and listed["expiresAt"] == "2100-01-01T00:00:00Z" and listed["revokedAt"]
     assert "is revoked already" in operator.refused("api-key", "revoke", added["id"])
     assert "There is no API key 2000000000." in operator.refused("api-key", "revoke", 2_000_000_000)
@@ -214,30 +215,30 @@ def test_an_api_key_expires_and_is_revoked(operator: Operator, sql: Sql) -> None
 
 
 def test_an_sdk_key(operator: Operator, customer: int, sql: Sql) -> None:
-    added = operator.json("sdk-key", "add", "--customer", customer)
+    added = operator.value("sdk-key", "add", "--customer", customer)
     assert list(added) == ["id", "sdkKey"]
     assert sql.value("select hash from sdk_key where sdk_key_id = $1", added["id"]) == auth.digest(added["sdkKey"])
-    assert operator.json("sdk-key", "revoke", added["id"]) == {"id": added["id"]}
-    assert [row["isActive"] for row in operator.json("sdk-key", "list", "--customer", customer)] == [False]
+    assert operator.value("sdk-key", "revoke", added["id"]) == {"id": added["id"]}
+    assert [row["isActive"] for row in operator.value("sdk-key", "list", "--customer", customer)] == [False]
     assert "revoked already" in operator.refused("sdk-key", "revoke", added["id"])
     assert "There is no customer 2000000000." in operator.refused("sdk-key", "add", "--customer", 2_000_000_000)
 
 
 def test_a_signing_key_takes_over(operator: Operator) -> None:
-    kid = operator.json("signing-key", "rotate")["kid"]
-    listed = operator.json("signing-key", "list")
+    kid = operator.value("signing-key", "rotate")["kid"]
+    listed = operator.value("signing-key", "list")
     assert [row["kid"] for row in listed if row["signs"]] == [kid] == [listed[0]["kid"]]
 
 
 def test_a_product(operator: Operator, customer: int, sql: Sql) -> None:
     numbers = ("--unique-id", "U1", "--sap-number", "P1")
-    added = operator.json(
+    added = operator.value(
         "product", "add", "--customer", customer, "--type", "vendor Box", "--serial-number", "S1", *numbers
     )
     assert list(added) == ["id"]
     id = added["id"]
-    assert operator.json("product", "change", id, "--sap-number", "P9") == {"id": id}
-    listed = operator.json("product", "list", "--customer", customer)
+    assert operator.value("product", "change", id, "--sap-number", "P9") == {"id": id}
+    listed = operator.value("product", "list", "--customer", customer)
     assert [(row["type"], row["serialNumber"], row["uniqueId"], row["sapNumber"]) for row in listed] == [
         ("vendor Box", "S1", "U1", "P9")
     ]
@@ -256,13 +257,13 @@ def test_a_product(operator: Operator, customer: int, sql: Sql) -> None:
     sql.execute("update product set car_id = $2 where product_id = $1", id, car)
     assert f"installed in car {car}" in operator.refused("product", "remove", id)
     sql.execute("update product set car_id = null where product_id = $1", id)
-    assert operator.json("product", "remove", id) == {"id": id}
+    assert operator.value("product", "remove", id) == {"id": id}
     assert f"There is no product {id}." in operator.refused("product", "change", id, "--sap-number", "P")
 
 
 def test_the_types_carry_the_brand_that_is_set(operator: Operator, customer: int) -> None:
     options = ("--customer", customer, "--serial-number", "SB", "--unique-id", "UB", "--sap-number", "PB")
-    operator.json("product", "add", "--type", "acme IQ", *options, env={"KEYRACK_BRAND": "acme"})
+    operator.value("product", "add", "--type", "acme IQ", *options, env={"KEYRACK_BRAND": "acme"})
 
 
 def test_every_option_that_takes_a_time_takes_those_of_rfc_3339_and_days(
@@ -290,14 +291,14 @@ CONTRACT = ("--order-number", "O1", "--document-number", "D1", "--start", "2026-
 
 
 def test_a_service_with_its_contract(operator: Operator, customer: int, sql: Sql) -> None:
-    added = operator.json(
+    added = operator.value(
         "service", "add", "--customer", customer, "--name", "Gold", *CONTRACT, "--order-position", 10,
         "--term-of-contract", 36, "--term-of-notice", 3, "--unit-of-notice", "Month",
     )  # fmt: skip
     assert list(added) == ["id"]
     id = added["id"]
-    operator.json("service", "change", id, "--terminate", "--cause", "Sold", "--date", "2026-05-01")
-    row = next(row for row in operator.json("service", "list", "--customer", customer) if row["id"] == id)
+    operator.value("service", "change", id, "--terminate", "--cause", "Sold", "--date", "2026-05-01")
+    row = next(row for row in operator.value("service", "list", "--customer", customer) if row["id"] == id)
     expected = {
         "name": "Gold", "isTerminated": True, "terminationDate": "2026-05-01T00:00:00Z", "terminationCause": "Sold",
         "orderNumber": "O1", "documentNumber": "D1", "orderPosition": 10, "start": "2026-01-01T00:00:00Z",
@@ -307,7 +308,7 @@ def test_a_service_with_its_contract(operator: Operator, customer: int, sql: Sql
     operator.value("service", "change", id, "--reinstate", "--name", "Silver")
     row = next(row for row in operator.value("service", "list", "--customer", customer) if row["id"] == id)
     assert (row["name"], row["isTerminated"], row["terminationCause"]) == ("Silver", False, None)
-    assert operator.json("service", "remove", id) == {"id": id}
+    assert operator.value("service", "remove", id) == {"id": id}
     assert sql.value("select count(*) from contract where service_id = $1", id) == 0
 
 
@@ -343,7 +344,7 @@ def test_a_brand_with_a_drawing(operator: Operator, town: Town, tmp_path: Path) 
     svg = '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 1 1"><path d="M0 0h1"/></svg>'
     file = tmp_path / "key.svg"
     file.write_text(f'<?xml version="1.0"?>\n{svg}\n')
-    added = operator.json(
+    added = operator.value(
         "brand", "add", "Testa Rossa", "--key-form", "Testa flip", "--box-name", "Box T", "--box-sap-number", "41",
         "--drawing", file,
     )  # fmt: skip
@@ -356,9 +357,9 @@ def test_a_brand_with_a_drawing(operator: Operator, town: Town, tmp_path: Path) 
     assert "already has the key form 'Testa flip'" in operator.refused(*same)
     # A second key of the brand, however the brand is written; a form without a picture gets a neutral one
     second = operator.value("brand", "add", "TESTA ROSSA", "--key-form", "Testa plain")["id"]
-    rows = operator.json("brand", "list", "--brand", "testa rossa")
+    rows = operator.value("brand", "list", "--brand", "testa rossa")
     assert [(row["brand"], row["hasDrawing"]) for row in rows] == [("Testa Rossa", True)] * 2
-    assert operator.json("brand", "remove", second) == {"id": second}
+    assert operator.value("brand", "remove", second) == {"id": second}
     assert "There is no key" in operator.refused("brand", "remove", second)
 
 

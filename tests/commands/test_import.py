@@ -49,7 +49,7 @@ vendor box,"S,3",U3,P2
 
 def test_products_from_csv(operator: Operator, customer: int, write: Write, sql: Sql) -> None:
     file = write("products.csv", PRODUCTS)
-    assert operator.json("import", "products", file, "--customer", customer) == {"imported": 3}
+    assert operator.value("import", "products", file, "--customer", customer) == {"imported": 3}
     rows = sql.rows(
         "select kind, serial_number, unique_id, sap_number from product where customer_id = $1 order by product_id",
         customer,
@@ -154,7 +154,7 @@ def test_services_with_products_and_contracts(operator: Operator, customer: int,
         {"name": "B"},
     ]  # fmt: skip
     file = write("services.json", rows)
-    assert operator.json("import", "services", file, "--customer", customer) == {"imported": 2}
+    assert operator.value("import", "services", file, "--customer", customer) == {"imported": 2}
     listed = operator.value("service", "list", "--customer", customer)
     assert [(row["name"], row["orderNumber"], row["end"]) for row in listed] == [
         ("A", "O", "2027-01-01T11:00:00Z"), ("B", None, None),
@@ -184,7 +184,7 @@ def test_brands(operator: Operator, write: Write) -> None:
         "IMPERIA,Imperia smart,,,https://example.org/key.png\n"
         "Jowett,Imperia flip,Box F,1,\n",
     )
-    assert operator.json("import", "brands", file) == {"imported": 3}
+    assert operator.value("import", "brands", file) == {"imported": 3}
     rows = operator.value("brand", "list", "--brand", "imperia")
     assert [(row["brand"], row["keyForm"], row["hasDrawing"], row["imageUrl"]) for row in rows] == [
         ("Imperia", "Imperia flip", True, None),

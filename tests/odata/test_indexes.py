@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 from keyrack.api.reads import Select
+from keyrack.database import schema
 from keyrack.model.fields import Resource
 from keyrack.model.resources import ASSIGNMENT, CAR, EVENT, SERVICE
 from keyrack.model.telematics import POSITION
 from keyrack.odata import Limits, Shape, query
 from keyrack.webhooks.outcomes import OPERATION
+from tests.conftest import Sql, fresh_database
 
 CARS = 20_000
 DEFINITIONS = "select indexdef from pg_indexes where indexname = any($1::text[])"
@@ -23,6 +27,16 @@ ORDERED_BY_BYTES = """
 select coalesce((to_jsonb(d)->>'datlocprovider') = 'b', false) or d.datcollate in ('C', 'POSIX')
 from pg_database d where d.datname = current_database()
 """
+
+
+@pytest.fixture(scope="module")
+def sql(database_server: str) -> Iterator[Sql]:
+    """A database of its own: a plan stands on the statistics of all rows."""
+    with fresh_database(database_server) as dsn:
+        asyncio.run(schema.migrate(dsn))
+        statements = Sql(dsn)
+        yield statements
+        statements.close()
 
 
 @pytest.fixture(scope="module")

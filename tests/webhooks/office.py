@@ -33,8 +33,10 @@ class Office:
     @contextlib.asynccontextmanager
     async def open(cls, dsn: str) -> AsyncGenerator[Office]:
         connection = await asyncpg.connect(dsn)
-        await connection.execute("truncate delivery, delivery_lane, webhook, customer, operation cascade")
-        await connection.execute("insert into customer (customer_id, name) select n, n from generate_series(1, 4) n")
+        await connection.execute(
+            "truncate delivery, delivery_lane, webhook, customer, operation restart identity cascade"
+        )
+        await connection.execute("insert into customer (name) select n from generate_series(1, 4) n")
         try:
             yield cls(dsn, connection)
         finally:
