@@ -11,8 +11,7 @@ import pytest
 from keyrack.access import privacy
 from keyrack.database.connection import Database
 from keyrack.settings import Settings
-from tests.access.test_privacy import keyrack
-from tests.conftest import Person, RunningServer, Sql, done, eventually, refused
+from tests.conftest import DEADLINE, Person, Process, RunningServer, Sql, done, eventually, refused
 from tests.endpoints.test_users import DATA, MEMBERSHIP, NOBODY
 
 DAYS = Settings().person_days
@@ -141,18 +140,18 @@ def test_a_person_who_is_linked_meanwhile_is_not_erased_by_command(alice: Person
     for arguments in (("user", "erase", "USER", "--yes"), ("customer", "remove", fleet, "--everything")):
         user = alice.user()
         alice.sql.execute("update customer_user set customer_id = $2 where user_id = $1", user, fleet)
-        with ThreadPoolExecutor(1) as threads:
-            alice.sql.execute("begin")
-            alice.sql.execute("insert into customer_user (customer_id, user_id) values ($1, $2)", bob.customer, user)
-            command = threads.submit(keyrack, dsn, *(user if part == "USER" else part for part in arguments))
-            eventually(lambda: alice.sql.value(BLOCKED), "the wait")
-            alice.sql.execute("commit")
-            result = command.result()
+        alice.sql.execute("begin")
+        alice.sql.execute("insert into customer_user (customer_id, user_id) values ($1, $2)", bob.customer, user)
+        words = [str(user if part == "USER" else part) for part in arguments]
+        command = Process(*words, env={"KEYRACK_DATABASE_URL": dsn}).popen
+        eventually(lambda: alice.sql.value(BLOCKED), "the wait")
+        alice.sql.execute("commit")
+        _, errors = command.communicate(timeout=DEADLINE)
         assert bob.get(f"/users/{user}").status_code == 200
         if "erase" in arguments:
-            assert "has just been added to another customer. Nothing was erased" in result.stderr
+            assert "has just been added to another customer. Nothing was erased" in errors
         else:
-            assert result.returncode == 0, result.stderr
+            assert command.returncode == 0, errors
 
 
 def test_many_events_are_freed_in_pieces(

@@ -26,6 +26,11 @@ def ago(minutes: float) -> str:
     return (NOW - timedelta(minutes=minutes)).isoformat().replace("+00:00", "Z")
 
 
+def passed() -> float:
+    """Minutes since the time that `ago` begins at: that of this run's beginning."""
+    return (datetime.now(UTC) - NOW) / timedelta(minutes=1)
+
+
 @dataclass
 class Unit:
     """An IQ unit in one of somebody's cars, and how it delivers."""
