@@ -83,11 +83,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: place[item.nodeid.partition("::")[0]])
 
 
-def pytest_xdist_auto_num_workers() -> int:
-    """One more than there are cores for each two of them: a third of the tests' time is waiting."""
-    return (os.cpu_count() or 1) * 3 // 2
-
-
 def eventually(condition: Callable[[], Any], what: str = "the condition") -> Any:
     """What `condition` returns as soon as it is true."""
     end = time.monotonic() + DEADLINE

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack
 from datetime import datetime, timedelta
 from html import unescape
+from urllib.parse import quote
 from zoneinfo import ZoneInfo
 
 import pytest
@@ -30,6 +31,11 @@ def choose(page: Page, field: str, text: str, option: str | None = None) -> None
     page.get_by_role("option", name=option or text).click()
 
 
+def checked(page: Page) -> AbstractContextManager[object]:
+    """Within the block the form asks how what it has now would end. Asked later it would carry out what is pending."""
+    return page.expect_response(lambda answer: "/check?" in answer.url and f"end={quote(WEDNESDAY)}" in answer.url)
+
+
 def begin(page: Page, person: Person) -> None:
     page.goto(f"/console/{person.customer}/assignments/board")
     page.get_by_role("button", name="Assign", exact=True).click()
@@ -50,7 +56,8 @@ def test_kim_gets_the_pool_car(carol: Person, kim: int, desk: Desk) -> None:
     choose(page, "Car", "Pool")
     choose(page, "User", "Kim")
     page.get_by_label("Start").fill(MONDAY)
-    page.get_by_label("End", exact=True).fill(WEDNESDAY)
+    with checked(page):
+        page.get_by_label("End", exact=True).fill(WEDNESDAY)
     with nobody_works(carol):
         page.get_by_role("button", name="Assign").click()
         expect(page.get_by_text("Pending")).to_be_visible()
@@ -103,7 +110,8 @@ def test_a_page_of_its_own_hears_of_the_outcome(carol: Person, kim: int, desk: D
     car = carol.car_with_box("Pool car")
     page = desk(carol)
     page.context.add_init_script(UNHURRIED)
-    page.goto(f"/console/{carol.customer}/assignments/new?car={car}&user={kim}&start={MONDAY}&end={WEDNESDAY}")
+    with checked(page):
+        page.goto(f"/console/{carol.customer}/assignments/new?car={car}&user={kim}&start={MONDAY}&end={WEDNESDAY}")
     expect(page.get_by_text("Live", exact=True)).to_be_visible()
     with nobody_works(carol):
         page.get_by_role("button", name="Assign").click()
@@ -414,7 +422,8 @@ def test_the_outcome_comes_in_while_live_updates_are_cut(carol: Person, kim: int
     car = carol.car_with_box("Pool car")
     page = desk(carol)
     page.route("**/api/v3/live*", lambda route: route.abort())
-    page.goto(f"/console/{carol.customer}/assignments/new?car={car}&user={kim}&start={MONDAY}&end={WEDNESDAY}")
+    with checked(page):
+        page.goto(f"/console/{carol.customer}/assignments/new?car={car}&user={kim}&start={MONDAY}&end={WEDNESDAY}")
     with nobody_works(carol):
         page.get_by_role("button", name="Assign").click()
         expect(page.get_by_text("Pending")).to_be_visible()
