@@ -106,10 +106,11 @@ async def _look(keyrack: Keyrack, dsn: str, seconds: float) -> dict[str, Series]
 
     try:
         while time.monotonic() - begun < seconds:
+            callers = _callers(ports)
             for program in keyrack.programs:
                 if program.pid is not None:
                     note(f"{program.name}, memory", "MB", sum(map(_resident, tree(program.pid))))
-                    note(f"{program.name}, open files but callers", "files", _files(program.pid, ports))
+                    note(f"{program.name}, open files but callers", "files", _files(program.pid, callers))
             note("tables of what is under way", "MB of queues", float(await sql.fetchval(SIZE, QUEUES)) / 1e6)
             note("sessions of the database", "sessions", await sql.fetchval(SESSIONS))
             await asyncio.sleep(EVERY)
@@ -118,11 +119,15 @@ async def _look(keyrack: Keyrack, dsn: str, seconds: float) -> dict[str, Series]
     return series
 
 
-def _files(pid: int, ports: Set[int | None]) -> int:
-    """How many are open, but for connections of callers to these ports: the drill's client takes its own by turns, and
-    so keeps as many as it ever needed at once."""
+def _callers(ports: Set[int | None]) -> Set[str]:
+    """The connections to these ports, as their files are called: the drill's client takes its own by turns, and so
+    keeps as many as it ever needed at once."""
     rows = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
-    callers = {f"socket:[{row[9]}]" for row in rows if int(row[1].partition(":")[2], 16) in ports and row[3] == OPEN}
+    return {f"socket:[{row[9]}]" for row in rows if int(row[1].partition(":")[2], 16) in ports and row[3] == OPEN}
+
+
+def _files(pid: int, callers: Set[str]) -> int:
+    """How many are open, but for those of callers."""
     return sum(_target(path) not in callers for path in Path(f"/proc/{pid}/fd").iterdir())
 
 

@@ -71,6 +71,8 @@ async def run(
 
     Raises `LocksNotHad`, and what PostgreSQL refuses. What was done before stays; the rest can be tried again.
     """
+    if not revisions:
+        return
     # Alembic and SQLAlchemy are heavy and needed only here, once in a release
     from alembic import command
     from alembic.config import Config

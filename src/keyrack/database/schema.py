@@ -102,8 +102,6 @@ async def migrate(dsn: str, settings: Settings | None = None) -> str:
         if found.needs_stop:
             await _wait_for_stop(raw, found)
         targets = found.pending if found.revision else [head()]  # where nobody can be in the way, all at once
-        if not targets:
-            return found.revision or head()
         try:
             await migrating.run(lambda: _connect(dsn, settings, patience.parameters()), raw, targets, patience)
         except migrating.LocksNotHad as error:

@@ -1,8 +1,8 @@
 """In charge of what a process takes on while it has more to do than time: the busiest callers are put off first.
 
 The measure is how late the event loop's timer is: by so much is everything late that the process does. A burst may make
-it late for a moment; only what lasts is overload (as CoDel judges queues, RFC 8289). A request that is put off costs a
-small part of one that is served: what is served goes on at nearly the best rate, and nobody waits for long.
+it late for a moment; only what lasts is overload (as CoDel judges queues, RFC 8289). What is left for those who are
+served depends on what it costs to put the others off: docs/performance.md has both.
 """
 
 from __future__ import annotations
