@@ -82,14 +82,15 @@ class Line:
             return False
         return True
 
-    def reply(self) -> Reply:
+    def reply(self, *, bare: bool = False) -> Reply:
+        """The next answer; `bare` is one to HEAD."""
         status = self._file.readline()
         assert status.startswith(b"HTTP/1.1 "), status
         headers: dict[str, str] = {}
         while line := self._file.readline().strip():
             key, _, value = line.decode("latin-1").partition(":")
             headers[key.lower()] = value.strip()
-        body = self._file.read(int(headers.get("content-length", "0")))
+        body = b"" if bare else self._file.read(int(headers.get("content-length", "0")))
         return Reply(int(status.split()[1]), headers, body.decode())
 
     def answered(self, seconds: float) -> bool:

@@ -3,23 +3,29 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import json
 import os
 import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from keyrack.http.overload import FEW, LASTS, TICK, Overload
+import pytest
+
+from keyrack.http.overload import FEW, LASTS, TICK, TURNS, Overload, Turns
 from keyrack.reasons import OVERLOADED
-from tests.conftest import Person, Process, Sql, eventually
+from keyrack.settings import Settings
+from tests.conftest import Person, Process, RunningServer, Sql, eventually
 from tests.http.test_crowd import SERVE
-from tests.http.test_hostile import Line, head
-from tests.http.test_neighbours import locked, waiting
+from tests.http.test_hostile import Line, Reply, head
+from tests.http.test_neighbours import locked, patient, waiting
 
 TARGET = 1.0
+TYPE = "Content-Type: application/x-www-form-urlencoded"
 
 
 def asked(method: str, path: str, customer: int) -> dict[str, object]:
@@ -117,8 +123,8 @@ def test_with_little_to_do_it_is_late_for_other_reasons() -> None:
 
 def test_a_server_that_was_held_up_says_so_at_once(dsn: str, alice: Person, bob: Person, sql: Sql) -> None:
     """Stopped for a while, it finds more than it can do: who came meanwhile hears 503, and keeps the connection."""
-    patient = {f"KEYRACK_{name}": "60" for name in ("READ_TIMEOUT", "HOLD_SECONDS", "SHARE_SECONDS")}
-    process = Process(*SERVE, env={"KEYRACK_DATABASE_URL": dsn, "KEYRACK_OVERLOAD_SECONDS": "0.1", **patient})
+    long = {f"KEYRACK_{name}": "60" for name in ("READ_TIMEOUT", "HOLD_SECONDS", "SHARE_SECONDS")}
+    process = Process(*SERVE, env={"KEYRACK_DATABASE_URL": dsn, "KEYRACK_OVERLOAD_SECONDS": "0.1", **long})
     try:
         assert process.popen.stdout is not None
         url = urlsplit(json.loads(process.popen.stdout.readline())["url"])
@@ -159,9 +165,116 @@ def test_a_server_that_was_held_up_says_so_at_once(dsn: str, alice: Person, bob:
         process.stop()
 
 
+async def until(done: Callable[[], bool]) -> int:
+    """After how many ticks it is done."""
+    for ticks in itertools.count():
+        if done():
+            return ticks
+        await asyncio.sleep(TICK)
+    raise AssertionError
+
+
+class Insistent:
+    """A connection whose client asks again as soon as it is put off."""
+
+    def __init__(self, turns: Turns, seen: list[Insistent]) -> None:
+        self._turns = turns
+        self._seen = seen
+
+    def go_on(self) -> None:
+        self._seen.append(self)
+        self._turns.wait(self)
+
+
+def test_who_asks_again_at_once_is_read_when_it_is_its_turn() -> None:
+    """So many in a tick, whoever has waited for the longest, and each as often as the others."""
+
+    async def main() -> None:
+        turns, seen = Turns(), list[Insistent]()
+        guests = [Insistent(turns, seen) for _ in range(4 * TURNS)]
+        begun = time.monotonic()
+        for guest in guests:
+            turns.wait(guest)
+        await until(lambda: len(seen) >= 3 * len(guests))
+        assert len(seen) <= TURNS * ((time.monotonic() - begun) / TICK + 1)
+        assert seen[: 3 * len(guests)] == guests * 3
+
+    asyncio.run(main())
+
+
+def test_once_nobody_is_put_off_the_rest_need_not_wait_for_long() -> None:
+    class Content(Insistent):
+        def go_on(self) -> None:
+            self._seen.append(self)
+
+    async def main() -> None:
+        turns, seen = Turns(), list[Insistent]()
+        guests = [Content(turns, seen) for _ in range(1_000)]
+        for guest in guests:
+            turns.wait(guest)
+        turns.forget(guests[-1])
+        looks = await until(lambda: len(seen) >= len(guests) - 1)
+        assert looks * TURNS < len(guests) / 4
+        assert seen == guests[:-1]
+
+    asyncio.run(main())
+
+
+def test_who_was_told_to_come_later_and_comes_at_once_waits(settings: Settings, dsn: str, alice: Person) -> None:
+    """Whatever the refusal was for; the connection stays."""
+    few = settings.model_copy(update={"login_rate": 1, "login_burst": 1})
+    form = f"grant_type=password&username={alice.username}&password=wrong"
+    told = ("Host: keyrack", f"vendor-API-Key: {alice.api_key}", f"Content-Length: {len(form)}", TYPE)
+    request = "\r\n".join(["POST /oauth2/token HTTP/1.1", *told, "", form]).encode()
+    with RunningServer(few, dsn, worker=False) as running, Line(running) as line:
+        eventually(lambda: answer(line, request).status == 429)
+        begun = time.monotonic()
+        for _ in range(20):
+            assert answer(line, request).headers["retry-after"]
+        assert time.monotonic() - begun > 20 * TICK / 2, "each time until its turn"
+
+
+@pytest.fixture
+def nearly_full(
+    settings: Settings, dsn: str, alice: Person, sql: Sql, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Line]:
+    """A line to a server that is late, by its clock, and takes one more request, but no second one beside it."""
+    hurried = partial(Overload, clock=lambda: 1_000 * time.monotonic())
+    monkeypatch.setattr("keyrack.http.connections.Overload", hurried)
+    with RunningServer(patient(settings, overload_seconds=1), dsn, worker=False) as running, ExitStack() as stack:
+        *lines, line = [stack.enter_context(Line(running)) for _ in range(FEW)]
+        with locked(sql, "product"):
+            for one in lines:
+                one.send(head(alice, "GET", "/products"))
+            eventually(lambda: waiting(sql, "product"))
+            yield line
+        assert {one.reply().status for one in lines} == {200}
+
+
+def test_pipelined_requests_are_put_off_one_by_one(nearly_full: Line, bob: Person) -> None:
+    """Hundreds of them behind one that was taken: each gets its answer, in their order, and the connection stays."""
+    nearly_full.send(b"".join(head(bob, "GET", "/cars", f"X-Request-Id: {number}") for number in range(200)))
+    replies = [nearly_full.reply() for _ in range(200)]
+    assert [reply.headers["x-request-id"] for reply in replies] == [str(number) for number in range(200)]
+    assert {reply.status for reply in replies} == {200, 503}
+
+
+def test_head_put_off_has_no_body(nearly_full: Line, bob: Person) -> None:
+    """It would be read as the beginning of the next answer."""
+    nearly_full.send(b"".join(head(bob, method, "/cars") for method in ("GET", "HEAD", "GET")))
+    assert nearly_full.reply().status == 200
+    assert (bare := nearly_full.reply(bare=True)).status == 503
+    assert int(bare.headers["content-length"]) > 0
+    assert nearly_full.reply().status == 200
+
+
+def answer(line: Line, request: bytes) -> Reply:
+    line.send(request)
+    return line.reply()
+
+
 def again(line: Line, person: Person) -> int:
-    line.send(head(person, "GET", "/v3/customers"))
-    return line.reply().status
+    return answer(line, head(person, "GET", "/v3/customers")).status
 
 
 def state(pid: int) -> str:

@@ -19,8 +19,8 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from keyrack.errors import BadRequest, HeadTooLarge, Refusal, RequestTimeout, Unavailable
 from keyrack.http.crowd import Crowd, room
 from keyrack.http.edge import GONE
-from keyrack.http.observing import ENDS, not_read
-from keyrack.http.overload import Overload
+from keyrack.http.observing import ENDS, LATER, not_read
+from keyrack.http.overload import Overload, Turns
 from keyrack.http.pace import Reader, Unread
 from keyrack.http.problems import accepted, shown
 from keyrack.http.sessions import READS
@@ -45,6 +45,7 @@ class GuardedProtocol(HttpToolsProtocol):
     crowd: Crowd  # of the process
     unread: Unread
     overload: Overload
+    turns: Turns
     linger: float | None = None  # seconds that idle connections stay, once the process has begun to end
 
     _head_bytes = 0
@@ -54,6 +55,7 @@ class GuardedProtocol(HttpToolsProtocol):
     _reader: Reader
     _answering: Any = None  # uvicorn's request that is being answered, and the task that does so
     _task: asyncio.Task[None] | None = None
+    _stands_in_line = False  # until its turn comes nothing is read, and nothing that was read is begun
 
     def connection_made(self, transport: Any) -> None:
         super().connection_made(transport)
@@ -74,6 +76,7 @@ class GuardedProtocol(HttpToolsProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         self._stop_clock()
         self.crowd.leave(self)
+        self.turns.forget(self)
         self._reader.goes_on()
         super().connection_lost(exc)
         if self._answering is not None and not self._answering.response_complete:
@@ -128,6 +131,9 @@ class GuardedProtocol(HttpToolsProtocol):
 
     def _start_asgi_task(self, cycle: Any, app: Any) -> None:
         """As uvicorn does it; but the task is remembered, and nothing is begun that there is no time for."""
+        if self._stands_in_line:
+            self.pipeline.appendleft((cycle, app))
+            return
         who = self.overload.enter(cycle.scope, (self.client or ("",))[0])
         if who is None:
             self._put_off(cycle)
@@ -143,8 +149,11 @@ class GuardedProtocol(HttpToolsProtocol):
 
     def _put_off(self, cycle: Any) -> None:
         """Refuse the request at the least cost, and keep the connection: the client will come again."""
+        self._answering = cycle
         cycle.response_started = cycle.response_complete = True
-        self._write(Unavailable(OVERLOADED), cycle.scope["headers"], close=not cycle.keep_alive)
+        scope, refusal = cycle.scope, Unavailable(OVERLOADED)
+        scope[LATER] = True
+        self._write(refusal, scope["headers"], bare=scope["method"] == "HEAD", close=not cycle.keep_alive)
         self.on_response_complete()
 
     def data_received(self, data: bytes) -> None:
@@ -187,6 +196,17 @@ class GuardedProtocol(HttpToolsProtocol):
         self._in_head = True  # the next request's head, if there is one; its clock starts with its first byte
 
     def on_response_complete(self) -> None:
+        if self._answering.scope.get(LATER) and not self.transport.is_closing():
+            self._stands_in_line = True
+            self.flow.pause_reading()
+            self.turns.wait(self)
+            self._rest()
+        else:
+            self.go_on()
+
+    def go_on(self) -> None:
+        """Read the next request, or begin with it if it was read already."""
+        self._stands_in_line = False
         super().on_response_complete()
         if not self._in_head:  # the rest of a body that nobody waits for
             self._stop_clock()
@@ -217,8 +237,8 @@ class GuardedProtocol(HttpToolsProtocol):
         if not self.transport.is_closing():
             self._write(refusal, self.headers or [], close=True)
 
-    def _write(self, refusal: Refusal, sent: list[tuple[bytes, bytes]], *, close: bool) -> None:
-        """Answer with a refusal; `sent` are the request's headers, as far as they have come."""
+    def _write(self, refusal: Refusal, sent: list[tuple[bytes, bytes]], *, close: bool, bare: bool = False) -> None:
+        """Answer with a refusal, `bare` without body; `sent` are the request's headers, as far as they have come."""
         id = request_id(sent)
         body, media_type = shown(refusal, accepted(sent), id, self.public_url)
         not_read(refusal.status, id, self.client, len(body), logged=self.logs_requests)
@@ -228,7 +248,7 @@ class GuardedProtocol(HttpToolsProtocol):
         }  # fmt: skip
         lines = [f"HTTP/1.1 {refusal.status} {HTTPStatus(refusal.status).phrase}"]
         lines += [f"{name}: {value}" for name, value in headers.items()]
-        self.transport.write("\r\n".join([*lines, "", ""]).encode("ascii") + body)
+        self.transport.write("\r\n".join([*lines, "", ""]).encode("ascii") + (b"" if bare else body))
         if close:
             self.transport.close()
 
@@ -239,12 +259,11 @@ def protocol(settings: Settings) -> type[GuardedProtocol]:
     log.info("the bound of connections is set", connections=most, of_each_address=settings.connections_per_address)
     crowd = Crowd(most, settings.connections_per_address, settings.trusted_proxies)
     unread = Unread(settings.unread_bytes, settings.slow_client_rate, settings.slow_client_seconds)
-    overload = Overload(settings.overload_seconds)
     own = {
         "max_header": settings.max_header, "head_timeout": settings.client_timeout, "public_url": settings.public_url,
-        "logs_requests": settings.access_log,
+        "logs_requests": settings.access_log, "overload": Overload(settings.overload_seconds), "turns": Turns(),
     }  # fmt: skip
-    return type("Protocol", (GuardedProtocol,), {**own, "crowd": crowd, "unread": unread, "overload": overload})
+    return type("Protocol", (GuardedProtocol,), {**own, "crowd": crowd, "unread": unread})
 
 
 def begin_to_end(config: uvicorn.Config, linger: float) -> None:

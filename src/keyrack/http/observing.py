@@ -23,6 +23,7 @@ log = structlog.get_logger("keyrack.requests")
 
 ROUTE = "keyrack.route"  # of a scope: the template of its path
 WHO = "keyrack.who"  # of a scope: the customer that it is for and the manager who asks, 0 for none
+LATER = "keyrack.later"  # of a scope: the client was told to come again later
 ENDS = "keyrack.ends"  # of a scope: ends the answer, which would go on without end
 UNKNOWN, NONE, OTHER = "unknown", "none", "other"  # a path that there is not; no route yet; a method that nothing has
 BROKEN_OFF = "499"  # in place of a status: the client had gone before there was an answer
@@ -50,6 +51,8 @@ class Observed:
         if message["type"] == "http.response.start":
             message["headers"] = [*message["headers"], self._header]
             self._status = str(message["status"])
+            if message["status"] in (429, 503):
+                self._scope[LATER] = True
             if ENDS in self._scope:
                 self._seconds = perf_counter() - self._begun
         else:

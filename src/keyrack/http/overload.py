@@ -1,16 +1,18 @@
 """In charge of what a process takes on while it has more to do than time: the busiest callers are put off first.
 
 The measure is how late the event loop's timer is: by so much is everything late that the process does. A burst may make
-it late for a moment; only what lasts is overload (as CoDel judges queues, RFC 8289). What is left for those who are
-served depends on what it costs to put the others off: docs/performance.md has both.
+it late for a moment; only what lasts is overload (as CoDel judges queues, RFC 8289). To put off takes time too, and who
+is put off may ask again at once: so such connections are not read until it is their turn, and there are so many turns a
+second. That holds for whoever is told to come again later, for whatever reason.
 """
 
 from __future__ import annotations
 
 import asyncio
+import itertools
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Protocol
 
 from keyrack.http.sessions import READS
 from keyrack.logs import MINUTE, Seldom
@@ -21,6 +23,7 @@ LASTS = 0.2  # seconds that a process is late before that is overload
 AGAIN = 1.0  # seconds after an overload in which it need not last to be one
 WRITES, ALL = 2, 4  # times as late, the busiest ones' writes are put off too, and then whatever comes
 ALWAYS = ("/health", "/v3/health", "/console/sign-out", "/v3/sessions")  # what helps, or ends something, is taken
+TURNS, MORE_TURNS = 5, 100  # in a tick: 5 are 500 a second, and putting off 500 is a tenth of a process's time
 STREAMS = "/live"  # how the paths end whose answers have no end: they are nobody's load
 
 Scope = dict[str, Any]
@@ -94,6 +97,46 @@ class Overload:
             self._set()
         else:
             self._due = self._late_since = self._late = 0.0
+
+
+class Guest(Protocol):
+    """One connection whose client was told to come again later."""
+
+    def go_on(self) -> None:
+        """Read the next request."""
+
+
+class Turns:
+    """The connections whose clients were told to come again later: they are not read until then, the longest first."""
+
+    def __init__(self) -> None:
+        self._waiting: dict[Guest, None] = {}
+        self._put_off = 0  # since the last tick
+        self._turns = TURNS  # in the next one
+
+    def wait(self, guest: Guest) -> None:
+        """Have it go on when it is its turn, after a tick at the soonest."""
+        if not self._waiting:
+            self._set()
+        self._waiting[guest] = None
+        self._put_off += 1
+
+    def forget(self, guest: Guest) -> None:
+        """It has gone."""
+        self._waiting.pop(guest, None)
+
+    def _set(self) -> None:
+        asyncio.get_running_loop().call_later(TICK, self._next)
+
+    def _next(self) -> None:
+        """As long as hardly anybody is put off again, there are more turns with each tick."""
+        self._turns = TURNS if self._put_off >= TURNS else min(2 * self._turns, MORE_TURNS)
+        self._put_off = 0
+        for guest in [*itertools.islice(self._waiting, self._turns)]:
+            del self._waiting[guest]
+            guest.go_on()
+        if self._waiting:
+            self._set()
 
 
 def _customer(headers: list[tuple[bytes, bytes]]) -> str:
