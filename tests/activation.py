@@ -12,7 +12,8 @@ from contextlib import contextmanager
 
 import httpx
 
-from tests.conftest import DEADLINE, NO_TLS, Process
+from tests.people import NO_TLS
+from tests.servers import DEADLINE, Process
 
 Call = Callable[[httpx.Client], httpx.Response]
 

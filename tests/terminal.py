@@ -12,7 +12,7 @@ import sys
 import termios
 from contextlib import suppress
 
-from tests.conftest import DEADLINE
+from tests.servers import DEADLINE
 
 ESCAPE = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 

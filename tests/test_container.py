@@ -16,7 +16,7 @@ import pytest
 import yaml
 
 from keyrack.settings import Settings, is_secret, variable
-from tests.conftest import DEADLINE, RunningServer, eventually, free_port
+from tests.servers import DEADLINE, RunningServer, eventually, free_port
 
 ROOT = Path(__file__).parents[1]
 DIRECTORY = ROOT / "deploy/container"

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import reachable_directory
 from tests.console.test_packages import the_demo_answers
+from tests.servers import reachable_directory
 
 ROOT = Path(__file__).parents[1]
 DIST = os.environ.get("KEYRACK_DIST", "")

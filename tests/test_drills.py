@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from drills.__main__ import MISSING
 
-from tests.conftest import reachable_directory
+from tests.servers import reachable_directory
 
 ROOT = Path(__file__).parents[1]
 PATIENCE = 500  # seconds for pip, a cluster and the drill

@@ -22,7 +22,8 @@ from keyrack.loops import lasting
 from keyrack.settings import Settings
 from keyrack.webhooks.delivery import Courier
 from keyrack.worker import Worker
-from tests.conftest import DEADLINE, RunningServer, eventually, web
+from tests.people import web
+from tests.servers import DEADLINE, RunningServer, eventually
 from tests.webhooks.office import Office
 from tests.webhooks.receiver import Receiver
 

@@ -25,9 +25,10 @@ from cryptography.x509.oid import NameOID
 
 from keyrack.settings import Settings
 from tests.activation import Load, activated
-from tests.conftest import DEADLINE, Person, RunningServer, Sql, Town, eventually, free_port, refused
 from tests.console.pmtiles import pmtiles
 from tests.endpoints.test_ingest import unit_of
+from tests.people import Person, Town, refused
+from tests.servers import DEADLINE, RunningServer, Sql, eventually, free_port
 from tests.watching import Watcher
 
 ROOT = Path(__file__).parents[1]

@@ -11,7 +11,8 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.conftest import DEADLINE, Process, Sql, Town, eventually, free_port
+from tests.people import Town
+from tests.servers import DEADLINE, Process, Sql, eventually, free_port
 
 
 def children(pid: int) -> dict[int, str]:
@@ -115,7 +116,7 @@ def test_a_worker_alone_applies_what_was_asked(dsn: str) -> None:
 
 
 def test_migrate_by_three_at_once_on_an_empty_database(database_server: str) -> None:
-    from tests.conftest import fresh_database
+    from tests.servers import fresh_database
 
     with fresh_database(database_server) as empty:
         processes = [Process("migrate", "--json", env={"KEYRACK_DATABASE_URL": empty}) for _ in range(3)]

@@ -12,7 +12,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.conftest import Process, reachable_directory
+from tests.servers import Process, reachable_directory
 
 ROOT = Path(__file__).parents[1]
 

@@ -18,9 +18,10 @@ import pytest
 
 from keyrack.database.schema import MIGRATION_LOCK
 from tests.activation import FIRST, HANDING_OVER, Load, Systemd, activated
-from tests.conftest import DEADLINE, Process, Sql, Town, eventually, free_port, fresh_database
 from tests.http.test_hostile import head
 from tests.http.test_neighbours import locked, waiting
+from tests.people import Town
+from tests.servers import DEADLINE, Process, Sql, eventually, free_port, fresh_database
 from tests.test_processes import children, serving
 from tests.watching import watching
 

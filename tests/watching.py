@@ -10,7 +10,8 @@ from typing import Any
 
 import httpx
 
-from tests.conftest import DEADLINE, NO_TLS, Person, eventually
+from tests.people import NO_TLS, Person
+from tests.servers import DEADLINE, eventually
 
 
 class Watcher:

@@ -11,7 +11,8 @@ from urllib.parse import urlsplit
 import httpx
 
 from tests.abuse.conftest import Figures
-from tests.conftest import Person, Process
+from tests.people import Person
+from tests.servers import Process
 
 IDLE = 260
 

@@ -12,8 +12,9 @@ import pytest
 
 from tests.abuse.conftest import Figures
 from tests.abuse.flood import Sent, flood
-from tests.conftest import PASSWORD, Person, Process, Sql, Town, eventually, free_port
 from tests.endpoints.test_ingest import unit_of
+from tests.people import PASSWORD, Person, Town
+from tests.servers import Process, Sql, eventually, free_port
 
 CROWD = 10  # well-behaved customers
 CARS = 2_000  # of each customer

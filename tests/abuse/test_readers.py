@@ -17,7 +17,8 @@ import httpx
 import pytest
 
 from tests.abuse.conftest import Figures
-from tests.conftest import Person, Process, Sql, Town, eventually, web
+from tests.people import Person, Town, web
+from tests.servers import Process, Sql, eventually
 
 CARS = 1_000_000
 BACKENDS = "select pid from pg_stat_activity where datname = current_database() and application_name = 'keyrack'"

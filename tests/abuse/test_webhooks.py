@@ -17,7 +17,8 @@ import pytest
 
 from keyrack.database import schema
 from tests.abuse.conftest import Figures
-from tests.conftest import Person, Process, Sql, Town, eventually, fresh_database
+from tests.people import Person, Town
+from tests.servers import Process, Sql, eventually, fresh_database
 
 SLOW = 13.0  # seconds until the attackers' receivers answer
 WEBHOOKS = 50  # of each attacker: as many as a customer may have

@@ -28,7 +28,8 @@ from keyrack.database.session import prepare
 from keyrack.settings import Settings
 from keyrack.vault.holdings import PRIVATE_KEY
 from keyrack.vault.sealing import Vault
-from tests.conftest import PASSWORD, Person, RunningServer, Sql, Town, done, eventually, refused, web
+from tests.people import PASSWORD, Person, Town, done, refused, web
+from tests.servers import RunningServer, Sql, eventually
 
 KEY_REFUSED = {
     "statusCode": 401,

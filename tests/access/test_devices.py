@@ -21,8 +21,9 @@ from keyrack.reasons import NO_SCOPE
 from keyrack.settings import Settings
 from keyrack.telemetry.ingest import TOO_LATE, UNKNOWN_UNIT, Telemetry
 from tests.commands.test_cli import Operator
-from tests.conftest import Person, eventually, refused
 from tests.endpoints.test_ingest import ACCEPTED, Unit, ago, device_key, refusal, unit_of
+from tests.people import Person, refused
+from tests.servers import eventually
 
 _numbers = itertools.count(1)
 

@@ -9,7 +9,8 @@ import httpx
 import pytest
 
 from keyrack.settings import Settings
-from tests.conftest import Person, RunningServer, eventually, web
+from tests.people import Person, web
+from tests.servers import RunningServer, eventually
 
 BURST = 6
 

@@ -14,7 +14,8 @@ from keyrack.access.auth import digest
 from keyrack.access.limits import network
 from keyrack.settings import Settings
 from tests.access.test_auth import log_in, too_many
-from tests.conftest import PASSWORD, Person, RunningServer, Sql, eventually, web
+from tests.people import PASSWORD, Person, web
+from tests.servers import RunningServer, Sql, eventually
 
 HERE, THERE = "203.0.113.1", "203.0.113.2"
 

@@ -16,7 +16,8 @@ from keyrack.database.connection import Database
 from keyrack.errors import Unauthorized
 from keyrack.settings import Settings
 from keyrack.vault.keeping import open_vault
-from tests.conftest import PASSWORD, Person, RunningServer, Sql, eventually, web
+from tests.people import PASSWORD, Person, web
+from tests.servers import RunningServer, Sql, eventually
 
 SLOW = 60.0  # seconds: longer than any test
 

@@ -11,8 +11,9 @@ import pytest
 from keyrack.access import privacy
 from keyrack.database.connection import Database
 from keyrack.settings import Settings
-from tests.conftest import DEADLINE, Person, Process, RunningServer, Sql, done, eventually, refused
 from tests.endpoints.test_users import DATA, MEMBERSHIP, NOBODY
+from tests.people import Person, done, refused
+from tests.servers import DEADLINE, Process, RunningServer, Sql, eventually
 
 DAYS = Settings().person_days
 BLOCKED = "select count(*) from pg_locks where not granted and pg_backend_pid() = any(pg_blocking_pids(pid))"

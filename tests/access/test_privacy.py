@@ -9,8 +9,9 @@ import httpx
 import pytest
 
 from tests.commands.test_cli import Operator
-from tests.conftest import Person, done, eventually
 from tests.endpoints.test_ingest import ACCEPTED, ago, unit_of
+from tests.people import Person, done
+from tests.servers import eventually
 
 
 @pytest.fixture

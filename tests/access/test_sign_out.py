@@ -18,7 +18,8 @@ from keyrack.access import auth
 from keyrack.cli import application
 from keyrack.database import schema
 from keyrack.settings import Settings
-from tests.conftest import PASSWORD, Person, RunningServer, Sql, Town, eventually, fresh_database, web
+from tests.people import PASSWORD, Person, Town, web
+from tests.servers import RunningServer, Sql, eventually, fresh_database
 
 TOKEN_REFUSED = {"statusCode": 401, "message": "Unauthorized. Access token is missing or invalid."}
 

@@ -10,7 +10,8 @@ import pytest
 
 from keyrack.endpoints.cars import NO_CAR, NO_PRODUCTS
 from tests.api.test_lists import SIZES, same
-from tests.conftest import Person, RunningServer, Sql, refused
+from tests.people import Person, refused
+from tests.servers import RunningServer, Sql
 
 BY_BRAND = "groupby((brand),aggregate($count as n))"
 

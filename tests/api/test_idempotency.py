@@ -16,7 +16,8 @@ import pytest
 from keyrack.api.idempotency import IN_FLIGHT, INVALID, OTHER_REQUEST
 from keyrack.endpoints import ALL
 from keyrack.settings import Settings
-from tests.conftest import Person, RunningServer, eventually, refused
+from tests.people import Person, refused
+from tests.servers import RunningServer, eventually
 
 AT_THE_LOCK = "select pid from pg_stat_activity where wait_event_type = 'Lock' and query ~ '(from|update) car'"
 

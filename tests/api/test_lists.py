@@ -21,7 +21,8 @@ from hypothesis import strategies as st
 from keyrack.api.spool import NO_ROOM, TOO_LONG, Spool
 from keyrack.errors import Unavailable
 from keyrack.settings import Settings
-from tests.conftest import Person, RunningServer, Sql, Town, refused, web
+from tests.people import Person, Town, refused, web
+from tests.servers import RunningServer, Sql
 
 NAMES = ["Same", "Same", "same", "Ä", "", "Z\\u", 'q"']
 FIELDS = ["id", "name", "licensePlate", "vin", "brand", "tolower(name)", "assignments/$count", "products/$count"]

@@ -35,7 +35,8 @@ from keyrack.access.passwords import Passwords
 from keyrack.database import schema
 from keyrack.embedded.server import EmbeddedServer
 from tests.assignments import histories, model
-from tests.conftest import PASSWORD, free_port, reachable_directory
+from tests.people import PASSWORD
+from tests.servers import free_port, reachable_directory
 
 OPERATIONS = int(os.environ.get("KEYRACK_FAULTS", "400"))
 FLEETS = 4  # whose clients act at random

@@ -22,7 +22,8 @@ from keyrack.access.passwords import Passwords
 from keyrack.database import schema
 from tests.assignments import model
 from tests.assignments.histories import Client, Fleet, check_order
-from tests.conftest import PASSWORD, Process, free_port, fresh_database, listening
+from tests.people import PASSWORD
+from tests.servers import Process, free_port, fresh_database, listening
 
 HISTORIES = int(os.environ.get("KEYRACK_HISTORIES", "80"))
 FLEETS = 8  # whose histories run at the same time

@@ -19,7 +19,8 @@ from keyrack.database import schema
 from keyrack.endpoints.cars import NO_CAR
 from keyrack.endpoints.installations import NOT_INSTALLED
 from keyrack.settings import Settings
-from tests.conftest import Person, RunningServer, Sql, Town, done, eventually, fresh_database, nobody_works, refused
+from tests.people import Person, Town, done, nobody_works, refused
+from tests.servers import RunningServer, Sql, eventually, fresh_database
 
 START, END, LATER = "2026-01-01T08:00:00Z", "2026-02-01T08:00:00Z", "2026-03-01T08:00:00Z"
 

@@ -18,8 +18,9 @@ from typer.testing import CliRunner, Result
 
 from keyrack.cli import application
 from keyrack.embedded.server import EmbeddedServer
-from tests.conftest import Process, eventually, reachable_directory, web
 from tests.embedded.test_commands import servers
+from tests.people import web
+from tests.servers import Process, eventually, reachable_directory
 
 
 class House:

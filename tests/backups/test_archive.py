@@ -18,7 +18,7 @@ from keyrack.embedded.archive import SCRIPT
 from keyrack.embedded.server import EmbeddedServer
 from keyrack.settings import Settings
 from tests.backups.house import House
-from tests.conftest import eventually
+from tests.servers import eventually
 
 NAME = "000000010000000000000001"
 

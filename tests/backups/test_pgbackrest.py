@@ -19,7 +19,7 @@ from keyrack.backups.aftermath import JUMP, LONG_JUMP
 from keyrack.database import schema
 from tests.backups.house import House, new_house
 from tests.backups.test_page import block
-from tests.conftest import eventually
+from tests.servers import eventually
 
 BIN = Path("/usr/lib/postgresql/15/bin")
 HEAD = "BIN=/usr/lib/postgresql/15/bin DATA=/var/lib/postgresql/15/main SOCKETS=/var/run/postgresql\n"

@@ -13,9 +13,9 @@ from pathlib import Path
 from keyrack.backups.aftermath import JUMP
 from keyrack.embedded.server import EmbeddedServer
 from tests.backups.house import Caller, House, new_house, written
-from tests.conftest import eventually
 from tests.embedded.test_commands import servers
 from tests.embedded.test_postgres import Nobody
+from tests.servers import eventually
 
 OLD = Path("/usr/lib/postgresql/15/bin")
 PERSON = {"emailAddress": "u@example.org", "userData": {"firstName": "U", "lastName": "U"}}

@@ -17,7 +17,9 @@ from typer.testing import CliRunner
 
 from keyrack.access import auth
 from keyrack.cli import COMMANDS, application
-from tests.conftest import NO_MOMENTS, Process, Sql, Town, eventually, reachable_directory
+from tests.moments import NO_MOMENTS
+from tests.people import Town
+from tests.servers import Process, Sql, eventually, reachable_directory
 
 ROOT = Path(__file__).parents[2]
 

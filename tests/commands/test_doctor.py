@@ -22,7 +22,7 @@ from keyrack.database.connection import Database
 from keyrack.doctor import database
 from keyrack.settings import Settings
 from keyrack.vault.keeping import open_vault
-from tests.conftest import RunningServer, Sql, fresh_database
+from tests.servers import RunningServer, Sql, fresh_database
 from tests.terminal import ESCAPE, seen
 
 OTHER_KEY = base64.b64encode(b"the master key of somebody else!").decode()

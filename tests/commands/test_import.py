@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from tests.commands.test_cli import Operator
-from tests.conftest import Sql
+from tests.servers import Sql
 
 Write = Callable[..., Path]
 

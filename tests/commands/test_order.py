@@ -11,7 +11,8 @@ import pytest
 
 from keyrack.assignments.rules import NO_SERVICE, TERMINATED
 from tests.commands.test_cli import Operator
-from tests.conftest import Person, Sql, eventually, nobody_works
+from tests.people import Person, nobody_works
+from tests.servers import Sql, eventually
 
 START = "2026-01-01T08:00:00Z"
 

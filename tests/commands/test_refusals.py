@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 from keyrack import __version__
 from keyrack.cli import application
 from keyrack.database import schema
-from tests.conftest import Sql, fresh_database, reachable_directory
+from tests.servers import Sql, fresh_database, reachable_directory
 
 COMMANDS = ["migrate", "customer list"]
 

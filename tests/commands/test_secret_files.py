@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 from keyrack.cli import application
 from keyrack.settings import Settings, is_secret, variable
 from tests.commands.test_refusals import ADDRESS, refused_here
-from tests.conftest import Process, eventually
+from tests.servers import Process, eventually
 from tests.test_processes import children
 
 SECRETS = [name for name, field in Settings.model_fields.items() if is_secret(field)]

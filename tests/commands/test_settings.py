@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 from keyrack.cli import application
 from keyrack.settings import Settings, sections
 from tests.commands.test_refusals import refused_here
-from tests.conftest import Process
+from tests.servers import Process
 
 PAGE = Path(__file__).parents[2] / "docs/operating.md"
 BARE = dict.fromkeys((name for name in os.environ if name.startswith("KEYRACK_")), "")  # as if nothing were set

@@ -27,8 +27,8 @@ from keyrack.embedded.server import EmbeddedServer
 from keyrack.housekeeping import STEPS
 from keyrack.settings import Settings
 from keyrack.webhooks import certificates
-from tests.conftest import Process, Sql, fresh_database, reachable_directory
 from tests.monitoring.rows import CUSTOMER, DELIVERY, OPERATION, WEBHOOK, WORKER
+from tests.servers import Process, Sql, fresh_database, reachable_directory
 from tests.terminal import ESCAPE, seen
 
 DONE = "insert into housekeeping (step, last_good) select unnest($1::text[]), now() on conflict (step) do nothing"

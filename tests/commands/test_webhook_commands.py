@@ -19,7 +19,8 @@ from typer.testing import CliRunner
 from keyrack.cli import application
 from keyrack.webhooks.sending import signed
 from keyrack.webhooks.verification import examine
-from tests.conftest import Person, Process, eventually
+from tests.people import Person
+from tests.servers import Process, eventually
 from tests.webhooks.receiver import Receiver
 
 SECRET = "whsec_" + base64.b64encode(b"k" * 32).decode()

@@ -9,7 +9,8 @@ import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, expect
 
 from tests.browser import ABSENT, CHROMIUM, launched
-from tests.conftest import DEADLINE, Person, RunningServer
+from tests.people import Person
+from tests.servers import DEADLINE, RunningServer
 
 COOKIE = "keyrack-session"
 SEEN = "try { localStorage.setItem('keyrack-tour:%s', 'done') } catch {}"  # a page of nowhere keeps nothing

@@ -12,8 +12,9 @@ from zoneinfo import ZoneInfo
 import pytest
 from playwright.sync_api import Page, Route, expect
 
-from tests.conftest import PASSWORD, Person, done, eventually, nobody_works
 from tests.console.conftest import Desk
+from tests.people import PASSWORD, Person, done, nobody_works
+from tests.servers import eventually
 from tests.watching import watching
 
 MONDAY, WEDNESDAY = "2031-11-24T08:00", "2031-11-26T18:00"

@@ -8,8 +8,9 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.conftest import Person, RunningServer, Town
 from tests.console.test_lists import lines, names
+from tests.people import Person, Town
+from tests.servers import RunningServer
 
 LOW = {"odata_top": 20, "odata_items": 20}
 CARS = 45

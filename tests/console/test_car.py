@@ -8,10 +8,11 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
-from tests.conftest import Person, eventually, nobody_works
 from tests.console import axe
 from tests.console.conftest import Desk
 from tests.endpoints.test_ingest import Unit, unit_of
+from tests.people import Person, nobody_works
+from tests.servers import eventually
 
 
 def hours(number: float) -> str:

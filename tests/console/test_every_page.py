@@ -15,9 +15,10 @@ from playwright.sync_api import Browser, Page, expect
 
 from keyrack.console import PAGES
 from keyrack.http.pages import Page as Row
-from tests.conftest import Person, RunningServer, eventually
 from tests.console import axe
 from tests.console.conftest import Desk
+from tests.people import Person
+from tests.servers import RunningServer, eventually
 
 LOOKS: list[dict[str, Any]] = [
     {"color_scheme": theme, "locale": language, "viewport": {"width": width, "height": 900}}

@@ -8,7 +8,7 @@ from html import unescape
 import httpx
 import pytest
 
-from tests.conftest import Person
+from tests.people import Person
 
 LANGUAGES = ("en", "de")
 

@@ -14,7 +14,8 @@ import pytest
 from keyrack.console import files
 from keyrack.console.files import shelf
 from keyrack.settings import Settings
-from tests.conftest import RunningServer, web
+from tests.people import web
+from tests.servers import RunningServer
 
 TYPES = {
     "css": "text/css; charset=utf-8",

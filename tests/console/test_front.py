@@ -9,8 +9,9 @@ from playwright.sync_api import expect
 from keyrack import reasons
 from keyrack.endpoints.me import NO_SESSION, WRONG_PASSWORD
 from keyrack.settings import Settings
-from tests.conftest import DEADLINE, NO_TLS, PASSWORD, Person, RunningServer, Sql, Town, done, eventually, refused, web
 from tests.console.conftest import COOKIE, Desk
+from tests.people import NO_TLS, PASSWORD, Person, Town, done, refused, web
+from tests.servers import DEADLINE, RunningServer, Sql, eventually
 
 
 def stranger(server: RunningServer, **headers: str) -> httpx.Client:

@@ -8,9 +8,9 @@ import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, expect
 
 from tests.browser import launched, needed
-from tests.conftest import DEADLINE
 from tests.console import axe
 from tests.console.gallery import served
+from tests.servers import DEADLINE
 
 expect.set_options(timeout=DEADLINE * 1000)
 pytestmark = needed

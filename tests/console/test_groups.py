@@ -7,9 +7,10 @@ import re
 import pytest
 from playwright.sync_api import expect
 
-from tests.conftest import DEADLINE, Person
 from tests.console import axe
 from tests.console.conftest import Desk
+from tests.people import Person
+from tests.servers import DEADLINE
 
 expect.set_options(timeout=DEADLINE * 1000)
 

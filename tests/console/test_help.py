@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from playwright.sync_api import Page, expect
 
-from tests.conftest import DEADLINE, Person, eventually
 from tests.console import axe
 from tests.console.conftest import Desk
+from tests.people import Person
+from tests.servers import DEADLINE, eventually
 
 expect.set_options(timeout=DEADLINE * 1000)
 

@@ -9,9 +9,10 @@ from urllib.parse import quote
 import pytest
 from playwright.sync_api import expect
 
-from tests.conftest import DEADLINE, Person, Sql
 from tests.console import axe
 from tests.console.conftest import Desk
+from tests.people import Person
+from tests.servers import DEADLINE, Sql
 
 expect.set_options(timeout=DEADLINE * 1000)
 

@@ -11,8 +11,9 @@ from playwright.sync_api import Page, expect
 
 from keyrack.console import PAGES
 from keyrack.settings import Settings
-from tests.conftest import PASSWORD, Person, RunningServer
 from tests.console.conftest import Desk
+from tests.people import PASSWORD, Person
+from tests.servers import RunningServer
 
 FORMS = [re.sub(r"\{\w+\}", "1", row.path) for row in PAGES if row.method == "POST" and not row.open]
 

@@ -8,8 +8,8 @@ from html import unescape
 import httpx
 import pytest
 
-from tests.conftest import Person
 from tests.console.test_lists import PARTIAL
+from tests.people import Person
 
 HERE = "/{0.customer}/cars"
 

@@ -14,9 +14,10 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from keyrack.console.lists.export import FORMULA
-from tests.conftest import Person, RunningServer, Town, eventually, nobody_works
 from tests.console.axe import faults
 from tests.console.conftest import Desk
+from tests.people import Person, Town, nobody_works
+from tests.servers import RunningServer, eventually
 
 LISTS = ["cars", "users", "groups", "boxes", "services", "events", "operations", "assignments/list", "deliveries"]
 HOOK = "http://127.0.0.1:9/hook"

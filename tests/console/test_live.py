@@ -14,7 +14,8 @@ import keyrack
 from keyrack.http.pages import POLICY
 from keyrack.settings import Settings
 from tests.browser import launched, needed
-from tests.conftest import Person, RunningServer, Sql, eventually
+from tests.people import Person
+from tests.servers import RunningServer, Sql, eventually
 
 pytestmark = needed
 SCRIPT = (Path(keyrack.__file__).parent / "console/web/live.js").read_text()

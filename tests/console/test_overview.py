@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
-from tests.conftest import Person, Town
 from tests.console import axe
 from tests.console.conftest import Desk
 from tests.endpoints.test_ingest import Unit, passed, unit_of
+from tests.people import Person, Town
 
 HAMBURG = {"currentLatitude": 53.551, "currentLongitude": 9.993}
 MUNICH = {"currentLatitude": 48.137, "currentLongitude": 11.575}

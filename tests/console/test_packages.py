@@ -19,7 +19,7 @@ from zipfile import ZipFile
 import httpx
 import pytest
 
-from tests.conftest import DEADLINE, fresh_database
+from tests.servers import DEADLINE, fresh_database
 
 ROOT = Path(__file__).parents[2]
 ASSETS = "src/keyrack/console/assets"

@@ -6,9 +6,10 @@ import re
 
 from playwright.sync_api import Page, expect
 
-from tests.conftest import DEADLINE, Person, RunningServer, eventually, web
 from tests.console import axe
 from tests.console.conftest import Desk
+from tests.people import Person, web
+from tests.servers import DEADLINE, RunningServer, eventually
 
 expect.set_options(timeout=DEADLINE * 1000)
 

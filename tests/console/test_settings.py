@@ -6,9 +6,10 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from keyrack.console.browsers import parts, shortened
-from tests.conftest import DEADLINE, PASSWORD, Person, Town
 from tests.console import axe
 from tests.console.conftest import Desk
+from tests.people import PASSWORD, Person, Town
+from tests.servers import DEADLINE
 
 expect.set_options(timeout=DEADLINE * 1000)
 

@@ -7,9 +7,9 @@ import re
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.conftest import Person
 from tests.console.conftest import Desk
 from tests.console.test_overview import depot
+from tests.people import Person
 
 WATCH = """
 window.moved = [];

@@ -17,13 +17,14 @@ from playwright.sync_api import Page, Request, Route, expect
 from keyrack.console.tiles import BadTiles, check
 from keyrack.http.pages import POLICY
 from keyrack.settings import Settings
-from tests.conftest import Person, RunningServer, Town, eventually
 from tests.console import axe
 from tests.console.axe import faults
 from tests.console.conftest import Desk
 from tests.console.pmtiles import EXTENT, LINE, POLYGON, layer, pmtiles
 from tests.console.test_contrast import TOKENS
 from tests.console.test_overview import HAMBURG, car_at
+from tests.people import Person, Town
+from tests.servers import RunningServer, eventually
 
 CSP = "content-security-policy"
 TODAY = (

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
-from tests.conftest import Person
 from tests.console.axe import faults
 from tests.console.conftest import Desk
+from tests.people import Person
 
 
 def tour(page: Page) -> Locator:

@@ -9,10 +9,10 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.conftest import Person, Town
 from tests.console.axe import faults
 from tests.console.conftest import Desk
 from tests.endpoints.test_ingest import Unit, unit_of
+from tests.people import Person, Town
 
 YESTERDAY = datetime.now(UTC).date() - timedelta(days=1)
 TOLD = [("06:00:00", 53.551, 9.993), ("06:30:00", 53.866, 10.687), ("07:10:00", 54.323, 10.123)]

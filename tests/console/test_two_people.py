@@ -8,7 +8,8 @@ from html import unescape
 import httpx
 import pytest
 
-from tests.conftest import Person, eventually
+from tests.people import Person
+from tests.servers import eventually
 
 TAG = re.compile(r'name="tag" value="([^"]+)"')
 

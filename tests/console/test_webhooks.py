@@ -9,9 +9,10 @@ from html import unescape
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.conftest import DEADLINE, Person, eventually, refused
 from tests.console import axe
 from tests.console.conftest import Desk
+from tests.people import Person, refused
+from tests.servers import DEADLINE, eventually
 from tests.webhooks.receiver import Receiver
 
 expect.set_options(timeout=DEADLINE * 1000)

@@ -7,9 +7,9 @@ from urllib.parse import urljoin
 
 import httpx
 
-from tests.conftest import Person
 from tests.console.test_files import FIRST_PAGE, OF_ISLANDS
 from tests.console.test_overview import depot
+from tests.people import Person
 
 OF_PAGE = re.compile(r"(?:<link [^>]*href|<script [^>]*src|<use [^>]*href|<img [^>]*src)=\"([^\"#]+)")
 OF_FILE = re.compile(r"(?:\bfrom|\bimport)\s*\(?\s*[\"'](\.[^\"']+)|\burl\(\s*[\"']?(?!data:)([^\"')]+)")

@@ -17,7 +17,7 @@ import asyncpg
 
 from keyrack.database import schema
 from keyrack.embedded.binaries import Account, Binaries, end_with_parent, environment, find_binaries
-from tests.conftest import DEADLINE, eventually, free_port, reachable_directory
+from tests.servers import DEADLINE, eventually, free_port, reachable_directory
 
 PASSWORD = "not to be told"
 OPTIONS = {

@@ -10,8 +10,9 @@ import pytest
 
 from keyrack.database.trouble import AWAY
 from keyrack.embedded.server import EmbeddedServer
-from tests.conftest import Process, eventually, reachable_directory, web
 from tests.monitoring.scrape import shown
+from tests.people import web
+from tests.servers import Process, eventually, reachable_directory
 
 
 @pytest.fixture

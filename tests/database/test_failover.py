@@ -21,8 +21,9 @@ from keyrack.access.auth import digest
 from keyrack.database.connection import Database
 from keyrack.database.connector import Connector, NoLeader
 from keyrack.settings import Settings
-from tests.conftest import DEADLINE, Person, RunningServer, Sql, Town, eventually, refused, web
 from tests.database.cluster import PASSWORD, Cluster, Server, running_cluster
+from tests.people import Person, Town, refused, web
+from tests.servers import DEADLINE, RunningServer, Sql, eventually
 from tests.webhooks.office import Office
 from tests.webhooks.receiver import Receiver
 

@@ -23,7 +23,7 @@ from keyrack.database.batching import Batches
 from keyrack.database.connection import Connection, InTransaction
 from keyrack.settings import Settings
 from keyrack.telemetry.ingest import Telemetry
-from tests.conftest import Sql, eventually, fresh_database
+from tests.servers import Sql, eventually, fresh_database
 
 
 async def upgrade(dsn: str, revision: str) -> None:

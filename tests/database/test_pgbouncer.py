@@ -23,8 +23,9 @@ from keyrack.embedded.binaries import Account, end_with_parent
 from keyrack.errors import Unavailable
 from keyrack.settings import Settings
 from tests.commands import test_doctor, test_status
-from tests.conftest import Person, RunningServer, Sql, Town, done, eventually, free_port
 from tests.database.cluster import PASSWORD, Cluster, running_cluster
+from tests.people import Person, Town, done
+from tests.servers import RunningServer, Sql, eventually, free_port
 from tests.webhooks.receiver import Receiver
 
 PROGRAM = shutil.which("pgbouncer") or shutil.which("pgbouncer", path="/usr/sbin")

@@ -21,9 +21,10 @@ from keyrack.endpoints import ALL
 from keyrack.metrics.measures import READ_LAG, READS
 from keyrack.settings import Settings
 from tests.commands.test_doctor import told as doctor
-from tests.conftest import Person, RunningServer, Sql, Town, eventually, refused
 from tests.database.cluster import Cluster, Server, running_cluster
 from tests.database.test_failover import Asking
+from tests.people import Person, Town, refused
+from tests.servers import RunningServer, Sql, eventually
 
 HEADER = "keyrack-position"
 INVALID = "The header Keyrack-Position must be one that an answer had, or latest."

@@ -25,7 +25,8 @@ from keyrack.database import schema
 from keyrack.database.batching import Batches
 from keyrack.database.connection import Connection, InTransaction
 from keyrack.embedded.server import EmbeddedServer
-from tests.conftest import DEADLINE, Person, Process, Sql, Town, eventually, reachable_directory, refused, web
+from tests.people import Person, Town, refused, web
+from tests.servers import DEADLINE, Process, Sql, eventually, reachable_directory
 
 NOT_NOW = "The database cannot do this at the moment. Please try again."
 NO_WRITES = "The database takes no writes at the moment. Please try again."

@@ -21,7 +21,7 @@ from keyrack.demo.catalogue import CATALOGUE, entries
 from keyrack.demo.drawings import BUTTONS, Key, draw, shade
 from keyrack.errors import Conflict
 from keyrack.settings import Settings
-from tests.conftest import RunningServer, Sql, fresh_database
+from tests.servers import RunningServer, Sql, fresh_database
 
 SVG = "{http://www.w3.org/2000/svg}"
 

@@ -8,7 +8,8 @@ import re
 import subprocess
 from pathlib import Path
 
-from tests.conftest import PASSWORD, Person, RunningServer
+from tests.people import PASSWORD, Person
+from tests.servers import RunningServer
 
 ROOT = Path(__file__).parents[2]
 

@@ -11,8 +11,8 @@ from textwrap import dedent
 
 from keyrack.console import PAGES
 from keyrack.database import schema
-from tests.conftest import fresh_database
 from tests.documents.test_batch_walk import ROOT
+from tests.servers import fresh_database
 
 TEXT = (ROOT / "docs/console.md").read_text()
 KEYRACK = f'keyrack() {{ {sys.executable} -m keyrack "$@"; }}\n'

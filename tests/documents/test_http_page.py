@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from keyrack.settings import Settings
-from tests.conftest import Person, RunningServer
+from tests.people import Person
+from tests.servers import RunningServer
 
 ROOT = Path(__file__).parents[2]
 TEXT = (ROOT / "docs/http.md").read_text()

@@ -18,9 +18,10 @@ from schemathesis.checks import CHECKS, load_all_checks
 from keyrack.api.endpoint import Endpoint
 from keyrack.endpoints import ALL
 from tests.browser import launched, needed
-from tests.conftest import Person, RunningServer, Town, web
 from tests.http.test_contract import ENDLESS, name, over
 from tests.http.test_tenancy import ask, slots, world
+from tests.people import Person, Town, web
+from tests.servers import RunningServer
 
 Json = dict[str, Any]
 

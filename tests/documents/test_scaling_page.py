@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from tests.conftest import Sql
 from tests.documents.test_batch_walk import ROOT
+from tests.servers import Sql
 
 TEXT = (ROOT / "docs/scaling.md").read_text()
 # Where a table without a customer stands when the others are distributed by theirs

@@ -11,9 +11,10 @@ from typing import Any
 
 import pytest
 
-from tests.conftest import PASSWORD, Person, RunningServer
 from tests.documents.test_batch_walk import ROOT, blocks
 from tests.endpoints.test_ingest import Unit, unit_of
+from tests.people import PASSWORD, Person
+from tests.servers import RunningServer
 from tests.telemetry.test_nearest import stamp
 
 

@@ -11,7 +11,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from tests.conftest import Process, eventually, reachable_directory
+from tests.servers import Process, eventually, reachable_directory
 
 ROUNDS = int(os.environ.get("KEYRACK_ROUNDS", "1"))
 COMMANDS = [("migrate",), ("customer", "list"), ("customer", "add")]

@@ -12,7 +12,7 @@ import asyncpg
 import pytest
 
 from keyrack.embedded.server import EmbeddedServer
-from tests.conftest import eventually, reachable_directory
+from tests.servers import eventually, reachable_directory
 
 ALICE = "alice.fisher@example.org"
 ROOM = 200_000  # bytes for the log

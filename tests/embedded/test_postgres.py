@@ -21,7 +21,7 @@ import pytest
 
 from keyrack.embedded import binaries as postgres_binaries
 from keyrack.embedded.server import EmbeddedServer, EmbeddedServerError
-from tests.conftest import DEADLINE, reachable_directory
+from tests.servers import DEADLINE, reachable_directory
 
 DEBIAN_15 = Path("/usr/lib/postgresql/15/bin")
 QUICK = {"fsync": "off"}  # for tests that lose no power

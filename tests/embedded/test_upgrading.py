@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from keyrack.embedded.binaries import Account
-from tests.conftest import Process, reachable_directory
 from tests.embedded.test_versions import OLD, ROOT, shell
+from tests.servers import Process, reachable_directory
 
 pytestmark = [
     pytest.mark.skipif(not os.environ.get("KEYRACK_UPGRADES"), reason="make test-upgrade"),

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import reachable_directory
+from tests.servers import reachable_directory
 
 ROOT = Path(__file__).parents[2]
 OLD = Path("/usr/lib/postgresql/15/bin")

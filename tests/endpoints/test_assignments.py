@@ -10,7 +10,8 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.conftest import Person, Sql, eventually, refused
+from tests.people import Person, refused
+from tests.servers import Sql, eventually
 
 NO_ASSIGNMENT = "Unable to find an assignment for the given assignmentId which is assigned to the given customerId."
 NO_CAR = "Unable to find a car for the given carId which is assigned to the given customerId."

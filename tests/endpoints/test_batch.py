@@ -1,82 +1,35 @@
-"""Batches: each item as its single request; all or nothing, dry runs, conflicts, the rate limit, repeats, bounds."""
+"""Batches: each item as its single request; all or nothing, repeats, neighbours, the order of work."""
 
 from __future__ import annotations
 
-import hashlib
-import json
-import socket
 import uuid
-from collections import Counter
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
 
 import httpx
 import pytest
 
-from keyrack.assignments import holds, overlaps
+from keyrack.assignments import holds
 from keyrack.endpoints.batch_forms import ROWS
 from keyrack.settings import Settings
 from tests.assignments import model
-from tests.conftest import Person, RunningServer, Sql, Town, eventually, nobody_works, refused, web
-from tests.endpoints.test_races import at_once, call
-
-Json = dict[str, Any]
-
-START, END = "2026-01-01T08:00:00Z", "2026-01-05T08:00:00Z"
-NO_CAR = "Unable to find a car for the given carId which is assigned to the given customerId."
-NO_ASSIGNMENT = "Unable to find an assignment for the given assignmentId which is assigned to the given customerId."
-NO_BOX = "There is no key box installed in the car."
-OVERLAP = "The car has another assignment within this time."
-NOBODY = 2147483647
-
-
-def create(**body: Any) -> Json:
-    return {"op": "create", "body": body}
-
-
-def change(id: int, **values: Any) -> Json:
-    return {
-        "op": "change",
-        "id": id,
-        "patch": [{"op": "replace", "path": f"/{n}", "value": v} for n, v in values.items()],
-    }
-
-
-def end(id: int) -> Json:
-    return {"op": "end", "id": id}
-
-
-def send(person: Person, kind: str, *items: Json, status: int = 200, **members: Any) -> list[Json]:
-    """The results of a batch."""
-    headers = members.pop("headers", {})
-    answer = person.post("/batch", {"kind": kind, "items": list(items), **members}, headers=headers)
-    assert answer.status_code == status, answer.text
-    told = answer.json()
-    results = told["results"]
-    assert len(results) == len(items)
-    bad = sum(result["status"] >= 400 and result["status"] != 424 for result in results)
-    done = sum(result["status"] < 400 for result in results)
-    assert (told["done"], told["refused"]) == (done, bad)
-    return results
-
-
-def md5(text: str) -> str:
-    return hashlib.md5(text.encode(), usedforsecurity=False).hexdigest().upper()
-
-
-def statuses(results: list[Json]) -> list[int]:
-    return [result["status"] for result in results]
-
-
-def single(person: Person, kind: str, item: Json, **options: Any) -> httpx.Response:
-    """The request that an item stands for."""
-    row = ROWS[kind, item["op"]]
-    path = row.path.format(**dict.fromkeys(row.parameters, item.get("id")))
-    body = item.get("body", item.get("patch"))
-    if row.method == "DELETE":
-        body = None if row.body is None else {"userId": item["id"]}
-    return person.call(row.method, path, body, **options)
+from tests.endpoints.batches import (
+    END,
+    HEAD,
+    NO_CAR,
+    NOBODY,
+    START,
+    Garage,
+    Json,
+    change,
+    create,
+    end,
+    md5,
+    send,
+    single,
+    statuses,
+)
+from tests.people import Person, nobody_works, refused, web
+from tests.servers import RunningServer, Sql, eventually
 
 
 @pytest.fixture(scope="module")
@@ -235,9 +188,6 @@ def test_one_item_may_be_about_what_one_before_it_did(carol: Person) -> None:
     assert statuses(send(carol, "cars", end(car), end(car), change(car, name="x"))) == [204, 404, 404]
 
 
-HEAD = "Couldn't carry out the batch. "
-
-
 @pytest.mark.parametrize(
     ("body", "text"),
     [
@@ -374,360 +324,6 @@ def test_atomic_assignments(carol: Person, sql: Sql) -> None:
     assert sql.value(count, carol.customer) == 2
 
 
-# Dry runs
-
-
-@pytest.fixture(scope="module")
-def place(own: str, settings: Settings) -> Iterator[tuple[Person, Sql]]:
-    """A server whose database nobody else writes to, not even a worker; and somebody with a fleet."""
-    sql = Sql(own)
-    with RunningServer(settings, own, worker=False) as running:
-        person = Town(sql, running).person("dora")
-        yield person, sql
-        person.client.close()
-    sql.close()
-
-
-TABLES = """
-select c.relname from pg_class c where c.relnamespace = 'public'::regnamespace and c.relkind in ('r', 'p')
-and not c.relispartition and c.relname <> 'rate_limit' order by 1
-"""
-
-
-def digest(sql: Sql) -> dict[str, str]:
-    """Of every table, but for the buckets of limits: a dry run takes from one of its own."""
-    return {
-        table: sql.value(f"select md5(coalesce(string_agg(t::text, chr(10) order by t::text), '')) from \"{table}\" t")
-        for (table,) in sql.rows(TABLES)
-    }
-
-
-def applied(person: Person, sql: Sql) -> None:
-    """What is pending is applied, by a request that changes the ground."""
-    person.delete(f"/cars/{person.car()}")
-    assert not sql.value("select exists (select from operation where state = 'Pending')")
-
-
-def test_a_dry_run_tells_what_would_happen_and_writes_nothing(place: tuple[Person, Sql]) -> None:
-    dora, sql = place
-    car, bare, user, group = dora.car_with_box(), dora.car(), dora.user(), dora.group("There")
-    dora.put("/webhooks", {"url": "https://hooks.invalid/keyrack"})
-    dora.put("/assignments", {"carId": car, "userId": user, "start": START})
-    applied(dora, sql)
-    id = dora.get(f"/cars/{car}/assignments").json()[0]["id"]
-    data = {"firstName": "A", "lastName": "B"}
-    before = digest(sql)
-    key = {"Idempotency-Key": str(uuid.uuid4())}
-    assert send(
-        dora,
-        "assignments",
-        create(carId=car, userId=user, start=START),
-        create(carId=bare, userId=user, start=START),
-        create(carId=NOBODY, userId=user, start=START),
-        change(id, renewableAfter=700_000, lifetime=800_000),
-        change(id, carId=bare),
-        end(id),
-        change(id, lifetime=800_000),
-        dryRun=True,
-        conflicts="report",
-        headers=key,
-    ) == [
-        {"status": 204, "checksum": checksum(carId=car, userId=user, start=START),
-         "conflicts": [{"assignmentId": id, "userId": user, "start": START, "end": None}]},
-        {"status": 204, "checksum": checksum(carId=bare, userId=user, start=START), "wouldFail": NO_BOX},
-        {"status": 404, "code": "car-not-found", "detail": NO_CAR},
-        {"status": 204, "checksum": checksum_of(change(id, renewableAfter=700_000, lifetime=800_000)["patch"]),
-         "conflicts": [{"item": 0, "userId": user, "start": START, "end": None}]},
-        {"status": 204, "checksum": checksum_of(change(id, carId=bare)["patch"]), "wouldFail": NO_BOX,
-         "conflicts": [{"item": 1, "userId": user, "start": START, "end": None}]},
-        {"status": 204, "checksum": md5(f"DELETE /assignments/{id}")},
-        {"status": 204, "checksum": checksum_of(change(id, lifetime=800_000)["patch"]),
-         "wouldFail": "The assignment does not exist any more."},
-    ]  # fmt: skip
-    cars = send(dora, "cars", create(name="x"), change(car, name="x"), end(car), end(car), dryRun=True, headers=key)
-    assert cars == [
-        {"status": 201},
-        {"status": 204},
-        {"status": 204},
-        {"status": 404, "code": "car-not-found", "detail": NO_CAR},
-    ]
-    users = send(
-        dora, "users", create(emailAddress="dry@example.org", userData=data, type="Normal"), end(user), dryRun=True
-    )
-    assert users == [{"status": 201}, {"status": 204}]
-    assert statuses(send(dora, "groups", create(name="There"), end(group), dryRun=True)) == [409, 204]
-    results = send(dora, "groups", create(name="There"), end(group), dryRun=True, atomic=True, status=422, headers=key)
-    assert statuses(results) == [409, 424]
-    assert digest(sql) == before
-
-
-def checksum(**body: Any) -> str:
-    return checksum_of(body)
-
-
-def checksum_of(body: object) -> str:
-    return md5(json.dumps(body, sort_keys=True, separators=(",", ":")))
-
-
-def test_a_digest_sees_what_is_written(place: tuple[Person, Sql]) -> None:
-    """What the proof above is trusted with."""
-    dora, sql = place
-    before = digest(sql)
-    send(dora, "cars", create(name="x"))
-    assert [table for table, one in digest(sql).items() if one != before[table]] == ["car"]
-
-
-def test_a_dry_run_says_so(alice: Person) -> None:
-    answer = alice.post("/batch", {"kind": "cars", "items": [create(name="x")], "dryRun": True})
-    assert answer.json() == {"done": 1, "refused": 0, "dryRun": True, "results": [{"status": 201}]}
-
-
-def test_what_was_asked_for_before_counts_in_a_dry_run(alice: Person, user: int) -> None:
-    car = alice.car_with_box()
-    id = alice.assignment(car, user)
-    with nobody_works(alice):
-        assert alice.delete(f"/assignments/{id}").status_code == 204
-        assert alice.get(f"/assignments/{id}").status_code == 200
-        refused_now = send(alice, "assignments", end(id), dryRun=True)
-    assert refused_now == [{"status": 404, "code": "assignment-not-found", "detail": NO_ASSIGNMENT}]
-
-
-def test_dry_runs_have_a_limit_of_their_own(carol: Person, dsn: str, settings: Settings) -> None:
-    few = settings.model_copy(update={"dry_run_rate": 1, "dry_run_burst": 60, "assignment_burst": 1})
-    body = {"kind": "cars", "items": [create(name="x")], "dryRun": True}
-    with RunningServer(few, dsn, worker=False) as running:
-        answers = [web().post(running.url + "/batch", json=body, headers=carol.headers) for _ in range(4)]
-        assert [answer.status_code for answer in answers] == [200, 200, 200, 429]
-        assert 1 <= int(answers[3].headers["retry-after"]) <= 60
-        assert answers[3].headers["ratelimit-policy"] == '"dry-runs";q=60;w=3600'
-        assert (
-            web().post(running.url + "/batch", json=body | {"dryRun": False}, headers=carol.headers).status_code == 200
-        )
-
-
-# Conflicts
-
-
-class Garage:
-    """A car with a box, and users who want it."""
-
-    def __init__(self, person: Person) -> None:
-        self.person, self.car, self.user = person, person.car_with_box(), person.user()
-
-    def wants(self, start: int, end: int | None, **members: Any) -> Json:
-        """Days of January."""
-        body = {"carId": self.car, "userId": self.user, "start": day(start), "end": end and day(end)}
-        return create(**body | members)
-
-    def send(self, *items: Json, **members: Any) -> list[Json]:
-        return send(self.person, "assignments", *items, **members)
-
-
-def day(number: int) -> str:
-    return f"2026-01-{number:02}T00:00:00Z"
-
-
-def told(result: Json) -> list[tuple[str, int]]:
-    """With whom an item overlaps."""
-    return [
-        ("item", one["item"]) if "item" in one else ("id", one["assignmentId"]) for one in result.get("conflicts", ())
-    ]
-
-
-@pytest.fixture
-def garage(alice: Person) -> Garage:
-    return Garage(alice)
-
-
-def test_overlaps_are_those_of_half_open_times_of_one_car(garage: Garage) -> None:
-    id = garage.person.assignment(garage.car, garage.user, day(10), end=day(20))
-    other = garage.person.car_with_box()
-    open_end = garage.person.assignment(other, garage.user, day(10))
-    results = garage.send(
-        garage.wants(5, 10), garage.wants(20, None), garage.wants(5, 11), garage.wants(19, None), garage.wants(12, 13),
-        garage.wants(12, 12), garage.wants(5, 10, carId=other), garage.wants(25, None, carId=other),
-        conflicts="report", dryRun=True,
-    )  # fmt: skip
-    mine = [[one for one in told(result) if one[0] == "id"] for result in results]
-    assert mine == [[], [], [("id", id)], [("id", id)], [("id", id)], [], [], [("id", open_end)]]
-    assert results[2]["conflicts"] == [
-        {"assignmentId": id, "userId": garage.user, "start": day(10), "end": day(20)},
-        {"item": 0, "userId": garage.user, "start": day(5), "end": day(10)},
-    ]
-
-
-def test_report_tells_and_does(garage: Garage) -> None:
-    first, second = garage.send(garage.wants(1, 5), garage.wants(4, 6), conflicts="report")
-    assert (first["status"], second["status"], told(first), told(second)) == (204, 204, [], [("item", 0)])
-    assert "operationId" in second
-
-
-def test_refuse_refuses_what_overlaps(garage: Garage, sql: Sql) -> None:
-    results = garage.send(garage.wants(1, 5), garage.wants(4, 6), garage.wants(5, 6), conflicts="refuse")
-    assert statuses(results) == [204, 409, 204]
-    assert (results[1]["code"], results[1]["detail"]) == ("assignment-conflict", OVERLAP)
-    assert results[1]["conflicts"] == [{"item": 0, "userId": garage.user, "start": day(1), "end": day(5)}]
-    mine = "select count(*) from operation where customer_id = $1 and car_id = $2"
-    assert sql.value(mine, garage.person.customer, garage.car) == 2
-
-
-def test_what_was_refused_is_in_nobodys_way(garage: Garage) -> None:
-    id = garage.person.assignment(garage.car, garage.user, day(10), end=day(20))
-    free = garage.person.car_with_box()
-    results = garage.send(
-        garage.wants(15, 25), garage.wants(20, 25), change(id, end=day(22)), change(id, userId=garage.user),
-        change(id, carId=free), garage.wants(10, 20), conflicts="refuse",
-    )  # fmt: skip
-    assert [(result["status"], told(result)) for result in results] == [
-        (409, [("id", id)]), (204, []), (409, [("item", 1)]), (204, []), (204, []), (204, []),
-    ]  # fmt: skip
-
-
-def test_an_assignment_does_not_stand_in_its_own_way(garage: Garage) -> None:
-    id = garage.person.assignment(garage.car, garage.user, day(10), end=day(20))
-    results = garage.send(change(id, end=day(25)), change(id, start=day(1), end=None), conflicts="refuse")
-    assert statuses(results) == [204, 204]
-
-
-def test_what_ends_makes_room(garage: Garage) -> None:
-    id = garage.person.assignment(garage.car, garage.user, day(10), end=day(20))
-    assert statuses(garage.send(end(id), garage.wants(10, 20), conflicts="refuse")) == [204, 204]
-
-
-def test_taking_back_is_never_refused(garage: Garage) -> None:
-    """Two overlap already; who makes one of them shorter, or gives it to somebody else, takes no time anew."""
-    first = garage.person.assignment(garage.car, garage.user, day(10), end=day(20))
-    second = garage.person.assignment(garage.car, garage.user, day(15), end=day(25))
-    other = garage.person.user()
-    results = garage.send(
-        change(first, end=day(18)), change(first, userId=other), change(first, end=day(19)), conflicts="refuse"
-    )
-    assert [(result["status"], told(result)) for result in results] == [
-        (204, [("id", second)]), (204, [("id", second)]), (409, [("id", second)]),
-    ]  # fmt: skip
-
-
-def test_what_is_pending_counts(garage: Garage) -> None:
-    with nobody_works(garage.person):
-        assert garage.send(garage.wants(1, 5))[0]["status"] == 204
-        assert statuses(garage.send(garage.wants(1, 5), conflicts="refuse")) == [409]
-
-
-def test_who_does_not_look_is_not_refused(garage: Garage) -> None:
-    """What they ask for is seen by who comes later."""
-    assert statuses(garage.send(garage.wants(1, 5), conflicts="refuse")) == [204]
-    assert garage.person.put("/assignments", garage.wants(4, 8)["body"]).status_code == 204
-    assert statuses(garage.send(garage.wants(4, 9))) == [204]
-    later = garage.send(garage.wants(7, 8), garage.wants(8, 9), garage.wants(9, 10), conflicts="refuse")
-    assert statuses(later) == [409, 409, 204]
-
-
-def test_an_atomic_batch_with_a_conflict_does_nothing(garage: Garage, sql: Sql) -> None:
-    results = garage.send(garage.wants(1, 5), garage.wants(4, 6), conflicts="refuse", atomic=True, status=422)
-    assert statuses(results) == [424, 409]
-    assert told(results[1]) == [("item", 0)]
-    mine = "select count(*) from operation where customer_id = $1 and car_id = $2"
-    assert sql.value(mine, garage.person.customer, garage.car) == 0
-
-
-def test_so_many_conflicts_are_told_at_most(garage: Garage, settings: Settings) -> None:
-    most = settings.batch_conflicts
-    results = garage.send(*[garage.wants(1, 5) for _ in range(most + 2)], conflicts="report")
-    assert [len(told(result)) for result in results] == [*range(most + 1), most]
-    assert ["moreConflicts" in result for result in results] == [False] * (most + 1) + [True]
-
-
-def test_a_batch_that_would_be_compared_with_too_many(garage: Garage, monkeypatch: pytest.MonkeyPatch) -> None:
-    for n in (1, 3, 5):
-        garage.person.assignment(garage.car, garage.user, day(n), end=day(n + 1))
-    monkeypatch.setattr(overlaps, "COMPARED", 2)
-    assert told(garage.send(garage.wants(3, 6), conflicts="report")[0]) != []
-    body = {"kind": "assignments", "conflicts": "report", "items": [garage.wants(1, 2), garage.wants(5, 6)]}
-    text = "Its cars have more than 2 assignments between its first start and its last end."
-    refused(garage.person.post("/batch", body), 400, HEAD + text)
-
-
-def test_only_one_of_many_gets_what_all_refuse_to_share(carol: Person) -> None:
-    garage = Garage(carol)
-    body = {"kind": "assignments", "conflicts": "refuse", "items": [garage.wants(n, n + 4) for n in (1, 5, 9)]}
-    answers = at_once(call(carol, "POST", "/batch", body) for _ in range(10))
-    found = Counter(tuple(statuses(answer.json()["results"])) for answer in answers)
-    assert found == {(204, 204, 204): 1, (409, 409, 409): 9}
-    assert len(eventually(lambda: len(rows := carol.get(f"/cars/{garage.car}/assignments").json()) == 3 and rows)) == 3
-
-
-# The rate limit
-
-
-def test_each_creation_counts(carol: Person, dsn: str, settings: Settings) -> None:
-    few = settings.model_copy(update={"assignment_rate": 60, "assignment_burst": 5})
-    garage = Garage(carol)
-    id = carol.assignment(garage.car, garage.user)
-    with RunningServer(few, dsn, worker=False) as running:
-
-        def ask(*items: Json, **members: Any) -> httpx.Response:
-            body = {"kind": "assignments", "items": list(items), **members}
-            return web().post(running.url + "/batch", json=body, headers=carol.headers)
-
-        carol.sql.execute("delete from rate_limit where key = $1", f"assignments:{carol.customer}")
-        assert (
-            ask(*[change(id, lifetime=700_000)] * 20, create(), create(carId=NOBODY, userId=1, start=START)).status_code
-            == 200
-        )
-        assert ask(*[garage.wants(1, 2)] * 50, garage.wants(1, None, carId=NOBODY), atomic=True).status_code == 422
-        assert ask(*[garage.wants(1, 2)] * 50, dryRun=True).status_code == 200
-        let_in = ask(*[garage.wants(1, 2)] * 50)
-        assert let_in.status_code == 200  # nothing of all that was counted, and one call may borrow
-        assert let_in.headers["ratelimit-policy"] == '"assignments";q=5;w=5'
-        name, left, reset = let_in.headers["ratelimit"].split(";")
-        assert (name, left) == ('"assignments"', "r=0")
-        assert 48 <= int(reset.removeprefix("t=")) <= 50
-        for answer in (
-            ask(garage.wants(1, 2)),
-            ask(garage.wants(1, 2), conflicts="refuse"),
-            web().put(running.url + "/assignments", json=garage.wants(1, 2)["body"], headers=carol.headers),
-        ):
-            seconds = int(answer.headers["retry-after"])
-            assert (answer.status_code, 40 <= seconds <= 46) == (429, True), answer.text
-            assert answer.json() == {"status": "429", "message": f"Rate limit exceeded. Retry in {seconds} seconds."}
-        assert ask(end(id)).status_code == 200  # what takes access back is not limited
-        paid = "update rate_limit set full_at = full_at - interval '48 seconds' where key = $1"
-        carol.sql.execute(paid, f"assignments:{carol.customer}")
-        assert ask(*[garage.wants(1, 2)] * 2).status_code == 200
-
-
-def test_the_average_is_exact_over_two_servers_at_once(carol: Person, dsn: str, settings: Settings) -> None:
-    """Of batches that come at once, one may borrow; the others wait for what it owes."""
-    few = settings.model_copy(update={"assignment_rate": 1, "assignment_burst": 5})
-    garage = Garage(carol)
-    body = {"kind": "assignments", "items": [garage.wants(1, 2)] * 20}
-    with RunningServer(few, dsn, worker=False) as one, RunningServer(few, dsn, worker=False) as two:
-        urls = [one.url, two.url] * 4
-        with ThreadPoolExecutor(8) as threads:
-            answers = list(threads.map(lambda url: web().post(url + "/batch", json=body, headers=carol.headers), urls))
-    assert Counter(answer.status_code for answer in answers) == {200: 1, 429: 7}
-    count = "select count(*) from operation where customer_id = $1"
-    assert carol.sql.value(count, carol.customer) == 20
-
-
-def test_a_clock_that_was_set_back_leaves_one(carol: Person, dsn: str, settings: Settings) -> None:
-    """What is owed is no such clock, what lies beyond it is."""
-    few = settings.model_copy(update={"assignment_rate": 60, "assignment_burst": 5})
-    garage = Garage(carol)
-    bucket = f"assignments:{carol.customer}"
-    with RunningServer(few, dsn, worker=False) as running:
-
-        def ask(*items: Json) -> int:
-            body = {"kind": "assignments", "items": list(items)}
-            return web().post(running.url + "/batch", json=body, headers=carol.headers).status_code
-
-        assert ask(*[garage.wants(1, 2)] * 50) == 200
-        assert ask(garage.wants(1, 2)) == 429
-        carol.sql.execute("update rate_limit set full_at = full_at + interval '1 hour' where key = $1", bucket)
-        assert ask(garage.wants(1, 2)) == 200
-        assert ask(garage.wants(1, 2)) == 429
-
-
 # Sent again
 
 
@@ -801,88 +397,6 @@ def test_what_is_anothers_is_answered_like_what_does_not_exist(alice: Person, bo
         assert all(result["status"] == 404 for result in hers.json()["results"])
     assert alice.get(f"/cars/{car}").json()["name"] == "Car"
     assert alice.get(f"/assignments/{id}").status_code == 200
-
-
-def test_a_neighbours_times_are_in_nobodys_way(alice: Person, bob: Person, garage: Garage) -> None:
-    alice.assignment(garage.car, garage.user, day(1))
-    his = Garage(bob)
-    assert his.send(his.wants(1, 5), conflicts="refuse")[0]["status"] == 204
-
-
-# Bounds
-
-
-def test_faults_of_an_item_that_are_told(alice: Person) -> None:
-    steps = [{"op": "add", "path": "/colour"}] * 30
-    (result,) = send(alice, "cars", {"op": "change", "id": 1, "patch": steps})
-    assert len(result["errors"]) == 10
-
-
-def test_too_many_items(alice: Person) -> None:
-    body = {"kind": "cars", "items": [end(NOBODY)] * 1_001}
-    refused(alice.post("/batch", body), 400, HEAD + "It has too many items: at most 1000 are possible.")
-    assert statuses(send(alice, "cars", *[end(NOBODY)] * 1_000)) == [404] * 1_000
-
-
-def test_too_many_passwords(alice: Person) -> None:
-    body = {"kind": "users", "items": [create(type="Normal")] * 51}
-    text = "It has too many users with a password: at most 50 are possible."
-    refused(alice.post("/batch", body), 400, HEAD + text)
-
-
-def test_the_body_has_a_bound_of_its_own(alice: Person, dsn: str, settings: Settings) -> None:
-    few = settings.model_copy(update={"batch_bytes": 3_000, "max_body": 2_000})
-    body = {"kind": "cars", "items": [create(name="x", description="y" * 2_500)]}
-    with RunningServer(few, dsn, worker=False) as running:
-        assert web().post(running.url + "/batch", json=body, headers=alice.headers).status_code == 200
-        answer = web().post(running.url + "/batch", json=body | {"items": body["items"] * 2}, headers=alice.headers)
-        refused(answer, 413, "The body must be smaller than 3000 bytes.")
-
-
-def test_a_batch_that_takes_too_long_is_undone(carol: Person, dsn: str, settings: Settings) -> None:
-    """It waits for a row that somebody else has."""
-    quick = settings.model_copy(update={"batch_seconds": 0.3})
-    car = carol.car("Old")
-    body = {"kind": "cars", "items": [create(name="New"), change(car, name="x")]}
-    other = Sql(dsn)
-    with RunningServer(quick, dsn, worker=False) as running:
-        other.execute("begin")
-        other.execute("select from car where customer_id = $1 for update", carol.customer)
-        answer = web().post(running.url + "/batch", json=body, headers=carol.headers)
-        other.execute("rollback")
-    other.close()
-    refused(answer, 503, "The batch took too long, and was undone. Please send fewer items at once.")
-    assert answer.headers["retry-after"] == "1"
-    assert [row["name"] for row in carol.get("/cars").json()] == ["Old"]
-
-
-def test_batches_that_touch_the_same_rows_in_any_order(carol: Person) -> None:
-    cars = [carol.car() for _ in range(60)]
-    bodies = [
-        {"kind": "cars", "items": [change(car, name=f"N{n}") for car in (cars if n % 2 else reversed(cars))]}
-        for n in range(8)
-    ] + [{"kind": "groups", "items": [create(name=f"G{m}") for m in ((1, 2) if n % 2 else (2, 1))]} for n in range(8)]
-    answers = at_once(call(carol, "POST", "/batch", body) for body in bodies)
-    assert {answer.status_code for answer in answers} == {200}
-    assert len({row["name"] for row in carol.get("/cars").json()}) == 1
-    assert sorted(row["name"] for row in carol.get("/groups").json()) == ["G1", "G2"]
-
-
-def test_a_client_that_leaves_midway_leaves_all_of_it(carol: Person, server: RunningServer, dsn: str) -> None:
-    """Or nothing, where it was not there as a whole: a write that has begun goes on."""
-    body = json.dumps({"kind": "cars", "items": [create(name=f"C{n}") for n in range(300)]}).encode()
-    headers = carol.headers | {"Content-Type": "application/json", "Content-Length": str(len(body)), "Host": "x"}
-    head = "POST /batch HTTP/1.1\r\n" + "".join(f"{name}: {value}\r\n" for name, value in headers.items()) + "\r\n"
-    other = Sql(dsn)
-    other.execute("begin")
-    other.execute("select pg_advisory_xact_lock(hashtext('batch cars'), $1)", carol.customer)
-    with socket.create_connection(("127.0.0.1", server.port)) as gone:
-        gone.sendall(head.encode() + body)
-        waits = "select exists (select from pg_locks where locktype = 'advisory' and objid = $1 and not granted)"
-        eventually(lambda: carol.sql.value(waits, carol.customer), "the batch's turn")
-    other.execute("rollback")
-    other.close()
-    assert eventually(lambda: len(carol.get("/cars").json()), "the cars") == 300
 
 
 # The order of work

@@ -9,7 +9,8 @@ from urllib.parse import quote
 
 import pytest
 
-from tests.conftest import Person, RunningServer, Sql, refused, web
+from tests.people import Person, refused, web
+from tests.servers import RunningServer, Sql
 
 NO_BRAND = "Unable to find the given brand."
 INVALID = "Invalid brand provided."

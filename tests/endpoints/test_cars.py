@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from tests.conftest import Person, Sql, done, eventually, refused
+from tests.people import Person, done, refused
+from tests.servers import Sql, eventually
 
 NO_CAR = "Unable to find a car for the given carId which is assigned to the given customerId."
 FULL = {

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from tests.conftest import Person, Sql, eventually
+from tests.people import Person
+from tests.servers import Sql, eventually
 
 
 def test_a_managers_customers(alice: Person) -> None:

@@ -12,8 +12,9 @@ import httpx
 import pytest
 
 from keyrack.settings import Settings
-from tests.conftest import Person, RunningServer, eventually, refused
 from tests.endpoints.test_ingest import Unit, ago, device_key, unit_of
+from tests.people import Person, refused
+from tests.servers import RunningServer, eventually
 
 NDJSON, JSON = "application/x-ndjson", "application/json"
 TOO_MANY = "The body must have at most 20000 lines, or elements of its array."

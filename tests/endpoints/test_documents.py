@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import keyrack
-from tests.conftest import RunningServer, web
+from tests.people import web
+from tests.servers import RunningServer
 
 
 def test_what_this_server_is(server: RunningServer) -> None:

@@ -11,8 +11,9 @@ from keyrack.access import erasing, privacy
 from keyrack.database.connection import Database
 from keyrack.endpoints.users import NO_USER
 from keyrack.settings import Settings
-from tests.conftest import Person, Sql, Town, done, eventually, nobody_works, refused
 from tests.endpoints.test_users import MEMBERSHIP
+from tests.people import Person, Town, done, nobody_works, refused
+from tests.servers import Sql, eventually
 
 START, END = "2026-01-01T08:00:00Z", "2026-01-03T08:00:00Z"
 

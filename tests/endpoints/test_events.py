@@ -17,8 +17,9 @@ from keyrack.endpoints.cars import NO_CAR
 from keyrack.endpoints.events import NO_EVENT, NewEvent, Recorded, Told, record
 from keyrack.endpoints.users import NO_USER
 from keyrack.settings import Settings
-from tests.conftest import NO_MOMENTS, Person, refused
 from tests.endpoints.test_ingest import ago, device_key
+from tests.moments import NO_MOMENTS
+from tests.people import Person, refused
 
 _numbers = itertools.count(1)
 EVENT = {

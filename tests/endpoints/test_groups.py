@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.conftest import Person, done, refused
+from tests.people import Person, done, refused
 
 NO_GROUP = "Unable to find a group for the given groupId which is assigned to the given customerId."
 SAME_NAME = "A group with the same name already exists."

@@ -14,7 +14,8 @@ import pytest
 
 from keyrack.database import schema
 from keyrack.settings import Settings
-from tests.conftest import Process, RunningServer, Sql, eventually, fresh_database, refused, web
+from tests.people import refused, web
+from tests.servers import Process, RunningServer, Sql, eventually, fresh_database
 
 PROBLEM = "application/problem+json"
 

@@ -12,8 +12,9 @@ import pytest
 from keyrack.database import schema
 from keyrack.endpoints.health import Readiness
 from keyrack.settings import Settings
-from tests.conftest import RunningServer, Sql, eventually, fresh_database, web
 from tests.monitoring.rows import CUSTOMER, DELIVERY, OPERATION, WEBHOOK, WORKER
+from tests.people import web
+from tests.servers import RunningServer, Sql, eventually, fresh_database
 
 
 @pytest.fixture

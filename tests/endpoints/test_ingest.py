@@ -16,7 +16,9 @@ from keyrack.access import auth
 from keyrack.endpoints.cars import NO_CAR, NO_TELEMETRY
 from keyrack.reasons import INVALID_DEVICE_KEY
 from keyrack.telemetry.ingest import TOO_EARLY, TOO_LATE, UNKNOWN_UNIT
-from tests.conftest import NO_MOMENTS, Person, eventually, refused
+from tests.moments import NO_MOMENTS
+from tests.people import Person, refused
+from tests.servers import eventually
 
 _numbers = itertools.count(1)
 NOW = datetime.now(UTC).replace(microsecond=0)

@@ -19,9 +19,10 @@ from keyrack.database.telling import EVERYBODY, MOST, TOPICS, Teller, heard, pay
 from keyrack.endpoints import ALL
 from keyrack.endpoints.live import OLD_HTTP
 from keyrack.settings import Settings
-from tests.conftest import Person, RunningServer, Sql, Town, eventually
 from tests.endpoints.test_ingest import unit_of
 from tests.http.test_hostile import Line, head
+from tests.people import Person, Town
+from tests.servers import RunningServer, Sql, eventually
 from tests.watching import watching
 from tests.webhooks.receiver import Receiver
 

@@ -8,7 +8,8 @@ from collections.abc import Iterator
 import httpx
 import pytest
 
-from tests.conftest import PASSWORD, Person, RunningServer, Sql, Town, web
+from tests.people import PASSWORD, Person, Town, web
+from tests.servers import RunningServer, Sql
 
 WRONG = {
     "statusCode": 401,

@@ -11,7 +11,8 @@ import pytest
 from keyrack.endpoints.operations import NO_OPERATION
 from keyrack.webhooks import failures
 from keyrack.webhooks.failures import GIVEN_UP, GONE, NO_BOX, NO_CAR, NO_SERVICE, NO_USER, TERMINATED
-from tests.conftest import Person, eventually, nobody_works
+from tests.people import Person, nobody_works
+from tests.servers import eventually
 
 START = "2026-01-01T08:00:00Z"
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.conftest import Person, done, refused
+from tests.people import Person, done, refused
 
 PATH = "/pairings"
 NO_SERVICE = "Unable to find a service for the given serviceId which is assigned to the given customerId."

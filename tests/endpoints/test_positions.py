@@ -9,8 +9,8 @@ import pytest
 
 from keyrack.endpoints.positions import endpoints
 from keyrack.odata import Limits, query
-from tests.conftest import Person, Town
 from tests.endpoints.test_ingest import Unit, ago, unit_of
+from tests.people import Person, Town
 
 PLACE = {"currentLatitude": 52.5, "currentLongitude": 13.4}
 

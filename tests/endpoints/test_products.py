@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.conftest import Person, Sql, refused
+from tests.people import Person, refused
+from tests.servers import Sql
 
 NO_PRODUCT = "Unable to find a product for the given productId which is assigned to the given customerId."
 

@@ -12,7 +12,8 @@ from typing import Any
 
 import httpx
 
-from tests.conftest import Person, Sql, eventually, web
+from tests.people import Person, web
+from tests.servers import Sql, eventually
 
 CROWD = 8
 

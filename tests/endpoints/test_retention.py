@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from keyrack.settings import Settings
-from tests.conftest import Person
+from tests.people import Person
 
 
 def kept(person: Person) -> dict[str, dict[str, Any]]:

@@ -11,8 +11,8 @@ from keyrack.endpoints.cars import NO_CAR
 from keyrack.model.telematics import MEASURES
 from keyrack.reasons import EMPTY_RANGE
 from keyrack.settings import Settings
-from tests.conftest import Person, refused
 from tests.endpoints.test_ingest import Unit, unit_of
+from tests.people import Person, refused
 from tests.telemetry.test_nearest import NOON, deliver, stamp
 
 HOUR = timedelta(hours=1)

@@ -13,7 +13,8 @@ from joserfc.jwk import KeySet
 
 from keyrack.access import auth
 from keyrack.settings import Settings
-from tests.conftest import Person, RunningServer, Sql, refused, web
+from tests.people import Person, refused, web
+from tests.servers import RunningServer, Sql
 
 INVALID = "Invalid combination of customerId, sdkKey and userId."
 

@@ -11,8 +11,9 @@ import pytest
 from keyrack.endpoints.cars import NO_CAR
 from keyrack.reasons import EMPTY_RANGE
 from keyrack.settings import Settings
-from tests.conftest import NO_MOMENTS, Person, refused
 from tests.endpoints.test_ingest import Unit, unit_of
+from tests.moments import NO_MOMENTS
+from tests.people import Person, refused
 from tests.telemetry.test_nearest import NOON, PLACE, deliver, stamp
 
 HOUR = timedelta(hours=1)

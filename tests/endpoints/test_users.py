@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 from argon2 import PasswordHasher
 
-from tests.conftest import Person, Sql, Town, done, eventually, refused
+from tests.people import Person, Town, done, refused
+from tests.servers import Sql, eventually
 
 NO_USER = "Unable to find a user for the given userId which is assigned to the given customerId."
 SAME = "A user with the same emailAddress already exists."

@@ -19,7 +19,8 @@ from keyrack.endpoints.webhooks import DISABLED, NO_DELIVERY, NO_WEBHOOK
 from keyrack.model.bodies import no_valid
 from keyrack.settings import Settings
 from keyrack.webhooks.outcomes import KINDS, Outcome
-from tests.conftest import Person, RunningServer, Town, done, eventually, refused, web
+from tests.people import Person, Town, done, refused, web
+from tests.servers import RunningServer, eventually
 from tests.webhooks.receiver import Received, Receiver
 
 START = "2026-01-01T08:00:00Z"

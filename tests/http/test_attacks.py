@@ -21,8 +21,9 @@ from keyrack.telemetry import ingest
 from keyrack.telemetry.ingest import UNKNOWN_UNIT, Telemetry
 from keyrack.telemetry.lines import Report, lines
 from keyrack.webhooks.guard import Guard
-from tests.conftest import PASSWORD, Person, RunningServer, Sql, Town, eventually, refused, web
 from tests.endpoints.test_ingest import unit_of
+from tests.people import PASSWORD, Person, Town, refused, web
+from tests.servers import RunningServer, Sql, eventually
 
 
 @pytest.mark.parametrize("order", ["null eq null", "null ne null desc", "null lt 1", "null in (null)", "null in (1)"])

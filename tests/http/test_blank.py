@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from keyrack.model.texts import NOT_BLANK, is_blank, trimmed
-from tests.conftest import Person, done, refused
 from tests.endpoints.test_events import EVENT
+from tests.people import Person, done, refused
 
 BLANK = [
     " ", "\t\r\n", "\x1f", "\x85", "\u00a0", "\u2007\u202f", "\u3000", "\u200b", "\ufeff", "\u2060\u00ad", "\u3164",

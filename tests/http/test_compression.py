@@ -24,12 +24,13 @@ from keyrack.api.exchange import Answer
 from keyrack.endpoints import ALL
 from keyrack.http.compression import Compression
 from keyrack.settings import Settings
-from tests.conftest import Person, RunningServer, Sql, Town, eventually, web
 from tests.http.test_contract import ENDLESS, name, over
 from tests.http.test_hostile import Line, head
 from tests.http.test_preferences import user
 from tests.http.test_readers import FAST, everything, reader
 from tests.http.test_tenancy import slots, world
+from tests.people import Person, Town, web
+from tests.servers import RunningServer, Sql, eventually
 
 GZIP = {"Accept-Encoding": "gzip"}
 PLAIN = {"Accept-Encoding": "identity"}

@@ -16,10 +16,11 @@ from keyrack.api.endpoint import Endpoint
 from keyrack.api.reads import Select
 from keyrack.endpoints import ALL
 from keyrack.model.resources import CAR
-from tests.conftest import Person, RunningServer, Sql, Town, eventually, nobody_works, refused
 from tests.endpoints.test_ingest import unit_of
 from tests.http.test_contract import PUBLIC, name, over, path_of
 from tests.http.test_tenancy import PATCHES, WORLDS, Ids, ask, world
+from tests.people import Person, Town, nobody_works, refused
+from tests.servers import RunningServer, Sql, eventually
 
 READS = [endpoint for endpoint in ALL if endpoint.read is not None]
 SINGLE = [endpoint for endpoint in READS if endpoint.read is not None and endpoint.read.select.one]

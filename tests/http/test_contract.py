@@ -12,7 +12,8 @@ import pytest
 from keyrack.api.endpoint import Endpoint
 from keyrack.api.live import EVENTS
 from keyrack.endpoints import ALL
-from tests.conftest import Person, RunningServer, Sql, Town
+from tests.people import Person, Town
+from tests.servers import RunningServer, Sql
 
 KEY_REFUSED = {
     "statusCode": 401,

@@ -17,9 +17,10 @@ from keyrack.api.endpoint import Endpoint
 from keyrack.endpoints import ALL
 from keyrack.settings import Settings
 from tests.browser import launched, needed
-from tests.conftest import Person, RunningServer, web
 from tests.http.test_contract import PATHS, over, path_of
 from tests.http.test_hostile import Line, head
+from tests.people import Person, web
+from tests.servers import RunningServer
 
 CONSOLE = "https://console.example.com"
 ORIGINS = f"{CONSOLE}, http://Localhost:5173,https://[2001:DB8::1]:8443 ,capacitor://localhost,https://four.example:443"

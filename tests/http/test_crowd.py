@@ -16,8 +16,9 @@ import pytest
 from keyrack.http.crowd import Crowd
 from keyrack.reasons import FULL, FULL_OF_ONE, Reason
 from keyrack.settings import Settings
-from tests.conftest import Person, Process, RunningServer
 from tests.http.test_hostile import Line, head
+from tests.people import Person
+from tests.servers import Process, RunningServer
 
 SERVE = ("serve", "--port", "0", "--no-worker", "--json")
 

@@ -16,8 +16,9 @@ import pytest
 from keyrack.api.endpoint import Endpoint
 from keyrack.endpoints import ALL
 from keyrack.settings import Settings
-from tests.conftest import Person, RunningServer, eventually, refused
 from tests.http.test_contract import over, path_of
+from tests.people import Person, refused
+from tests.servers import RunningServer, eventually
 
 JSON = {"Content-Type": "application/json"}
 TOO_LARGE = "The body must be smaller than 1000000 bytes."

@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from keyrack.model.bodies import moment, wall_clock
-from tests.conftest import Person, done, eventually, refused
+from tests.people import Person, done, refused
+from tests.servers import eventually
 
 START, END = "2026-01-01T08:00:00Z", "2026-02-01T08:00:00Z"
 

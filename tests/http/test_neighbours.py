@@ -13,7 +13,8 @@ from argon2 import PasswordHasher
 
 from keyrack.database.shares import TOO_LONG, TOO_MANY
 from keyrack.settings import Settings
-from tests.conftest import PASSWORD, Person, RunningServer, Sql, Town, eventually, refused, web
+from tests.people import PASSWORD, Person, Town, refused, web
+from tests.servers import RunningServer, Sql, eventually
 
 
 def patient(settings: Settings, **few: float) -> Settings:

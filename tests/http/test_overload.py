@@ -19,10 +19,11 @@ import pytest
 from keyrack.http.overload import FEW, LASTS, TICK, TURNS, Overload, Turns
 from keyrack.reasons import OVERLOADED
 from keyrack.settings import Settings
-from tests.conftest import Person, Process, RunningServer, Sql, eventually
 from tests.http.test_crowd import SERVE
 from tests.http.test_hostile import Line, Reply, head
 from tests.http.test_neighbours import locked, patient, waiting
+from tests.people import Person
+from tests.servers import Process, RunningServer, Sql, eventually
 
 TARGET = 1.0
 TYPE = "Content-Type: application/x-www-form-urlencoded"

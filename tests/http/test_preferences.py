@@ -17,9 +17,10 @@ from keyrack.api.endpoint import Endpoint
 from keyrack.api.idempotency import OTHER_REQUEST
 from keyrack.endpoints import ALL
 from tests.api.test_idempotency import locked
-from tests.conftest import Person, RunningServer, Sql, done, eventually, nobody_works, refused
 from tests.http.test_contract import name, over
 from tests.http.test_hostile import Line, head
+from tests.people import Person, done, nobody_works, refused
+from tests.servers import RunningServer, Sql, eventually
 
 REPRESENTATION = {"Prefer": "return=representation"}
 MINIMAL = {"Prefer": "return=minimal"}

@@ -23,10 +23,11 @@ from keyrack.endpoints import ALL
 from keyrack.errors import NotFound
 from keyrack.http.problems import shown
 from keyrack.settings import Settings
-from tests.conftest import Person, RunningServer, Sql, Town, web
 from tests.endpoints.test_ingest import unit_of
 from tests.http.test_contract import KEYED, TOKENED, WITH_CUSTOMER, content, over, path_of, unknown_method
 from tests.http.test_hostile import Line, head
+from tests.people import Person, Town, web
+from tests.servers import RunningServer, Sql
 
 PROBLEM = "application/problem+json"
 NOT_OF_EVERY_ROW = {405, 404}  # what a path is answered that knows another method, or nothing

@@ -12,8 +12,9 @@ import asyncpg
 import pytest
 
 from keyrack.settings import Settings
-from tests.conftest import Person, RunningServer, Sql, Town, eventually, web
 from tests.http.test_hostile import Line, head
+from tests.people import Person, Town, web
+from tests.servers import RunningServer, Sql, eventually
 
 FAST = {"slow_client_seconds": 0.3, "slow_client_rate": 1_000_000}
 

@@ -10,8 +10,8 @@ import pytest
 
 from keyrack.endpoints import ALL
 from keyrack.odata import OPTIONS
-from tests.conftest import Person, refused
 from tests.http.test_contract import path_of
+from tests.people import Person, refused
 
 LONGEST = 1_000  # characters
 WRITES = [endpoint for endpoint in ALL if endpoint.body is not None and endpoint.form is None]

@@ -16,9 +16,10 @@ import pytest
 from keyrack.access import auth
 from keyrack.api.endpoint import Endpoint
 from keyrack.endpoints import ALL
-from tests.conftest import Person, eventually
 from tests.endpoints.test_ingest import unit_of
 from tests.http.test_contract import name
+from tests.people import Person
+from tests.servers import eventually
 
 Ids = dict[str, Any]
 

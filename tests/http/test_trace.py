@@ -12,9 +12,10 @@ from hypothesis import strategies as st
 from keyrack.api.endpoint import Endpoint
 from keyrack.endpoints import ALL
 from keyrack.http.trace import request_id
-from tests.conftest import Person, RunningServer
 from tests.http.test_contract import ENDLESS, content, over, path_of
 from tests.http.test_hostile import Line
+from tests.people import Person
+from tests.servers import RunningServer
 
 MADE = re.compile(r"[0-9a-f]{32}").fullmatch
 TRACE, PARENT = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"

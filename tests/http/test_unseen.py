@@ -14,8 +14,9 @@ import httpx
 import pytest
 
 from keyrack.api.conditions import CHANGED
-from tests.conftest import Person, eventually, nobody_works, web
 from tests.endpoints.test_races import CROWD, at_once
+from tests.people import Person, nobody_works, web
+from tests.servers import eventually
 
 SEED = int(os.environ.get("KEYRACK_SEED", random.randrange(10**6)))
 CLIENTS, TRIES = 6, 12

@@ -12,8 +12,9 @@ from typing import Any
 import pytest
 
 from keyrack.database import schema
-from tests.conftest import Person, Process, Sql, Town, eventually, fresh_database, web
 from tests.monitoring.scrape import Port, Scrape, shown
+from tests.people import Person, Town, web
+from tests.servers import Process, Sql, eventually, fresh_database
 
 
 @dataclass

@@ -9,7 +9,8 @@ from pathlib import Path
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from tests.conftest import DEADLINE, eventually, web
+from tests.people import web
+from tests.servers import DEADLINE, eventually
 
 
 @dataclass(frozen=True)

@@ -14,8 +14,8 @@ from keyrack.cli import application
 from keyrack.documents.metrics import metrics_json, metrics_markdown
 from keyrack.metrics.instruments import Customers
 from keyrack.settings import Settings
-from tests.conftest import DEADLINE, Process, eventually
 from tests.monitoring.scrape import shown
+from tests.servers import DEADLINE, Process, eventually
 
 
 def test_a_worker_shows_its_own(dsn: str, tmp_path: Path) -> None:

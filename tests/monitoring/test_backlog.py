@@ -15,8 +15,8 @@ from keyrack.monitoring import backlog as room
 from keyrack.monitoring.backlog import Backlog, backlog
 from keyrack.monitoring.database import PARAMETERS
 from keyrack.settings import Settings
-from tests.conftest import Sql, fresh_database
 from tests.monitoring.rows import CUSTOMER, DELIVERY, OPERATION, WEBHOOK, WORKER
+from tests.servers import Sql, fresh_database
 
 
 @pytest.fixture

@@ -17,9 +17,10 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
 from keyrack.documents.metrics import metrics_json
 from keyrack.metrics.measures import OF_DATABASE
-from tests.conftest import NO_TLS, Person, eventually, web
 from tests.monitoring.conftest import Family
 from tests.monitoring.scrape import parsed, ran
+from tests.people import NO_TLS, Person, web
+from tests.servers import eventually
 from tests.test_processes import serving
 
 TOTAL = "keyrack_http_requests_total"

@@ -10,8 +10,8 @@ import asyncpg
 from keyrack.database.connection import Connection, Database
 from keyrack.database.standbys import Standby, standbys
 from keyrack.settings import Settings
-from tests.conftest import eventually
 from tests.database.cluster import running_cluster
+from tests.servers import eventually
 
 
 async def seen_by_a_plain_role(dsn: str) -> tuple[Standby, ...]:

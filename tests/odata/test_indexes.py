@@ -16,7 +16,7 @@ from keyrack.model.resources import ASSIGNMENT, CAR, EVENT, SERVICE
 from keyrack.model.telematics import POSITION
 from keyrack.odata import Limits, Shape, query
 from keyrack.webhooks.outcomes import OPERATION
-from tests.conftest import Sql, fresh_database
+from tests.servers import Sql, fresh_database
 
 CARS = 20_000
 DEFINITIONS = "select indexdef from pg_indexes where indexname = any($1::text[])"

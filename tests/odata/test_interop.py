@@ -10,8 +10,9 @@ from urllib.parse import quote
 
 import pytest
 
-from tests.conftest import Person, Sql, eventually
 from tests.odata.fleet import make_fleet
+from tests.people import Person
+from tests.servers import Sql, eventually
 
 HERE = Path(__file__).parent / "interop"
 SENT_AS_IT_IS = "$&=()',/%:;@"

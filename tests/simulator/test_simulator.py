@@ -17,8 +17,9 @@ import pytest
 from keyrack.simulator import Access, ApiError, Options, Summary, drive_in_background, simulate
 from keyrack.simulator.car import VirtualCar
 from keyrack.simulator.fleet import FAULTS
-from tests.conftest import Person, RunningServer, Town, eventually
 from tests.endpoints.test_ingest import device_key, unit_of
+from tests.people import Person, Town
+from tests.servers import RunningServer, eventually
 
 # Each test has hours of its own: two fleets in the same cars at the same time would contradict each other
 START = (datetime.now(UTC) - timedelta(hours=24)).replace(microsecond=0)

@@ -22,8 +22,9 @@ from keyrack.database.telling import to_nobody
 from keyrack.settings import Settings
 from keyrack.telemetry.mqtt import Subscriber
 from keyrack.telemetry.samples import Reading, readings
-from tests.conftest import DEADLINE, Person, Process, eventually, free_port, reachable_directory
 from tests.endpoints.test_ingest import Unit, ago, unit_of
+from tests.people import Person
+from tests.servers import DEADLINE, Process, eventually, free_port, reachable_directory
 
 MOSQUITTO = shutil.which("mosquitto") or shutil.which("mosquitto", path="/usr/sbin:/usr/local/sbin")
 pytestmark = pytest.mark.skipif(MOSQUITTO is None, reason="Mosquitto is not installed (apt-get install mosquitto)")

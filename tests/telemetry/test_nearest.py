@@ -11,8 +11,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from keyrack.telemetry.stretches import packed, times_of
-from tests.conftest import Person
 from tests.endpoints.test_ingest import Unit, unit_of
+from tests.people import Person
 
 MIDNIGHT = datetime.now(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
 NOON = MIDNIGHT - timedelta(days=2, hours=12)

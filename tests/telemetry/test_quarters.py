@@ -17,8 +17,8 @@ from keyrack.database import partitions
 from keyrack.database.connection import Database
 from keyrack.settings import Settings
 from tests.commands.test_cli import Operator
-from tests.conftest import Person
 from tests.endpoints.test_ingest import Unit, unit_of
+from tests.people import Person
 from tests.telemetry.test_nearest import MIDNIGHT, NOON, TIMES, deliver, stamp, swap
 
 QUARTER = timedelta(minutes=15)

@@ -20,8 +20,9 @@ from keyrack.odata import Limits, query
 from keyrack.reasons import Reason
 from keyrack.settings import Settings
 from keyrack.telemetry.ingest import Telemetry
-from tests.conftest import Person, fresh_database
 from tests.endpoints.test_ingest import unit_of as an_iq_unit
+from tests.people import Person
+from tests.servers import fresh_database
 
 NOW = datetime(2026, 6, 15, 12, tzinfo=UTC)
 

@@ -17,8 +17,8 @@ from keyrack.database.telling import to_nobody
 from keyrack.settings import Settings
 from keyrack.telemetry.ingest import UNKNOWN_UNIT
 from keyrack.telemetry.mqtt import Subscriber
-from tests.conftest import Person
 from tests.endpoints.test_ingest import Unit, ago, unit_of
+from tests.people import Person
 
 ONLY_ITSELF = "The unit may only speak for itself."
 OTHER_FORM = "The topic has another form."

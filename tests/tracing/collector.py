@@ -8,7 +8,7 @@ from typing import Any
 
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
-from tests.conftest import eventually
+from tests.servers import eventually
 from tests.webhooks.receiver import Received, Receiver, Reply
 
 PATH = "/v1/traces"

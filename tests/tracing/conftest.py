@@ -15,7 +15,8 @@ from typing import Any
 import pytest
 
 from keyrack.database import schema
-from tests.conftest import Person, Process, Sql, Town, eventually, fresh_database
+from tests.people import Person, Town
+from tests.servers import Process, Sql, eventually, fresh_database
 from tests.tracing.collector import Collector
 
 AT_ONCE = {"OTEL_BSP_SCHEDULE_DELAY": "20"}  # milliseconds that spans are kept, at most: OpenTelemetry has 5,000

@@ -16,8 +16,9 @@ from keyrack.cli import application
 from keyrack.settings import Settings
 from keyrack.tracing.places import Place
 from keyrack.tracing.spans import Traces
-from tests.conftest import DEADLINE, Person, Town, eventually, web
 from tests.monitoring.scrape import shown
+from tests.people import Person, Town, web
+from tests.servers import DEADLINE, eventually
 from tests.tracing.collector import Collector
 from tests.tracing.conftest import House, Traced, a_trace, serving
 from tests.webhooks.receiver import Received, Receiver, Reply

@@ -9,7 +9,8 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from keyrack import __version__
-from tests.conftest import Person, Town, eventually, web
+from tests.people import Person, Town, web
+from tests.servers import eventually
 from tests.tracing.conftest import Traced, a_trace
 from tests.webhooks.receiver import Receiver
 

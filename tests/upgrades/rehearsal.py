@@ -14,7 +14,8 @@ from pathlib import Path
 
 import httpx
 
-from tests.conftest import DEADLINE, NO_TLS, Person, eventually, free_port
+from tests.people import NO_TLS, Person
+from tests.servers import DEADLINE, eventually, free_port
 from tests.upgrades import releases
 
 # A busy machine makes no failed request: nobody is told to come back later

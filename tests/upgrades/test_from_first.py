@@ -18,7 +18,8 @@ import pytest
 
 from keyrack.database import schema
 from keyrack.embedded.server import EmbeddedServer
-from tests.conftest import DEADLINE, NO_TLS, free_port, reachable_directory
+from tests.people import NO_TLS
+from tests.servers import DEADLINE, free_port, reachable_directory
 from tests.upgrades import releases
 from tests.upgrades.releases import PACKAGE, ROOT
 

@@ -19,8 +19,8 @@ from keyrack import __version__
 from keyrack.cli import application
 from keyrack.database import migrating, schema
 from keyrack.database.migrations import revisions
-from tests.conftest import DEADLINE, Sql, eventually, fresh_database
 from tests.database.test_migrations import upgrade
+from tests.servers import DEADLINE, Sql, eventually, fresh_database
 from tests.upgrades import releases
 
 HEAD = schema.head()

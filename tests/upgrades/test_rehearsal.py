@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from keyrack.database import schema
-from tests.conftest import DEADLINE, Person, Sql, Town, eventually, fresh_database
+from tests.people import Person, Town
+from tests.servers import DEADLINE, Sql, eventually, fresh_database
 from tests.upgrades import releases
 from tests.upgrades.rehearsal import Balancer, Load, Node, fleet, replaced
 

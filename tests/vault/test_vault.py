@@ -27,19 +27,9 @@ from keyrack.settings import Settings
 from keyrack.vault import keeping, master, rotation
 from keyrack.vault.holdings import HOLDINGS, PRIVATE_KEY
 from keyrack.vault.sealing import Vault
-from tests.conftest import (
-    Person,
-    Process,
-    RunningServer,
-    Sql,
-    Town,
-    done,
-    eventually,
-    fresh_database,
-    reachable_directory,
-    web,
-)
 from tests.database.test_migrations import upgrade
+from tests.people import Person, Town, done, web
+from tests.servers import Process, RunningServer, Sql, eventually, fresh_database, reachable_directory
 from tests.webhooks.receiver import Receiver
 
 ROOT = Path(__file__).parents[2]

@@ -15,7 +15,7 @@ from keyrack.settings import Settings
 from keyrack.vault.keeping import open_vault
 from keyrack.webhooks import registry
 from keyrack.worker import Worker, connect
-from tests.conftest import DEADLINE
+from tests.servers import DEADLINE
 
 SECRET = "whsec_" + "A" * 43 + "="
 LOCAL = Settings(

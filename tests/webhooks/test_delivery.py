@@ -30,7 +30,7 @@ from keyrack.webhooks.claims import Pace, backoff
 from keyrack.webhooks.guard import Guard
 from keyrack.webhooks.sending import Attempt, Sender, signed
 from keyrack.webhooks.troubles import NOT_REACHED
-from tests.conftest import DEADLINE, Process, eventually
+from tests.servers import DEADLINE, Process, eventually
 from tests.webhooks.office import LOCAL, SECRET, Office
 from tests.webhooks.receiver import Received, Receiver
 

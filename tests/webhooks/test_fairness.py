@@ -13,7 +13,7 @@ import pytest
 from keyrack.webhooks import delivery
 from keyrack.webhooks.sending import Attempt, Sender
 from keyrack.webhooks.troubles import NOT_REACHED
-from tests.conftest import DEADLINE
+from tests.servers import DEADLINE
 from tests.webhooks.office import LOCAL, SECRET, Office
 from tests.webhooks.receiver import Received, Receiver
 

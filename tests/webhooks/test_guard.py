@@ -18,7 +18,7 @@ from keyrack.webhooks import guard, sending
 from keyrack.webhooks.guard import Guard, is_own
 from keyrack.webhooks.sending import Attempt, Sender
 from keyrack.webhooks.troubles import NOT_REACHED, NOT_TAKEN, TIMED_OUT
-from tests.conftest import free_port
+from tests.servers import free_port
 from tests.webhooks.office import LOCAL, SECRET, Office
 from tests.webhooks.receiver import Receiver
 

@@ -1,0 +1,202 @@
+"""In charge of what tests run: databases, servers in a thread, commands as processes, and the wait for what they do."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import functools
+import itertools
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote, urlsplit, urlunsplit
+
+import asyncpg
+import uvicorn
+import uvloop
+
+from keyrack import processes
+from keyrack.database.session import session
+from keyrack.settings import Settings
+from keyrack.worker import Worker, connect
+
+# Seconds that a condition may take to come true, however busy the machine is: whoever waits for one goes on at once
+DEADLINE = 60.0
+
+
+def eventually(condition: Callable[[], Any], what: str = "the condition") -> Any:
+    """What `condition` returns as soon as it is true."""
+    end = time.monotonic() + DEADLINE
+    while time.monotonic() < end:
+        if found := condition():
+            return found
+        time.sleep(0.02)
+    raise AssertionError(f"{what} did not come true in {DEADLINE} s")
+
+
+MEMORY = Path("/dev/shm")  # noqa: S108 - names in it are random
+ROOM = 6 << 30  # bytes that a run of all tests does not come near
+
+
+@functools.cache
+def thrown_away() -> Path | None:
+    """Where data lie that nobody keeps: in memory where there is room, as a disk only makes them slow."""
+    if not MEMORY.is_mount():
+        return None
+    found = os.statvfs(MEMORY)
+    fits = found.f_bavail * found.f_frsize >= ROOM and not found.f_flag & os.ST_NOEXEC
+    return MEMORY if fits and os.access(MEMORY, os.W_OK | os.X_OK) else None
+
+
+@contextlib.contextmanager
+def reachable_directory() -> Iterator[Path]:
+    """A directory that the database's user reaches: pytest's own are closed to others."""
+    path = Path(tempfile.mkdtemp(prefix="keyrack-test-", dir=thrown_away()))
+    path.chmod(0o711)
+    try:
+        yield path
+    finally:
+        shutil.rmtree(path, ignore_errors=True)
+
+
+NUMBERS = itertools.count(1)
+
+
+@contextlib.contextmanager
+def fresh_database(server: str) -> Iterator[str]:
+    """A new empty database on the server, gone afterwards."""
+    name = f"test_{os.getpid()}_{next(NUMBERS)}"
+    asyncio.run(_execute(server, f'create database "{name}"'))
+    parts = urlsplit(server)
+    try:
+        yield urlunsplit(parts._replace(netloc=parts.netloc or "", path="/" + quote(name)))
+    finally:
+        asyncio.run(_execute(server, f'drop database "{name}" with (force)'))
+
+
+async def _execute(dsn: str, sql: str) -> None:
+    connection = await asyncpg.connect(dsn)
+    try:
+        await connection.execute(sql)
+    finally:
+        await connection.close()
+
+
+class Sql:
+    """Statements from a test, over one connection in a thread of its own."""
+
+    def __init__(self, dsn: str) -> None:
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
+        self._thread.start()
+        self._connection: Any = self.run(
+            asyncpg.connect(
+                dsn, server_settings={**session(Settings(read_timeout=DEADLINE)), "application_name": "keyrack tests"}
+            )
+        )
+
+    def run(self, coroutine: Any) -> Any:
+        return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result(DEADLINE)
+
+    def value(self, sql: str, *args: object) -> Any:
+        return self.run(self._connection.fetchval(sql, *args))
+
+    def rows(self, sql: str, *args: object) -> list[Any]:
+        return self.run(self._connection.fetch(sql, *args))
+
+    def execute(self, sql: str, *args: object) -> str:
+        return self.run(self._connection.execute(sql, *args))
+
+    def close(self) -> None:
+        self.run(self._connection.close())
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+
+
+def free_port() -> int:
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        return s.getsockname()[1]
+
+
+async def listening(port: int) -> None:
+    """Wait until somebody listens at the port."""
+    async with asyncio.timeout(DEADLINE):
+        while True:
+            with contextlib.suppress(OSError):
+                (await asyncio.open_connection("127.0.0.1", port))[1].close()
+                return
+            await asyncio.sleep(0.05)
+
+
+class RunningServer:
+    """The server in a thread: real HTTP, real database, and quick to start."""
+
+    def __init__(self, settings: Settings, dsn: str, *, worker: bool = True, public_url: str | None = None) -> None:
+        self._socket = socket.create_server(("127.0.0.1", 0))  # nobody else can get the port in between
+        self.port = self._socket.getsockname()[1]
+        self.url = f"http://127.0.0.1:{self.port}"
+        self.settings = settings.model_copy(update={"public_url": public_url or self.url})
+        self._dsn = dsn
+        self._with_worker = worker
+        config = processes.configuration(self.settings, dsn)
+        config.port = self.port
+        self._server = uvicorn.Server(config)
+        self._thread = threading.Thread(target=lambda: uvloop.run(self._run()), daemon=True)
+
+    async def _run(self) -> None:
+        serving = asyncio.create_task(self._server.serve([self._socket]))
+        if not self._with_worker:
+            await serving
+            return
+        database = await connect(self._dsn, self.settings)
+        worker = Worker(database, self.settings)
+        working = asyncio.create_task(worker.run())
+        await serving
+        await worker.stop()
+        await working
+        await database.close()
+
+    def __enter__(self) -> RunningServer:
+        self._thread.start()
+        eventually(lambda: self._server.started, "the server's start")
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._server.should_exit = True
+        self._thread.join(DEADLINE)
+
+
+PATIENT = {"KEYRACK_OVERLOAD_SECONDS": "60"}  # of a machine that runs other tests
+
+
+class Process:
+    """A `keyrack` command as a process of its own."""
+
+    def __init__(
+        self, *arguments: str, env: dict[str, str] | None = None, log: Path | None = None, files: str = ""
+    ) -> None:
+        limited = ("sh", "-c", f'ulimit {files} && exec "$@"', "sh") if files else ()
+        with log.open("wb") if log else contextlib.nullcontext(subprocess.PIPE) as errors:
+            self.popen = subprocess.Popen(
+                [*limited, sys.executable, "-m", "keyrack", *arguments],
+                env=os.environ | PATIENT | (env or {}),
+                stdout=subprocess.PIPE,
+                stderr=errors,
+                text=True,
+                start_new_session=True,
+            )
+
+    def stop(self, sign: int = signal.SIGTERM) -> int:
+        if self.popen.poll() is None:
+            self.popen.send_signal(sign)
+        return self.popen.wait(DEADLINE)
