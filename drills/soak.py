@@ -20,6 +20,7 @@ import asyncpg
 from drills.load import Ledger, Load, Receiver
 from drills.machines import tree
 from drills.nodes import Fleet, Keyrack
+from drills.verdict import drained
 from keyrack.embedded.server import EmbeddedServer
 
 STREAMS = 40  # that follow the fleet live, as consoles do
@@ -78,6 +79,7 @@ async def soak(state: Path, minutes: float, speed: float) -> int:
                     task.cancel()
                 await asyncio.gather(*watching, return_exceptions=True)
                 await load.stop()
+                await drained(server.dsn)
             finally:
                 await keyrack.stop()
     return _say(series, ledger)
@@ -161,6 +163,8 @@ def _say(series: dict[str, Series], ledger: Ledger) -> int:
         f"\n{sum(ledger.statuses.values()):,} requests {dict(ledger.statuses)}; {len(ledger.operations):,} operations, "
         f"{len(ledger.first):,} outcomes told, {len(ledger.events):,} events, {len(ledger.samples):,} samples"
     )
+    if lost := set(ledger.operations) - set(ledger.first):
+        wrong.append(f"the outcomes of {len(lost)} operations were never told, such as {sorted(lost)[:5]}")
     for text in wrong:
         print(f"WRONG: {text}")
     return 1 if wrong else 0
