@@ -76,13 +76,12 @@ class Rounds:
         for group in groups:
             after = 0 if whole and group is groups[-1] else group.customers[-1]
             try:
-                done = await self._serve(group)
+                done = await self._serve(group, after)
             except Exception:  # all is undone and comes again, but others come first, and nobody has to share it
                 self._after = after
                 self._apart.update(group.customers)
                 raise
             if done is not None:
-                self._after = after
                 self._apart.difference_update(group.customers)
                 return done
         return None
@@ -108,8 +107,9 @@ class Rounds:
                 shared = True
         return groups, len(rows) < CUSTOMERS
 
-    async def _serve(self, group: Group) -> Done | None:
-        """Apply the group's operations; None where others hold all of its customers."""
+    async def _serve(self, group: Group, after: int) -> Done | None:
+        """Apply the group's operations; None where others hold all of its customers. As soon as they are held, the
+        other loops look behind `after`."""
         each = self._most if len(group.customers) == 1 else MANY
         begin = time.monotonic()
         try:
@@ -118,6 +118,7 @@ class Rounds:
                     rows = await applying.claim(connection, group.customers, each)
                     if not rows:
                         return None
+                    self._after = after
                     done = await applying.apply(connection, rows)
                 applying.count(rows, done)
         except Exception as error:
