@@ -25,7 +25,7 @@ from keyrack.settings import Settings
 from tests.commands import test_doctor, test_status
 from tests.database.cluster import PASSWORD, Cluster, running_cluster
 from tests.people import Person, Town, done
-from tests.servers import RunningServer, Sql, eventually, free_port
+from tests.servers import DEADLINE, RunningServer, Sql, eventually, free_port
 from tests.webhooks.receiver import Receiver
 
 PROGRAM = shutil.which("pgbouncer") or shutil.which("pgbouncer", path="/usr/sbin")
@@ -68,8 +68,8 @@ class Bouncer:
             return False
 
     def stop(self) -> None:
-        self._process.send_signal(signal.SIGQUIT)
-        self._process.wait()
+        self._process.terminate()
+        self._process.wait(DEADLINE)
 
 
 @dataclass
