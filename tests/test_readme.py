@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import signal
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -57,7 +59,7 @@ def test_the_demo_env_holds_what_the_demo_printed(demo: dict[str, str], state: P
     names = re.findall(r"(KEYRACK_[A-Z_]+)=", file.read_text())
     assert set(names) == set(demo) == {
         "KEYRACK_URL", "KEYRACK_API_KEY", "KEYRACK_USERNAME", "KEYRACK_PASSWORD", "KEYRACK_CUSTOMER_ID",
-        "KEYRACK_SDK_KEY", "KEYRACK_DEVICE_KEY",
+        "KEYRACK_SDK_KEY", "KEYRACK_DEVICE_KEY", "KEYRACK_STATE",
     }  # fmt: skip
     assert demo["KEYRACK_URL"].endswith("/v3")
 
@@ -78,19 +80,33 @@ def test_every_picture_of_the_catalogue_is_served(demo: dict[str, str]) -> None:
                 assert picture.headers["Content-Type"] == "image/svg+xml"
 
 
-def test_started_again_it_goes_on_where_it_was_and_stops_within_five_seconds() -> None:
+def test_commands_find_the_demo_and_started_again_it_goes_on_where_it_was() -> None:
+    """In a shell that has loaded `demo.env`, as in one that has not."""
     with reachable_directory() as directory:
-        first = _start(directory / "again")
+        first = _start(KEYRACK_STATE=str(directory))
         env = json.loads(first[1])
+        assert env["KEYRACK_STATE"] == str(directory / "demo"), "the real state is left alone"
+        listed = _typed("customer", "list", "--json", KEYRACK_STATE=env["KEYRACK_STATE"])
+        assert env["KEYRACK_CUSTOMER_ID"] in {str(row["id"]) for row in json.loads(listed.stdout)}
+        lost = _typed("customer", "list", KEYRACK_STATE=str(directory))
+        assert (lost.returncode, lost.stdout) == (1, "")
+        assert f"The demo has one: load {directory}/demo/demo.env, or say --state {directory}/demo." in lost.stderr
+        assert f"There is no database in {directory}. " in lost.stderr
+        assert [path.name for path in directory.iterdir()] == ["demo"], "nor was one made"
         assert first[0].stop(signal.SIGINT) == 0
-        second = _start(directory / "again")
+        second = _start(KEYRACK_STATE=env["KEYRACK_STATE"])
         again = json.loads(second[1])
         assert second[0].stop(signal.SIGTERM) == 0
         assert env | {"KEYRACK_URL": ""} == again | {"KEYRACK_URL": ""}
 
 
-def _start(state: Path) -> tuple[Process, str]:
-    process = Process("demo", "--port", "0", "--state", str(state), "--json")
+def _typed(*arguments: str, **env: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "keyrack", *arguments]
+    return subprocess.run(command, env=os.environ | env, capture_output=True, text=True, timeout=60, check=False)
+
+
+def _start(**env: str) -> tuple[Process, str]:
+    process = Process("demo", "--port", "0", "--json", env=env)
     assert process.popen.stdout is not None
     return process, process.popen.stdout.readline()
 

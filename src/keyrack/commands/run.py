@@ -197,13 +197,14 @@ def demo(port: Port = 8080, state: State = None, as_json: Json = False) -> None:
 
 def _demo(port: int, state_named: bool, settings: Settings, as_json: bool) -> None:
     from keyrack import processes as running
+    from keyrack.demo import ENV
 
     logs.configure("warning" if settings.log_level == "info" else settings.log_level)
     check_files(settings)
     check_traces(settings)
     listener = _listen("127.0.0.1", port)
     reports = reports_of(settings, None)
-    if not state_named:  # a demo leaves the real state alone
+    if not state_named and not (settings.state / ENV).exists():  # a demo leaves the real state alone
         settings = settings.model_copy(update={"state": settings.state / "demo", "backup_directory": "off"})
     settings = reached_at(settings, "127.0.0.1", listener.getsockname()[1])
     with running_database(settings) as dsn:

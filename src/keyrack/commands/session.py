@@ -36,6 +36,10 @@ from keyrack.vault.sealing import Vault
 P = ParamSpec("P")
 
 PATIENCE: LiteralString = "set local lock_timeout = '30s'"  # commands may wait for one another
+NO_DATABASE = (
+    "There is no database in {state}. `keyrack serve` and `keyrack migrate` make one there; --state, KEYRACK_STATE and "
+    "KEYRACK_DATABASE_URL name another one."
+)
 SHOWN_ONCE = "It is shown only this once."
 
 State = Annotated[
@@ -110,17 +114,28 @@ def embedded_server(settings: Settings) -> EmbeddedServer:
     )
 
 
+def _demo_below(settings: Settings) -> list[str]:
+    """Where the demo's database is, which is what somebody may have meant."""
+    demo = settings.state / "demo"
+    return (
+        [f"The demo has one: load {demo / 'demo.env'}, or say --state {demo}."] if (demo / "demo.env").exists() else []
+    )
+
+
 @asynccontextmanager
 async def open_address(settings: Settings) -> AsyncGenerator[str]:
     """The address of the database, running and with the schema of this release; the embedded one is used meanwhile.
 
-    Raises `SchemaError`: it has another schema.
+    Raises `Failed`: there is none, and no command but those that serve and migrate makes one. Raises `SchemaError`: it
+    has another schema.
     """
     if settings.database_url is not None:
         await schema.require(settings.database_direct_url or settings.database_url, settings)
         yield settings.database_url
         return
     server = embedded_server(settings)
+    if not server.made:
+        raise Failed(NO_DATABASE.format(state=settings.state), _demo_below(settings))
     try:
         await asyncio.to_thread(server.start)
         await schema.require(server.dsn)

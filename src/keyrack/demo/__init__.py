@@ -40,6 +40,7 @@ NAMES = (
     "KEYRACK_CUSTOMER_ID",
     "KEYRACK_SDK_KEY",
     "KEYRACK_DEVICE_KEY",
+    "KEYRACK_STATE",  # so that commands find the same database
 )
 
 LOCK: LiteralString = "select pg_advisory_xact_lock(7260920)"  # any constant: one load at a time
@@ -90,11 +91,11 @@ async def prepare(db: Database, settings: Settings) -> dict[str, str]:
     path = settings.state / ENV
     url = f"{settings.public_url}/v3"
     credentials = await load(db, settings)
-    known = read_env(path)
+    known = read_env(path) | {"KEYRACK_URL": url, "KEYRACK_STATE": _state(path)}
     if credentials is None and not await _good(db, known):
         credentials = await renew(db)
     if credentials is None:
-        return _write(path, known | {"KEYRACK_URL": url})
+        return _write(path, known)
     return write_env(path, url, credentials, credentials.customer)
 
 
@@ -157,8 +158,14 @@ def write_env(path: Path, url: str, credentials: Credentials, customer_id: int) 
         str(customer_id),
         credentials.sdk_key,
         credentials.device_key,
+        _state(path),
     )
     return _write(path, dict(zip(NAMES, values, strict=True)))
+
+
+def _state(path: Path) -> str:
+    """The state directory that a `demo.env` stands in."""
+    return str(path.parent.resolve())
 
 
 def _write(path: Path, values: Mapping[str, str]) -> dict[str, str]:
