@@ -9,10 +9,11 @@ from typing import Any
 import pytest
 
 from keyrack.endpoints.operations import NO_OPERATION
+from keyrack.settings import Settings
 from keyrack.webhooks import failures
 from keyrack.webhooks.failures import GIVEN_UP, GONE, NO_BOX, NO_CAR, NO_SERVICE, NO_USER, TERMINATED
-from tests.people import Person, nobody_works
-from tests.servers import eventually
+from tests.people import Person, nobody_works, web
+from tests.servers import RunningServer, eventually
 
 START = "2026-01-01T08:00:00Z"
 
@@ -38,6 +39,20 @@ def outcome(person: Person, answer: Any) -> dict[str, Any]:
 
 def new(car: int, user: int, **members: Any) -> dict[str, Any]:
     return {"carId": car, "userId": user, "start": START, **members}
+
+
+def test_the_location_is_below_the_path_that_a_proxy_has_put_before_it(
+    carol: Person, dsn: str, settings: Settings
+) -> None:
+    """Of a request, and of each item of a batch."""
+    body = {"carId": carol.car(), "userId": carol.user(), "start": "2026-01-01T08:00:00Z"}
+    batch = {"kind": "assignments", "items": [{"op": "create", "body": body}]}
+    with RunningServer(settings, dsn, worker=False, public_url="https://fleet.example/keys") as running:
+        asked = web().put(running.url + "/v3/assignments", json=body, headers=carol.headers)
+        id = asked.headers["Operation-Id"]
+        assert asked.headers["Operation-Location"] == f"/keys/v3/operations/{id}"
+        (told,) = web().post(running.url + "/v3/batch", json=batch, headers=carol.headers).json()["results"]
+        assert told["operationLocation"] == f"/keys/v3/operations/{told['operationId']}"
 
 
 def test_a_204_says_where_to_ask_and_the_outcome_is_there(alice: Person) -> None:

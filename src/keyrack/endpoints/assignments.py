@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
 from typing import Annotated, Any, Literal
+from urllib.parse import urlsplit
 
 from pydantic import WithJsonSchema
 
@@ -130,7 +131,7 @@ async def create(request: Request, body: NewAssignment, settings: Settings) -> A
     (result,) = await request.batches.put(accept, request.customer, [Asked(wanted, limit(settings))])
     if isinstance(result, Refusal):
         raise result
-    return _accepted(request, wanted, result)
+    return _accepted(request, wanted, settings, result)
 
 
 def limit(settings: Settings) -> Limit:
@@ -164,8 +165,8 @@ def creation(request: Request, body: NewAssignment) -> Wanted:
     },
     headers=OPERATION_HEADERS,
 )
-async def update(request: Request, patch: list[AssignmentPatch]) -> Answer:
-    return await _ask(request, change(request, patch))
+async def update(request: Request, patch: list[AssignmentPatch], settings: Settings) -> Answer:
+    return await _ask(request, change(request, patch), settings)
 
 
 def change(request: Request, patch: list[AssignmentPatch]) -> Wanted:
@@ -197,8 +198,8 @@ def change(request: Request, patch: list[AssignmentPatch]) -> Wanted:
     refuses={404: (NO_ASSIGNMENT,)},
     headers=OPERATION_HEADERS,
 )
-async def delete(request: Request) -> Answer:
-    return await _ask(request, end(request))
+async def delete(request: Request, settings: Settings) -> Answer:
+    return await _ask(request, end(request), settings)
 
 
 def end(request: Request) -> Wanted:
@@ -207,7 +208,7 @@ def end(request: Request) -> Wanted:
     return Wanted("DeleteAssignment", id, None, None, {}, request.checksum, request.asker)
 
 
-async def _ask(request: Request, wanted: Wanted) -> Answer:
+async def _ask(request: Request, wanted: Wanted, settings: Settings) -> Answer:
     """Write down what is wanted.
 
     With `If-Match` it has its place in the order of work at once: after everything that was asked for before it, and
@@ -222,7 +223,7 @@ async def _ask(request: Request, wanted: Wanted) -> Answer:
             await apply_at_once(connection, request.customer, wanted.operation)
     else:
         await _write(request.db, request.customer, wanted)
-    return _accepted(request, wanted)
+    return _accepted(request, wanted, settings)
 
 
 async def _write(statements: Statements, customer: int, wanted: Wanted) -> None:
@@ -239,16 +240,16 @@ def absent(found: Found) -> NotFound | None:
     return None
 
 
-def _accepted(request: Request, wanted: Wanted, headers: Mapping[str, str] | None = None) -> Answer:
+def _accepted(request: Request, wanted: Wanted, settings: Settings, headers: Mapping[str, str] | None = None) -> Answer:
     """204 for what was written down."""
     request.announce(WORK)
-    told = {"Operation-Id": str(wanted.operation), "Operation-Location": location(wanted)}
+    told = {"Operation-Id": str(wanted.operation), "Operation-Location": operations(settings) + str(wanted.operation)}
     return Answer(204, headers={**told, **(headers or {})}, made=wanted.operation)
 
 
-def location(wanted: Wanted) -> str:
-    """Where to ask for the outcome."""
-    return f"/v3/operations/{wanted.operation}"
+def operations(settings: Settings) -> str:
+    """Where to ask for outcomes, as a path: a proxy may have put one before Keyrack's."""
+    return urlsplit(settings.public_url).path + "/v3/operations/"
 
 
 def _check(

@@ -36,6 +36,7 @@ class Asked:
     refused: dict[int, Refusal]
     overlaps: Mapping[int, Overlap]
     failures: Mapping[UUID, str | None]
+    operations: str  # where to ask for outcomes
 
     @property
     def creations(self) -> int:
@@ -48,7 +49,7 @@ class Asked:
         one = self.wanted[place]
         done: dict[str, Any] = {"status": 204, "checksum": one.checksum}
         if one.operation not in self.failures:
-            return done | {"operationId": str(one.operation), "operationLocation": assignments.location(one)}
+            return done | {"operationId": str(one.operation), "operationLocation": self.operations + str(one.operation)}
         failure = self.failures[one.operation]
         return done if failure is None else done | {"wouldFail": failure}
 
@@ -65,7 +66,7 @@ async def ask(
 ) -> Asked:
     """Ask for what the items want, in the caller's transaction. With conflicts or a dry run it holds the customer, and
     nothing is pending."""
-    asked = Asked({}, {}, {}, {})
+    asked = Asked({}, {}, {}, {}, assignments.operations(settings))
     for place, item in enumerate(items):
         wanted = _wanted(item)
         if isinstance(wanted, Refusal):
