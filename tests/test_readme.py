@@ -43,12 +43,15 @@ def demo(state: Path) -> Iterator[dict[str, str]]:
         process.stop()
 
 
-def test_the_walk_of_the_readme(demo: dict[str, str], state: Path) -> None:
+@pytest.mark.parametrize("time", ["first", "second"])
+def test_the_walk_of_the_readme(demo: dict[str, str], state: Path, time: str) -> None:
+    """It leaves nothing in its own way."""
     script = re.sub(r"^\. ~/\S+.*$", f". {state}/demo.env", walk(), flags=re.MULTILINE)
     ran = subprocess.run(["bash", "-euo", "pipefail", "-c", script], capture_output=True, text=True, timeout=60)
     assert ran.returncode == 0, ran.stderr
     assert '"name":' in ran.stdout
-    assert "\n204\n" in "\n" + ran.stdout
+    assert ran.stdout.splitlines().count("204") == 4, "installed, taken out, car and user gone"
+    assert '"carId"' in ran.stdout and '"userId"' in ran.stdout
     assert re.search(r"(?i)operation-id: [0-9a-f-]{36}", ran.stdout)
     assert '"userAgent":"README"' in ran.stdout.replace(": ", ":")
 
