@@ -135,6 +135,7 @@ async def open_address(settings: Settings) -> AsyncGenerator[str]:
         return
     server = embedded_server(settings)
     if not server.made:
+        server.refuse_beginning()
         raise Failed(NO_DATABASE.format(state=settings.state), _demo_below(settings))
     try:
         await asyncio.to_thread(server.start)

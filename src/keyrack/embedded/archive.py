@@ -70,7 +70,7 @@ esac
 def chosen(layout: Layout, wanted: str | None) -> Path | None:
     """The directory of the backups: the one that is wanted, else the one that is remembered; None for no archiving."""
     if wanted is None:
-        with suppress(FileNotFoundError):
+        with suppress(FileNotFoundError, NotADirectoryError):
             return Path(_note(layout).read_text().strip())
         return None
     return None if wanted == OFF else Path(wanted)

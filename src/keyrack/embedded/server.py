@@ -94,6 +94,12 @@ class EmbeddedServer:
         """Whether there are data; `start` makes them."""
         return (self._layout.data / "PG_VERSION").exists()
 
+    def refuse_beginning(self) -> None:
+        """Raises EmbeddedServerError where data are missing that there are backups of."""
+        directory = archive.chosen(self._layout, self._backups)
+        if directory is not None:
+            archive.refuse_beginning(self._layout, directory)
+
     def environment(self) -> dict[str, str]:
         """The variables by which PostgreSQL's own programs find the server, and those programs first in the path."""
         account = Account.choose(self._layout.data)
@@ -213,9 +219,8 @@ class EmbeddedServer:
         make_sockets(self._layout, account)
         self._wait_for_previous(account)
         binaries = find_binaries(self._bin_dir, account, self._layout.state)
+        self.refuse_beginning()
         directory = archive.chosen(self._layout, self._backups)
-        if directory is not None:
-            archive.refuse_beginning(self._layout, directory)
         make_cluster(self._layout, binaries, account)
         write_access_files(self._layout, account)
         options = self._options

@@ -142,12 +142,8 @@ def limit(settings: Settings) -> Limit:
 def creation(request: Request, body: NewAssignment) -> Wanted:
     """What the body asks for. Raises `BadRequest`."""
     _check(CREATE, "/{}".format, body.start, body.end, body.lifetime, body.renewable_after)
-    asked = {
-        "start": stamp(body.start),
-        "end": body.end and stamp(body.end),
-        "lifetime": body.lifetime,
-        "renewableAfter": body.renewable_after,
-    }
+    last = body.end and stamp(body.end)
+    asked = {"start": stamp(body.start), "end": last, "lifetime": body.lifetime, "renewableAfter": body.renewable_after}
     return Wanted("CreateAssignment", None, body.car_id, body.user_id, asked, request.checksum, request.asker)
 
 
@@ -240,11 +236,11 @@ def absent(found: Found) -> NotFound | None:
     return None
 
 
-def _accepted(request: Request, wanted: Wanted, settings: Settings, headers: Mapping[str, str] | None = None) -> Answer:
+def _accepted(request: Request, wanted: Wanted, settings: Settings, more: Mapping[str, str] | None = None) -> Answer:
     """204 for what was written down."""
     request.announce(WORK)
     told = {"Operation-Id": str(wanted.operation), "Operation-Location": operations(settings) + str(wanted.operation)}
-    return Answer(204, headers={**told, **(headers or {})}, made=wanted.operation)
+    return Answer(204, headers={**told, **(more or {})}, made=wanted.operation)
 
 
 def operations(settings: Settings) -> str:
