@@ -117,9 +117,8 @@ def embedded_server(settings: Settings) -> EmbeddedServer:
 def _demo_below(settings: Settings) -> list[str]:
     """Where the demo's database is, which is what somebody may have meant."""
     demo = settings.state / "demo"
-    return (
-        [f"The demo has one: load {demo / 'demo.env'}, or say --state {demo}."] if (demo / "demo.env").exists() else []
-    )
+    env = demo / "demo.env"
+    return [f"The demo has one: load {env}, or say --state {demo}."] if env.exists() else []
 
 
 @asynccontextmanager

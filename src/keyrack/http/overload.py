@@ -113,30 +113,36 @@ class Turns:
         self._waiting: dict[Guest, None] = {}
         self._put_off = 0  # since the last tick
         self._turns = TURNS  # in the next one
+        self._ticks = False  # a tick is to come
 
     def wait(self, guest: Guest) -> None:
         """Have it go on when it is its turn, after a tick at the soonest."""
-        if not self._waiting:
-            self._set()
         self._waiting[guest] = None
         self._put_off += 1
+        self._tick()
 
     def forget(self, guest: Guest) -> None:
         """It has gone."""
         self._waiting.pop(guest, None)
 
-    def _set(self) -> None:
-        asyncio.get_running_loop().call_later(TICK, self._next)
+    def _tick(self) -> None:
+        """Once, however often it is asked for: who goes on may be put off at once, and wait where nobody else does."""
+        if not self._ticks:
+            self._ticks = True
+            asyncio.get_running_loop().call_later(TICK, self._next)
 
     def _next(self) -> None:
         """As long as hardly anybody is put off again, there are more turns with each tick."""
+        self._ticks = False
         self._turns = TURNS if self._put_off >= TURNS else min(2 * self._turns, MORE_TURNS)
         self._put_off = 0
-        for guest in [*itertools.islice(self._waiting, self._turns)]:
+        first = [*itertools.islice(self._waiting, self._turns)]
+        for guest in first:
             del self._waiting[guest]
-            guest.go_on()
         if self._waiting:
-            self._set()
+            self._tick()
+        for guest in first:
+            guest.go_on()
 
 
 def _customer(headers: list[tuple[bytes, bytes]]) -> str:
