@@ -42,7 +42,18 @@ FLOOR = {room: number for number, floor in enumerate(reversed(FLOORS)) for room 
 
 # The doors of a room: the modules through which the others enter it. "" stands for the names of the package itself.
 DOORS = {
-    "access": {"auth", "devices", "erasing", "limits", "passwords", "privacy", "sessions", "signing", "signing_in"},
+    "access": {
+        "auth",
+        "devices",
+        "erasing",
+        "keys",
+        "limits",
+        "passwords",
+        "privacy",
+        "sessions",
+        "signing",
+        "signing_in",
+    },
     "api": {
         "conditions",
         "endpoint",
