@@ -60,9 +60,10 @@ check: install-dev
 unit: install-dev
 	$(BIN)/pytest -n auto --dist loadfile --no-loadscope-reorder $(PYTEST_ARGS)
 
-## test-odata-long: 100,000 mutants of OData texts and 20,000 random filters
+## test-odata-long: 100,000 mutants of OData texts, 20,000 random filters, and 5,000 with other literals
 test-odata-long: install-dev
-	KEYRACK_LONG=1 $(BIN)/pytest -n auto --dist loadscope tests/odata/test_syntax.py tests/odata/test_rows.py
+	KEYRACK_LONG=1 $(BIN)/pytest -n auto --dist loadscope tests/odata/test_syntax.py tests/odata/test_rows.py \
+	  tests/odata/test_shapes.py
 
 ## test-openapi-long: 100 requests of each kind at each endpoint, as OpenAPI allows them and as it does not
 test-openapi-long: install-dev
