@@ -14,6 +14,7 @@ import pytest
 from tests.documents.walks import COMMANDS, DEMO_ENV, PROGRAM, ROOT, Page
 from tests.servers import Process, free_port, reachable_directory
 
+NODE = 20  # as the tutorial says
 LOCAL = {"KEYRACK_WEBHOOK_NETWORKS": "127.0.0.0/8"}
 # What the how-tos take for granted: the README's token and its `api`
 README_BLOCK = next(block for block, _ in COMMANDS.findall((ROOT / "README.md").read_text()) if "api()" in block)
@@ -37,8 +38,12 @@ def test_the_first_integration_in_python(demo: str, tmp_path: Path) -> None:
     Page("tutorials/python.md").walk(tmp_path, {"PORT": str(free_port())}, loads=demo)
 
 
-@pytest.mark.skipif(shutil.which("node") is None, reason="no Node.js is installed (Debian: apt-get install nodejs)")
 def test_the_first_integration_in_javascript(demo: str, tmp_path: Path) -> None:
+    if (node := shutil.which("node")) is None:
+        pytest.skip("no Node.js is installed (Debian: apt-get install nodejs)")
+    version = subprocess.run([node, "--version"], capture_output=True, text=True, check=True).stdout
+    if int(version.removeprefix("v").partition(".")[0]) < NODE:
+        pytest.skip(f"this is Node.js {version.strip()}, and the tutorial wants {NODE} or newer")
     Page("tutorials/javascript.md").walk(tmp_path, {"PORT": str(free_port())}, loads=demo)
 
 

@@ -56,7 +56,7 @@ def _run(script: str, place: Path, env: dict[str, str]) -> str:
     with subprocess.Popen(
         ["bash", "-euo", "pipefail", "-c", script],
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=place, start_new_session=True,
-        env=os.environ | {"PATH": path, "PYTHONDONTWRITEBYTECODE": "1"} | env,
+        env=os.environ | {"PATH": path} | env,
     ) as running:  # fmt: skip
         try:
             printed, errors = running.communicate(timeout=PATIENCE)
