@@ -15,6 +15,12 @@ from tests.documents.walks import COMMANDS, DEMO_ENV, PROGRAM, ROOT, Page
 from tests.servers import Process, free_port, reachable_directory
 
 NODE = 20  # as the tutorial says
+TAKEN_AWAY = """
+from client import Keyrack
+keyrack = Keyrack()
+keyrack._token, keyrack._renew_at = "taken.away.meanwhile", float("inf")
+assert keyrack.call("GET", "/cars").body
+"""
 LOCAL = {"KEYRACK_WEBHOOK_NETWORKS": "127.0.0.0/8"}
 # What the how-tos take for granted: the README's token and its `api`
 README_BLOCK = next(block for block, _ in COMMANDS.findall((ROOT / "README.md").read_text()) if "api()" in block)
@@ -36,6 +42,8 @@ def demo() -> Iterator[str]:
 
 def test_the_first_integration_in_python(demo: str, tmp_path: Path) -> None:
     Page("tutorials/python.md").walk(tmp_path, {"PORT": str(free_port())}, loads=demo)
+    ran = subprocess.run(["bash", "-c", f"{demo} && {sys.executable} -"], input=TAKEN_AWAY, text=True, cwd=tmp_path)
+    assert ran.returncode == 0, "the client signs in anew"
 
 
 def test_the_first_integration_in_javascript(demo: str, tmp_path: Path) -> None:
