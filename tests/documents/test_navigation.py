@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.documents.walks import ROOT
+from tests.documents.pages import ROOT
 
 DOCS = ROOT / "docs"
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *DOCS.rglob("*.md")])

@@ -24,13 +24,13 @@ PATIENCE = 60  # seconds
 
 @dataclass(frozen=True)
 class Page:
-    """A document, by its path below docs/."""
+    """A document, by its path."""
 
     path: str
 
     @property
     def text(self) -> str:
-        return (ROOT / "docs" / self.path).read_text()
+        return (ROOT / self.path).read_text()
 
     def walk(self, place: Path, env: dict[str, str], *, loads: str = "", before: str = "") -> None:
         """Run its blocks one after another in `place`, behind what stands `before`, and compare what each one prints.
@@ -51,12 +51,13 @@ class Page:
 
 
 def _run(script: str, place: Path, env: dict[str, str]) -> str:
-    """What the script prints. Whatever it has left running is ended with it."""
+    """What the script prints in a shell that knows nothing of these tests. Whatever it has left running is ended."""
     path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    theirs = {name: value for name, value in os.environ.items() if not name.startswith("KEYRACK_")}
     with subprocess.Popen(
         ["bash", "-euo", "pipefail", "-c", script],
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=place, start_new_session=True,
-        env=os.environ | {"PATH": path} | env,
+        env=theirs | {"PATH": path} | env,
     ) as running:  # fmt: skip
         try:
             printed, errors = running.communicate(timeout=PATIENCE)
