@@ -9,7 +9,7 @@ from pathlib import Path
 
 from keyrack.database import schema
 from keyrack.settings import Settings
-from tests.documents.walks import environment, walk
+from tests.documents.walks import installed, walk
 from tests.servers import RunningServer, fresh_database
 
 
@@ -19,7 +19,7 @@ def test_from_an_empty_server_to_an_opened_car(database_server: str, settings: S
         asyncio.run(schema.migrate(dsn))
         with RunningServer(settings, dsn) as running:
             same = {"KEYRACK_DATABASE_URL": dsn, "KEYRACK_MASTER_KEY": os.environ["KEYRACK_MASTER_KEY"]}
-            env = environment(tmp_path) | same | {"KEYRACK_URL": f"{running.url}/v3"}
+            env = installed(tmp_path) | same | {"KEYRACK_URL": f"{running.url}/v3"}
             *_, assigned, opened = walk("docs/operating.md", env, tmp_path, mark="first-customer")
     assert '"userId":1' in assigned.text.replace(" ", "")
     (event,) = json.loads(opened.text[opened.text.index("[") :])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import quote
@@ -12,7 +13,7 @@ import httpx
 import pytest
 
 from tests.documents.blocks import WALKS, blocks
-from tests.documents.walks import Printed, agrees, check, environment, walk
+from tests.documents.walks import Printed, agrees, check, environment, installed, walk
 from tests.people import web
 from tests.servers import Process, free_port, reachable_directory
 
@@ -56,7 +57,8 @@ def client(demo: dict[str, str]) -> Iterator[httpx.Client]:
 
 
 def run(document: str, home: Path, directory: Path) -> list[Printed]:
-    """The walk, with what it prints compared."""
+    """The walk, in a directory where `make` has installed Keyrack, with what it prints compared."""
+    (directory / ".venv").symlink_to(sys.prefix)
     printed = walk(document, environment(home) | {"PORT": str(free_port())}, directory)
     for step in printed:
         check(step)
@@ -83,7 +85,7 @@ def test_the_walk_of_the_readme_a_second_time(home: Path, tmp_path: Path) -> Non
 @pytest.mark.usefixtures("demo")
 def test_programs_of_postgresql_get_in(home: Path, state: Path, tmp_path: Path) -> None:
     """docs/operating.md: the lines that are marked inside, while Keyrack runs."""
-    (printed,) = walk("docs/operating.md", environment(home) | {"KEYRACK_STATE": str(state)}, tmp_path, mark="inside")
+    (printed,) = walk("docs/operating.md", installed(home) | {"KEYRACK_STATE": str(state)}, tmp_path, mark="inside")
     assert re.search(r"count *\n-+\n +[1-9]", printed.text)
     assert (tmp_path / "keyrack.dump").read_bytes().startswith(b"PGDMP")
 

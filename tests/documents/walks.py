@@ -31,10 +31,15 @@ class Printed:
 
 
 def environment(home: Path) -> dict[str, str]:
-    """What a reader's shell has: a home, and `keyrack` in its path; nothing of these tests."""
+    """What a reader's shell has: a home, and nothing of these tests."""
     ours = {name: value for name, value in os.environ.items() if not name.startswith("KEYRACK_")}
+    return ours | {"HOME": str(home)}
+
+
+def installed(home: Path) -> dict[str, str]:
+    """The same where Keyrack is installed, so that `keyrack` is found."""
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)])
-    return ours | {"HOME": str(home), "PATH": path}
+    return environment(home) | {"PATH": path}
 
 
 def walk(document: str, env: dict[str, str], directory: Path, *, mark: str | None = None) -> list[Printed]:
