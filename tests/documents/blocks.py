@@ -100,7 +100,7 @@ class Block:
 
 def documents() -> list[str]:
     """Every document whose blocks somebody may type."""
-    found = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
+    found = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md"))]
     return [str(path.relative_to(ROOT)) for path in found]
 
 
