@@ -134,8 +134,8 @@ def _serve(
     host: str, port: int, processes: int, worker: bool, fd: int | None, metrics_fd: int | None, settings: Settings,
     as_json: bool,
 ) -> None:  # fmt: skip
-    from keyrack import processes as running
-    from keyrack.supervisor import supervise
+    from keyrack.processes import process as running
+    from keyrack.processes.supervisor import supervise
 
     listener = socket.socket(fileno=fd) if fd is not None else systemd.inherited() or _listen(host, port)
     reports = reports_of(settings, metrics_fd)
@@ -162,7 +162,7 @@ def _serve(
 
 
 def _listen(host: str, port: int) -> socket.socket:
-    from keyrack import processes as running
+    from keyrack.processes import process as running
 
     try:
         return running.listen(host, port)
@@ -185,7 +185,7 @@ def work(metrics_fd: MetricsFd = None, state: State = None, as_json: Json = Fals
         print(json.dumps({"working": True}) if as_json else "Working. Stop it with Ctrl-C.", flush=True)
 
     def run() -> None:
-        from keyrack import processes as running
+        from keyrack.processes import process as running
 
         settings = read_settings(state)
         logs.configure(settings.log_level)
@@ -206,8 +206,8 @@ def demo(port: Port = 8080, state: State = None, as_json: Json = False) -> None:
 
 
 def _demo(port: int, state_named: bool, settings: Settings, as_json: bool) -> None:
-    from keyrack import processes as running
     from keyrack.demo import ENV
+    from keyrack.processes import process as running
 
     logs.configure("warning" if settings.log_level == "info" else settings.log_level)
     check_files(settings)
