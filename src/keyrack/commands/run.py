@@ -119,25 +119,22 @@ def serve(
 ) -> None:
     """Serve the API. With --json, one line on standard output says where, as soon as requests are taken."""
 
-    def run() -> None:
-        settings = read_settings(state)
-        logs.configure(settings.log_level)
-        check_files(settings)
-        check_traces(settings)
-        check_beginning(settings, "serve", named=state is not None)
-        _serve(host, port, processes, worker, fd, metrics_fd, settings, as_json)
-
-    explained(run)
+    named = state is not None
+    explained(lambda: _serve(host, port, processes, worker, fd, metrics_fd, read_settings(state), as_json, named))
 
 
 def _serve(
     host: str, port: int, processes: int, worker: bool, fd: int | None, metrics_fd: int | None, settings: Settings,
-    as_json: bool,
+    as_json: bool, named: bool,
 ) -> None:  # fmt: skip
     from keyrack.processes import process as running
     from keyrack.processes.supervisor import supervise
 
+    logs.configure(settings.log_level)
+    check_files(settings)
+    check_traces(settings)
     listener = socket.socket(fileno=fd) if fd is not None else systemd.inherited() or _listen(host, port)
+    check_beginning(settings, "serve", named=named)
     reports = reports_of(settings, metrics_fd)
     settings = reached_at(settings, *listener.getsockname()[:2])
 
