@@ -21,7 +21,15 @@ WALKS = ("README.md", "docs/batch.md", "docs/errors.md", "docs/odata.md", "docs/
 OWN = {
     "docs/console.md": "tests/documents/test_console_page.py",
     "docs/http.md": "tests/documents/test_http_page.py",
-}
+    **dict.fromkeys(
+        (
+            "docs/tutorials/python.md", "docs/tutorials/javascript.md", "docs/tutorials/from-empty.md",
+            *[f"docs/how-to/{name}.md" for name in ("authenticate", "outcomes", "page", "retry", "sdk", "telemetry")],
+            "docs/how-to/troubleshoot.md",
+        ),
+        "tests/documents/test_tutorials.py",
+    ),
+}  # fmt: skip
 # What is shown only, by how the block begins: why no test runs it, and the test of what can be tested of it
 SHOWN = {
     ("docs/high-availability.md", "etcdctl user add root"): (
