@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import resource
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -16,7 +15,7 @@ import pytest
 from typer.testing import CliRunner
 
 from keyrack.access import auth
-from keyrack.cli import COMMANDS, application
+from keyrack.cli import application
 from tests.moments import NO_MOMENTS
 from tests.people import Town
 from tests.servers import Process, Sql, eventually, reachable_directory
@@ -77,24 +76,6 @@ def operator(dsn: str) -> Operator:
 @pytest.fixture(scope="module")
 def customer(operator: Operator) -> int:
     return operator.value("customer", "add", "Fleet of the command line")["id"]
-
-
-def test_help_is_quick_and_names_every_command() -> None:
-    began = resource.getrusage(resource.RUSAGE_CHILDREN)
-    wide = os.environ | {"COLUMNS": "120"}
-    ran = subprocess.run([sys.executable, "-m", "keyrack", "--help"], capture_output=True, text=True, env=wide)
-    ended = resource.getrusage(resource.RUSAGE_CHILDREN)
-    assert ended.ru_utime + ended.ru_stime - began.ru_utime - began.ru_stime < 2  # of its own time: 0.1 s
-    assert ran.returncode == 0
-    for name, (_, what) in COMMANDS.items():
-        assert name in ran.stdout and what in ran.stdout
-
-
-@pytest.mark.parametrize("name", COMMANDS)
-def test_every_command_explains_itself(name: str) -> None:
-    result = CliRunner().invoke(application(name), [name, "--help"])
-    assert result.exit_code == 0, result.output
-    assert "Usage" in result.output
 
 
 def test_a_customer_from_its_beginning_to_its_end(operator: Operator) -> None:

@@ -18,9 +18,19 @@ WIDTH = 100
 COLUMNS = {"SETTING": "name", "VALUE": "value", "FROM": "where"}
 
 
+def _names(incomplete: str) -> list[str]:
+    return [name for name in Settings.model_fields if name.startswith(incomplete)]
+
+
+Name = Annotated[
+    str | None,
+    typer.Argument(metavar="[NAME]", help="One of them, with all that there is.", autocompletion=_names),
+]
+
+
 @app.command("settings")
 def settings(
-    name: Annotated[str | None, typer.Argument(metavar="[NAME]", help="One of them, with all that there is.")] = None,
+    name: Name = None,
     changed: Annotated[bool, typer.Option("--changed", help="Only those that are not left to their defaults.")] = False,
     as_json: Json = False,
     markdown: Markdown = False,
