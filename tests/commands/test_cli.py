@@ -100,7 +100,7 @@ def test_a_customer_with_a_fleet_is_removed_only_with_everything(operator: Opera
     alice.event(car, user)
     said = operator.refused("customer", "remove", alice.customer)
     assert "still has 1 cars, 1 users, 1 products, 1 services, 1 events" in said and "--everything" in said
-    operator.value("customer", "remove", alice.customer, "--everything")
+    operator.value("customer", "remove", alice.customer, "--everything", "--yes")
     tables = "select table_name from information_schema.columns where column_name = 'customer_id'"
     for row in sql.rows(tables):
         assert sql.value(f'select count(*) from "{row[0]}" where customer_id = $1', alice.customer) == 0, row[0]
@@ -118,7 +118,7 @@ def test_a_customer_with_nothing_but_old_operations_still_has_these(operator: Op
     alice.delete("/users/assignments/customers", {"userId": user}).raise_for_status()
     said = operator.refused("customer", "remove", alice.customer)
     assert said.startswith(f"keyrack: Customer {alice.customer} still has 1 operations. "), said
-    operator.value("customer", "remove", alice.customer, "--everything")
+    operator.value("customer", "remove", alice.customer, "--everything", "--yes")
     assert alice.get("/cars").status_code == 404
 
 
@@ -291,7 +291,7 @@ def test_a_service_with_its_contract(operator: Operator, customer: int, sql: Sql
     operator.value("service", "change", id, "--reinstate", "--name", "Silver")
     row = next(row for row in operator.value("service", "list", "--customer", customer) if row["id"] == id)
     assert (row["name"], row["isTerminated"], row["terminationCause"]) == ("Silver", False, None)
-    assert operator.value("service", "remove", id) == {"id": id}
+    assert operator.value("service", "remove", id, "--yes") == {"id": id}
     assert sql.value("select count(*) from contract where service_id = $1", id) == 0
 
 

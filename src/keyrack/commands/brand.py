@@ -9,8 +9,8 @@ from typing import Annotated, LiteralString
 import typer
 
 from keyrack.commands.options import Id, words
-from keyrack.commands.printing import Listed, Said
-from keyrack.commands.session import Failed, Session, command
+from keyrack.commands.printing import Failed, Listed, Said
+from keyrack.commands.session import Session, command
 from keyrack.demo.drawings import Key, draw
 from keyrack.errors import Conflict, on_constraint
 from keyrack.reasons import Reason

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from keyrack import __version__, logs
+from keyrack.commands.environment import warn_of_names
 from keyrack.commands.printing import Said, show
 from keyrack.commands.run import running_database
 from keyrack.commands.session import Json, State, embedded_server, explained, read_settings
@@ -46,6 +47,7 @@ def migrate(
 
     def run() -> None:
         settings = read_settings(state)
+        warn_of_names()
         logs.configure(settings.log_level)
         if sql and not plan:
             raise typer.BadParameter("only with --plan", param_hint="--sql")

@@ -16,8 +16,10 @@ import typer
 
 from keyrack import logs, systemd
 from keyrack.backups import asking
+from keyrack.commands.environment import warn_of_names
 from keyrack.commands.metrics import MetricsFd, reports_of
-from keyrack.commands.session import Failed, Json, State, embedded_server, explained, read_settings
+from keyrack.commands.printing import Failed
+from keyrack.commands.session import Json, State, embedded_server, explained, read_settings
 from keyrack.database import schema
 from keyrack.database.connection import Database
 from keyrack.settings import Settings
@@ -125,6 +127,8 @@ def _serve(
     from keyrack import processes as running
     from keyrack.supervisor import supervise
 
+    if fd is None:  # else the parent has said it
+        warn_of_names()
     logs.configure(settings.log_level)
     check_files(settings)
     check_traces(settings)
@@ -179,6 +183,8 @@ def work(metrics_fd: MetricsFd = None, state: State = None, as_json: Json = Fals
         from keyrack import processes as running
 
         settings = read_settings(state)
+        if metrics_fd is None:
+            warn_of_names()
         logs.configure(settings.log_level)
         check_traces(settings)
         reports = reports_of(settings, metrics_fd)

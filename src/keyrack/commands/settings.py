@@ -7,8 +7,9 @@ from typing import Annotated, Any
 
 import typer
 
-from keyrack.commands.printing import Listed, Said, show
-from keyrack.commands.session import Failed, Json, explained, read_settings
+from keyrack.commands.environment import warn_of_names
+from keyrack.commands.printing import Failed, Listed, Said, show
+from keyrack.commands.session import Json, explained, read_settings
 from keyrack.commands.tables import Markdown
 from keyrack.settings import Settings, nearest, origins_of, sections, shown, variable
 
@@ -43,6 +44,7 @@ def settings(
 
             print(settings_markdown(), end="")
             return
+        warn_of_names()
         rows = _rows()
         if name is not None:
             show(_one(rows, name), as_json)
