@@ -61,7 +61,7 @@ DOORS = {
     },
     "assignments": {"asking", "attendance", "holds", "overlaps", "rounds", "rules"},
     "backups": {"aftermath", "asking", "checking", "drilling", "planning", "restoring", "shelf", "taking", "wal"},
-    "client": {"answers", "credentials", "session"},
+    "client": {"answers", "credentials", "patience", "session"},
     "console": {"", "files", "tiles"},
     "database": {
         "archiving",

@@ -69,6 +69,16 @@ HEADINGS: dict[str, dict[str, tuple[str, str]]] = {
         "import": ("keyrack.commands.importing", "Import products, services or brands from CSV or JSON."),
         "simulate": ("keyrack.commands.simulate", "Drive a virtual fleet through a running server."),
     },
+    "Call the API": {
+        "login": ("keyrack.commands.login", "Log in to a server, and keep the token in a profile."),
+        "logout": ("keyrack.commands.login", "Forget the token of a profile."),
+        "api": ("keyrack.commands.api", "Send any request to the API, signed in."),
+        "cars": ("keyrack.commands.fleet", "List the cars of the customer, or show one of them."),
+        "users": ("keyrack.commands.fleet", "List the users of the customer, or show one of them."),
+        "assignments": ("keyrack.commands.fleet", "List assignments: past, in force and to come; or show one of them."),
+        "operations": ("keyrack.commands.fleet", "List what became of what was asked for, or show one of these."),
+        "events": ("keyrack.commands.fleet", "Show the newest events, and those to come as they come."),
+    },
     "Tables and documents": {
         "endpoints": ("keyrack.commands.tables", "Show the table of endpoints."),
         "errors": ("keyrack.commands.tables", "Show the table of codes of refusals."),

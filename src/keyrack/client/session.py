@@ -6,7 +6,8 @@ import asyncio
 import json
 import time
 import uuid
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
 from types import TracebackType
 from typing import Any, Self, cast
 
@@ -19,6 +20,8 @@ from keyrack.client.patience import PASSING, UNDONE, Pace, Patience, retry_after
 
 ACCEPT = "application/json, application/problem+json"  # refusals with their codes, where the server has them
 KEY = "Idempotency-Key"
+STREAM = "text/event-stream"
+SILENCE = 120.0  # seconds in which a stream tells something, if only that it is there
 READS = frozenset(("GET", "HEAD", "OPTIONS"))
 
 
@@ -114,6 +117,20 @@ class Client:
                     self._token = Token("", 0, used.refresh)
                 continue
             return answer
+
+    @asynccontextmanager
+    async def stream(self, path: str) -> AsyncGenerator[AsyncIterator[bytes]]:
+        """The lines of an answer that goes on for as long as the block, as they come. Raises `ApiError`."""
+        used = await self._valid_token()
+        headers = self._server.headers() | {"Authorization": f"Bearer {used.access}", "Accept": STREAM}
+        timeout = aiohttp.ClientTimeout(total=None, sock_connect=self._patience.timeout, sock_read=SILENCE)
+        try:
+            async with self._http.get(self._server.base + path, headers=headers, timeout=timeout) as reply:
+                if reply.status != 200:
+                    raise (await read("GET", path, reply)).error()
+                yield aiter(reply.content)
+        except (aiohttp.ClientError, TimeoutError) as error:
+            raise ApiError(f"GET {path}: {error or 'nothing came for long'}") from None
 
     async def _send(self, method: str, path: str, headers: dict[str, str], repeatable: bool, data: Any) -> Answer:
         """The first answer that does not pass. Raises `ApiError` with the last one when patience has ended."""

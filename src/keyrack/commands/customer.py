@@ -6,7 +6,6 @@ from typing import Annotated, LiteralString
 
 import typer
 
-from keyrack.assignments.holds import take
 from keyrack.commands.consent import Preview
 from keyrack.commands.options import which, words
 from keyrack.commands.printing import Failed, Listed, Said
@@ -134,6 +133,8 @@ async def _preview(session: Session, id: int, everything: bool) -> Preview | Non
 @command(app, "remove", preview=_preview)
 async def remove(session: Session, id: Which, everything: Everything = False) -> Said:
     """Remove a customer that has nothing left, or with --everything one and all that belongs to it."""
+    from keyrack.assignments.holds import take  # with it comes all that assignments are checked by
+
     try:
         await take(session.sql, id)
     except NotFound:

@@ -10,9 +10,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from itertools import zip_longest
-from typing import Any, cast
+from typing import Annotated, Any, cast
 
 import typer
+
+Json = Annotated[bool, typer.Option("--json", help="Print JSON, for machines.")]
 
 GAP = "  "  # between two columns
 SHORTEST = 12  # characters that a text keeps, however narrow the terminal is

@@ -23,7 +23,7 @@ import typer
 from keyrack.commands import names
 from keyrack.commands.consent import DryRun, Preview, Yes, agree
 from keyrack.commands.environment import read_settings
-from keyrack.commands.printing import Failed, Listed, Said, show
+from keyrack.commands.printing import Failed, Json, Listed, Said, show
 from keyrack.database import notices, schema
 from keyrack.database.connection import UNREACHABLE, Connection, Database, OutcomeUnknown
 from keyrack.database.telling import APPLIED, DELIVERED, EVERYBODY, NOTHING, NOTIFY, TOPICS, Topics, payloads
@@ -52,7 +52,6 @@ State = Annotated[
         help="Use the embedded database in this directory. Default: KEYRACK_DATABASE_URL, else KEYRACK_STATE.",
     ),
 ]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON, for machines.")]
 
 
 @dataclass(frozen=True, slots=True)
