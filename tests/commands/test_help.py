@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from typer.main import get_command
 from typer.testing import CliRunner
 
 from keyrack.cli import COMMANDS, HEADINGS, application
@@ -55,6 +56,20 @@ def test_every_command_explains_itself_in_whole_sentences(name: str) -> None:
     for command, words in told(group).items():
         assert words.endswith((".", "?")) and "..." not in words, f"{name} {command}: {words}"
         assert said(name, command, "--help").exit_code == 0
+
+
+# They hand out what others print
+NO_JSON = {("database", "run"), ("api", ""), ("completion", "")}
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_has_json_and_every_option_a_word(name: str) -> None:
+    found: Any = get_command(application(name))
+    group = found.commands[name]
+    for verb, command in getattr(group, "commands", {"": group}).items():
+        options = [one for one in command.params if one.param_type_name == "option" and not one.hidden]
+        assert all(one.help for one in options), [one.name for one in options if not one.help]
+        assert any("--json" in one.opts for one in options) is ((name, verb) not in NO_JSON), f"{name} {verb}"
 
 
 def test_what_was_meant_is_said() -> None:

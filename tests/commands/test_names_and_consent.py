@@ -7,6 +7,7 @@ import os
 import pty
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -116,6 +117,18 @@ def test_tables_fit_a_terminal_and_are_whole_elsewhere(operator: Operator) -> No
     narrow = seen(30, env, "customer", "list")[1]
     assert "NAME   A fleet whose" in narrow.replace("\r", "")
     assert name in operator.quick("customer", "list")[1]
+
+
+def test_long_work_tells_how_far_it_is_on_a_terminal(operator: Operator, tmp_path: Path) -> None:
+    customer = operator.value("customer", "add", "Import Fleet")["id"]
+    file = tmp_path / "many.csv"
+    file.write_text(
+        "type,serialNumber,uniqueId,sapNumber\n" + "".join(f"vendor Box,S{n},U{n},P\n" for n in range(9_000))
+    )
+    arguments = ("import", "products", str(file), "--customer", str(customer), "--dry-run")
+    code, written = seen(80, {"KEYRACK_DATABASE_URL": operator.dsn, "TERM": "xterm"}, *arguments)
+    assert code == 0 and "rows" in written.partition("9,000 products can be imported.")[0]
+    assert operator.quick(*arguments)[1:] == ("9,000 products can be imported.\n", "")
 
 
 def test_a_variable_that_is_no_setting_is_named(operator: Operator) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, LiteralString
+from typing import Annotated, Any, LiteralString
 
 import typer
 
@@ -58,6 +58,17 @@ def kind_of(type: str, settings: Settings) -> str | None:
     return {settings.box.lower(): "Box", settings.iq.lower(): "IQ"}.get(type.strip().lower())
 
 
+NUMBERS = {
+    "--serial-number": "The number on it.",
+    "--unique-id": "What units and apps know it by.",
+    "--sap-number": "The number of the article.",
+}
+
+
+def _number(option: str) -> Any:
+    return typer.Option(option, callback=words, help=NUMBERS[option])
+
+
 def _refusals() -> dict[str, tuple[type[Refusal], Reason]]:
     return {name: (Conflict, Reason("product-exists", text)) for name, text in TAKEN.items()}
 
@@ -67,9 +78,9 @@ async def add(
     session: Session,
     customer: Customer,
     type: Annotated[str, typer.Option("--type", help='"vendor Box" or "vendor IQ", with the brand that is set.')],
-    serial_number: Annotated[str, typer.Option("--serial-number", callback=words)],
-    unique_id: Annotated[str, typer.Option("--unique-id", callback=words)],
-    sap_number: Annotated[str, typer.Option("--sap-number", callback=words)],
+    serial_number: Annotated[str, _number("--serial-number")],
+    unique_id: Annotated[str, _number("--unique-id")],
+    sap_number: Annotated[str, _number("--sap-number")],
 ) -> Said:
     """Add a key box or an IQ unit."""
     kind = kind_of(type, session.settings)
@@ -97,9 +108,12 @@ async def list_(session: Session, customer: OfCustomer = None) -> Listed:
 async def change(
     session: Session,
     id: Product,
-    serial_number: Annotated[str | None, typer.Option("--serial-number", callback=words)] = None,
-    unique_id: Annotated[str | None, typer.Option("--unique-id", callback=words)] = None,
-    sap_number: Annotated[str | None, typer.Option("--sap-number", callback=words)] = None,
+    serial_number: Annotated[str | None, _number("--serial-number")] = None,
+    unique_id: Annotated[
+        str | None,
+        _number("--unique-id"),
+    ] = None,
+    sap_number: Annotated[str | None, _number("--sap-number")] = None,
     dongle_termination: Annotated[
         str | None, typer.Option("--dongle-termination", metavar="YYYY-MM-DD", help="When its dongle's contract ends.")
     ] = None,

@@ -62,16 +62,16 @@ where s.service_id = $1
 DELETE: LiteralString = "delete from service where service_id = $1"
 
 
-def _text(name: str) -> Any:
-    return typer.Option(name, callback=words)
+def _text(name: str, help: str) -> Any:
+    return typer.Option(name, callback=words, help=help)
 
 
 def _number(name: str, help: str) -> Any:
     return typer.Option(name, min=0, max=INT32_MAX, help=help)
 
 
-OrderNumber = Annotated[str | None, _text("--order-number")]
-DocumentNumber = Annotated[str | None, _text("--document-number")]
+OrderNumber = Annotated[str | None, _text("--order-number", "The contract's order.")]
+DocumentNumber = Annotated[str | None, _text("--document-number", "The contract's document.")]
 OrderPosition = Annotated[int | None, _number("--order-position", "The position in the order.")]
 Start = Annotated[str | None, typer.Option("--start", metavar="YYYY-MM-DD", help="The contract's first day.")]
 End = Annotated[str | None, typer.Option("--end", metavar="YYYY-MM-DD", help="The day on which it ends.")]
@@ -103,7 +103,7 @@ def contract_of(
 async def add(
     session: Session,
     customer: Customer,
-    name: Annotated[str, typer.Option("--name", callback=words)],
+    name: Annotated[str, _text("--name", "What it is called.")],
     order_number: OrderNumber = None,
     document_number: DocumentNumber = None,
     order_position: OrderPosition = None,
@@ -154,7 +154,7 @@ async def list_(session: Session, customer: OfCustomer = None) -> Listed:
 async def change(
     session: Session,
     id: Service,
-    name: Annotated[str | None, typer.Option("--name", callback=words)] = None,
+    name: Annotated[str | None, _text("--name", "What it is called from now on.")] = None,
     terminate: Annotated[
         bool | None, typer.Option("--terminate/--reinstate", help="End the service, or take its end back.")
     ] = None,

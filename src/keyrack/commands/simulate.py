@@ -49,11 +49,11 @@ def _faults(value: str) -> str:
 @app.command("simulate")
 def simulate(
     url: Annotated[str, typer.Option("--url", envvar="KEYRACK_URL", help="The server, with /v3.")],
-    api_key: Annotated[str, typer.Option("--api-key", envvar="KEYRACK_API_KEY")],
-    username: Annotated[str, typer.Option("--username", envvar="KEYRACK_USERNAME")],
-    password: Annotated[str, typer.Option("--password", envvar="KEYRACK_PASSWORD")],
+    api_key: Annotated[str, typer.Option("--api-key", envvar="KEYRACK_API_KEY", help="The API key.")],
+    username: Annotated[str, typer.Option("--username", envvar="KEYRACK_USERNAME", help="The manager's user name.")],
+    password: Annotated[str, typer.Option("--password", envvar="KEYRACK_PASSWORD", help="The password.")],
     customer: Annotated[int, typer.Option("--customer", envvar="KEYRACK_CUSTOMER_ID", help="Whose cars drive.")],
-    device_key: Annotated[str, typer.Option("--device-key", envvar="KEYRACK_DEVICE_KEY")],
+    device_key: Annotated[str, typer.Option("--device-key", envvar="KEYRACK_DEVICE_KEY", help="The key of units.")],
     brand: Annotated[str, typer.Option("--brand", envvar="KEYRACK_BRAND", help="Of the API key's header.")] = "vendor",
     cars: Annotated[int, typer.Option("--cars", min=1, help="Cars that drive, at most.")] = 10,
     minutes: Annotated[float, typer.Option("--minutes", min=0.1, help="Simulated time.")] = 30,
