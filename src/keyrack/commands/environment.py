@@ -38,6 +38,7 @@ def warn_of_names() -> None:
     for name, meant in unknown(Settings, os.environ).items():
         hint = f"Did you mean {meant}?" if meant else "docs/settings.md has all that there are."
         typer.echo(f"keyrack: {name} is no setting and does nothing. {hint}", err=True)
+        del os.environ[name]  # so that processes that are started say it no more
 
 
 def _given(name: str) -> str:

@@ -127,8 +127,7 @@ def _serve(
     from keyrack import processes as running
     from keyrack.supervisor import supervise
 
-    if fd is None:  # else the parent has said it
-        warn_of_names()
+    warn_of_names()
     logs.configure(settings.log_level)
     check_files(settings)
     check_traces(settings)
@@ -183,8 +182,7 @@ def work(metrics_fd: MetricsFd = None, state: State = None, as_json: Json = Fals
         from keyrack import processes as running
 
         settings = read_settings(state)
-        if metrics_fd is None:
-            warn_of_names()
+        warn_of_names()
         logs.configure(settings.log_level)
         check_traces(settings)
         reports = reports_of(settings, metrics_fd)
