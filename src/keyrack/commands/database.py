@@ -13,8 +13,8 @@ from keyrack.commands.printing import Failed, Said, show
 from keyrack.commands.session import Json, State, embedded_server, explained, read_settings
 from keyrack.database.session import session
 from keyrack.embedded.upgrading import upgrade as upgrade_data
+from keyrack.processes.worker import PARAMETERS
 from keyrack.settings import Settings
-from keyrack.worker import PARAMETERS
 
 app = typer.Typer()
 

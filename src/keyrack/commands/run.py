@@ -124,8 +124,8 @@ def _serve(
     host: str, port: int, processes: int, worker: bool, fd: int | None, metrics_fd: int | None, settings: Settings,
     as_json: bool,
 ) -> None:  # fmt: skip
-    from keyrack import processes as running
-    from keyrack.supervisor import supervise
+    from keyrack.processes import process as running
+    from keyrack.processes.supervisor import supervise
 
     warn_of_names()
     logs.configure(settings.log_level)
@@ -156,7 +156,7 @@ def _serve(
 
 
 def _listen(host: str, port: int) -> socket.socket:
-    from keyrack import processes as running
+    from keyrack.processes import process as running
 
     try:
         return running.listen(host, port)
@@ -179,7 +179,7 @@ def work(metrics_fd: MetricsFd = None, state: State = None, as_json: Json = Fals
         print(json.dumps({"working": True}) if as_json else "Working. Stop it with Ctrl-C.", flush=True)
 
     def run() -> None:
-        from keyrack import processes as running
+        from keyrack.processes import process as running
 
         settings = read_settings(state)
         warn_of_names()
@@ -200,8 +200,8 @@ def demo(port: Port = 8080, state: State = None, as_json: Json = False) -> None:
 
 
 def _demo(port: int, state_named: bool, settings: Settings, as_json: bool) -> None:
-    from keyrack import processes as running
     from keyrack.demo import ENV
+    from keyrack.processes import process as running
 
     logs.configure("warning" if settings.log_level == "info" else settings.log_level)
     check_files(settings)

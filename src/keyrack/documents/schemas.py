@@ -18,7 +18,11 @@ ERROR_SCHEMAS: dict[str, Json] = {
     "Unauthorized": {
         "type": "object",
         "required": ["statusCode", "message"],
-        "properties": {"statusCode": {"const": 401}, "message": {"type": "string"}},
+        "properties": {
+            "statusCode": {"const": 401},
+            "message": {"type": "string"},
+            "header": {"type": "string", "description": "Where the API key is expected, if that was refused."},
+        },
     },
     "GrantRefused": {
         "type": "object",
@@ -34,6 +38,7 @@ ERROR_SCHEMAS: dict[str, Json] = {
             "title": {"const": "Unsupported Media Type"},
             "status": {"const": "415"},
             "traceId": {"type": "string"},
+            "detail": {"type": "string", "description": "Which header came how, and what is taken."},
         },
     },
     "TooManyRequests": {
