@@ -87,6 +87,9 @@ def test_what_is_not_archived_yet_comes_from_the_data_that_are_there(house: Hous
         f"There are data in {house.state}/pgdata already. Nothing was changed. --replace restores in their place and "
         "keeps them under another name."
     )
+    shown = house.json("backup", "restore", "--replace", "--dry-run")
+    assert shown["dryRun"] and house.full["name"] in shown["would"] and str(house.state) in next(iter(shown["goes"]))
+    assert house.refused("backup", "restore", "--replace").endswith("To do it, add --yes.")
     restored = house.json("backup", "restore", "--replace", "--yes")
     assert re.fullmatch(rf"{house.state}/pgdata\.before-\d{{8}}T\d{{6}}Z", restored["kept"])
     assert (Path(restored["kept"]) / "PG_VERSION").exists()

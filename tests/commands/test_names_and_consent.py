@@ -26,22 +26,22 @@ NUMBERS = ("--type", "vendor Box", "--unique-id", "UN", "--sap-number", "PN")
 
 
 def test_names_stand_for_ids_where_they_are_one_row_s(operator: Operator) -> None:
-    rental = operator.value("customer", "add", "Lagoon Rentals")["id"]
-    other = operator.value("customer", "add", "Lagoon Cars")["id"]
-    box = operator.value("product", "add", "--customer", "lagoon rentals", "--serial-number", "SN-1", *NUMBERS)["id"]
-    assert [row["customerId"] for row in operator.value("product", "list", "--customer", "Lagoon Rentals")] == [rental]
+    rental = operator.value("customer", "add", "Delta Rentals")["id"]
+    other = operator.value("customer", "add", "Delta Cars")["id"]
+    box = operator.value("product", "add", "--customer", "delta rentals", "--serial-number", "SN-1", *NUMBERS)["id"]
+    assert [row["customerId"] for row in operator.value("product", "list", "--customer", "Delta Rentals")] == [rental]
     assert operator.value("product", "change", "SN-1", "--sap-number", "P2") == {"id": box}
-    both = operator.value("manager", "add", "lagoon", "--customer", "Lagoon Cars", "Lagoon Rentals")["id"]
-    assert operator.value("manager", "change", "LAGOON", "--remove-customer", "Lagoon Cars")["id"] == both
-    said = operator.refused("product", "list", "--customer", "Lagoon Rental")
+    both = operator.value("manager", "add", "delta", "--customer", "Delta Cars", "Delta Rentals")["id"]
+    assert operator.value("manager", "change", "DELTA", "--remove-customer", "Delta Cars")["id"] == both
+    said = operator.refused("product", "list", "--customer", "Delta Rental")
     assert said == (
-        "keyrack: There is no customer called 'Lagoon Rental'. Did you mean 'Lagoon Rentals' "
-        f"({rental}), 'Lagoon Cars' ({other})?\n"
+        "keyrack: There is no customer called 'Delta Rental'. Did you mean 'Delta Rentals' "
+        f"({rental}), 'Delta Cars' ({other})?\n"
     )
-    twin = operator.value("customer", "add", "LAGOON CARS")["id"]
-    assert operator.value("customer", "change", "Lagoon Cars", "--name", "Lagoon Cars")["id"] == other  # as written
-    said = operator.refused("customer", "change", "lagoon cars", "--name", "X")
-    assert said == f"keyrack: There are 2 customers called 'lagoon cars'. Say the id: {other}, {twin}.\n"
+    twin = operator.value("customer", "add", "DELTA CARS")["id"]
+    assert operator.value("customer", "change", "Delta Cars", "--name", "Delta Cars")["id"] == other  # as written
+    said = operator.refused("customer", "change", "delta cars", "--name", "X")
+    assert said == f"keyrack: There are 2 customers called 'delta cars'. Say the id: {other}, {twin}.\n"
     operator.value("product", "add", "--customer", other, "--serial-number", "SN-1", *NUMBERS)
     assert f"{box} (of customer {rental})" in operator.refused("product", "remove", "SN-1")
     for wrong in ("0", "-1", "2147483648", " "):
@@ -53,7 +53,7 @@ def test_a_service_is_paired_in_one_command(operator: Operator) -> None:
     add = ("product", "add", "--customer", customer, "--type", "vendor Box", "--sap-number", "P")
     box = operator.value(*add, "--serial-number", "PF-1", "--unique-id", "PF-1")["id"]
     spare = operator.value(*add, "--serial-number", "PF-2", "--unique-id", "PF-2")["id"]
-    service = ("service", "add", "--customer", "Pairing Fleet", "--name", "Gold", "--pair-product")
+    service = ("service", "add", "--customer", "Pairing Fleet", "--name", "Pairing Gold", "--pair-product")
     made = operator.value(*service, "PF-1")
     assert made["productId"] == box
     assert "is paired with service" in operator.refused(*service, "PF-1")
@@ -61,7 +61,7 @@ def test_a_service_is_paired_in_one_command(operator: Operator) -> None:
     assert len(operator.value("service", "list", "--customer", customer)) == 1  # a refusal leaves nothing
     assert "paired with product" in operator.refused("service", "pair", made["id"], "PF-2")
     assert operator.value("service", "unpair", made["id"])["productId"] == box
-    assert operator.value("service", "pair", "Gold", "PF-2") == {"id": made["id"], "productId": spare}
+    assert operator.value("service", "pair", "Pairing Gold", "PF-2") == {"id": made["id"], "productId": spare}
     assert [row["productId"] for row in operator.value("service", "list", "--customer", customer)] == [spare]
 
 
