@@ -1,7 +1,7 @@
 """In charge of the command line: the table of commands. A command's module is loaded when the command is called.
 
-To add one: a module with `app: typer.Typer`, and a row here. A row whose name is that of a command in `app` is that
-command itself; any other row is the group of all of them.
+To add one: a module with `app: typer.Typer`, and a row below its heading here. A row whose name is that of a command in
+`app` is that command itself; any other row is the group of all of them.
 """
 
 from __future__ import annotations
@@ -16,54 +16,97 @@ from typing import Annotated
 
 import typer
 
-# Name -> module, and the line that `keyrack --help` shows
-COMMANDS: dict[str, tuple[str, str]] = {
-    "demo": ("keyrack.commands.run", "Start everything with a demo fleet."),
-    "serve": ("keyrack.commands.run", "Serve the API."),
-    "work": ("keyrack.commands.run", "Carry out asynchronous work without serving the API."),
-    "status": ("keyrack.commands.status", "Show what runs, what waits and what is wrong."),
-    "doctor": ("keyrack.commands.doctor", "Look for what does not fit, and say what to do about it."),
-    "migrate": ("keyrack.commands.migrate", "Bring the database's schema up to date."),
-    "database": (
-        "keyrack.commands.database",
-        "The embedded database: PostgreSQL's programs on it, its next version; PgBouncer.",
-    ),
-    "backup": ("keyrack.commands.backup", "Backups of the embedded database: taken, verified, restored, tried."),
-    "endpoints": ("keyrack.commands.tables", "Show the table of endpoints."),
-    "errors": ("keyrack.commands.tables", "Show the table of codes of refusals."),
-    "settings": ("keyrack.commands.settings", "Show the settings that hold, and where each comes from."),
-    "metrics": ("keyrack.commands.metrics", "Show the table of metrics."),
-    "openapi": ("keyrack.commands.tables", "Print the OpenAPI document."),
-    "customer": ("keyrack.commands.customer", "Customers: the fleets that Keyrack keeps apart."),
-    "device-key": ("keyrack.commands.device_key", "Device keys: for units that deliver telemetry and events."),
-    "telemetry": ("keyrack.commands.telemetry", "Telemetry: take back what a wrong clock or a hostile key has told."),
-    "user": ("keyrack.commands.user", "Users: what is stored about a person, and how it is erased."),
-    "privacy": ("keyrack.commands.privacy", "Privacy: what a customer wants to be stored, and for how long."),
-    "ingest-mqtt": ("keyrack.commands.ingest_mqtt", "Take in what units publish at an MQTT broker."),
-    "simulate": ("keyrack.commands.simulate", "Drive a virtual fleet through a running server."),
-    "manager": ("keyrack.commands.manager", "Managers: who logs in, and for which customers."),
-    "api-key": ("keyrack.commands.api_key", "API keys: the subscriptions that may call the API."),
-    "sdk-key": ("keyrack.commands.sdk_key", "SDK keys: for the apps of a customer's users."),
-    "signing-key": ("keyrack.commands.signing_key", "Signing keys: what tokens are signed with."),
-    "master-key": ("keyrack.commands.master_key", "The master key: what closes the secrets in the database."),
-    "product": ("keyrack.commands.product", "Products: key boxes and IQ units."),
-    "service": ("keyrack.commands.service", "Services and their contracts."),
-    "brand": ("keyrack.commands.brand", "Brands: the catalogue of key forms."),
-    "webhook": ("keyrack.commands.webhook", "Webhooks: where outcomes are sent; and tools for their receivers."),
-    "housekeeping": ("keyrack.commands.housekeeping", "Housekeeping: what is forgotten in time, and when it last was."),
-    "import": ("keyrack.commands.importing", "Import products, services or brands from CSV or JSON."),
+from keyrack.commands.groups import Group
+
+# Heading of `keyrack --help` -> name -> module, and the sentence that is shown
+HEADINGS: dict[str, dict[str, tuple[str, str]]] = {
+    "Run it": {
+        "demo": ("keyrack.commands.run", "Start everything with a demo fleet."),
+        "serve": ("keyrack.commands.run", "Serve the API."),
+        "work": ("keyrack.commands.run", "Carry out asynchronous work without serving the API."),
+        "ingest-mqtt": ("keyrack.commands.ingest_mqtt", "Take in what units publish at an MQTT broker."),
+    },
+    "Look after it": {
+        "status": ("keyrack.commands.status", "Show what runs, what waits and what is wrong."),
+        "doctor": ("keyrack.commands.doctor", "Look for what does not fit, and say what to do about it."),
+        "settings": ("keyrack.commands.settings", "Show the settings that hold, and where each comes from."),
+        "migrate": ("keyrack.commands.migrate", "Bring the database's schema up to date."),
+        "backup": ("keyrack.commands.backup", "Take, list, verify, restore and try backups of the embedded database."),
+        "database": (
+            "keyrack.commands.database",
+            "Run PostgreSQL's programs on the embedded database, or bring it to its next major version.",
+        ),
+        "housekeeping": ("keyrack.commands.housekeeping", "Show what is forgotten in time, and when it last was."),
+    },
+    "Customers and people": {
+        "customer": (
+            "keyrack.commands.customer",
+            "Add, list, rename and remove customers, whose fleets are kept apart.",
+        ),
+        "manager": ("keyrack.commands.manager", "Say who logs in, and for which customers."),
+        "user": ("keyrack.commands.user", "Show what is stored about a person, or erase it."),
+        "privacy": ("keyrack.commands.privacy", "Say what is stored of a customer's cars, and for how long."),
+    },
+    "Keys": {
+        "api-key": ("keyrack.commands.api_key", "Add, list and revoke API keys, without which nobody calls the API."),
+        "sdk-key": ("keyrack.commands.sdk_key", "Add, list and revoke the keys of the apps of customers' users."),
+        "device-key": ("keyrack.commands.device_key", "Add, list and revoke the keys of units that deliver data."),
+        "signing-key": ("keyrack.commands.signing_key", "Rotate and revoke the keys that tokens are signed with."),
+        "master-key": (
+            "keyrack.commands.master_key",
+            "Make, rotate and retire the key that closes all stored secrets.",
+        ),
+    },
+    "Fleets": {
+        "product": ("keyrack.commands.product", "Add, list, correct and remove key boxes and IQ units."),
+        "service": ("keyrack.commands.service", "Add, list, pair, end and remove services and their contracts."),
+        "brand": (
+            "keyrack.commands.brand",
+            "Keep the catalogue of brands, of their key forms, and of the boxes that fit.",
+        ),
+        "webhook": ("keyrack.commands.webhook", "Say where outcomes are sent, see what was sent, and try a receiver."),
+        "telemetry": ("keyrack.commands.telemetry", "Take back what a wrong clock or a hostile key has told."),
+        "import": ("keyrack.commands.importing", "Import products, services or brands from CSV or JSON."),
+        "simulate": ("keyrack.commands.simulate", "Drive a virtual fleet through a running server."),
+    },
+    "Call the API": {
+        "login": ("keyrack.commands.login", "Log in to a server, and keep the token in a profile."),
+        "logout": ("keyrack.commands.login", "Forget the token of a profile."),
+        "api": ("keyrack.commands.api", "Send any request to the API, signed in."),
+        "cars": ("keyrack.commands.fleet", "List the cars of the customer, or show one of them."),
+        "users": ("keyrack.commands.fleet", "List the users of the customer, or show one of them."),
+        "assignments": ("keyrack.commands.fleet", "List assignments: past, in force and to come; or show one of them."),
+        "operations": ("keyrack.commands.fleet", "List what became of what was asked for, or show one of these."),
+        "events": ("keyrack.commands.fleet", "Show the newest events, and those to come as they come."),
+    },
+    "Tables and documents": {
+        "endpoints": ("keyrack.commands.tables", "Show the table of endpoints."),
+        "errors": ("keyrack.commands.tables", "Show the table of codes of refusals."),
+        "metrics": ("keyrack.commands.metrics", "Show the table of metrics."),
+        "openapi": ("keyrack.commands.tables", "Print the OpenAPI document."),
+        "completion": ("keyrack.commands.completion", "Print what makes a shell complete commands and options."),
+    },
 }
+COMMANDS = {name: row for rows in HEADINGS.values() for name, row in rows.items()}
+COMPLETING = ("COMP_WORDS", "_TYPER_COMPLETE_ARGS")  # what bash says of the line that is completed, and zsh and fish
 
 
 def main() -> None:
     """The entry point `keyrack`."""
-    arguments = sys.argv[1:]
+    arguments = _completed() or sys.argv[1:]
     if os.getpid() == 1:  # of a container, whose first process gets no signal that it has not asked for
         signal.signal(signal.SIGTERM, _end)
     try:
         application(_called(arguments))(prog_name="keyrack")
     except KeyboardInterrupt:  # while modules are still being loaded
         sys.exit(130)
+
+
+def _completed() -> list[str]:
+    """The words of the line that a shell wants completed, if this is what the process is for."""
+    if "_KEYRACK_COMPLETE" not in os.environ:
+        return []
+    return next((os.environ[name].split()[1:] for name in COMPLETING if name in os.environ), list[str]())
 
 
 def _called(arguments: Sequence[str]) -> str:
@@ -85,28 +128,32 @@ def _end(number: int, frame: object) -> None:
 def application(called: str) -> typer.Typer:
     """The whole command line, with the module of the command `called`; of the others, only what they are for."""
     app = typer.Typer(
+        cls=Group,
         help="The open, self-hosted server for who may open which vehicle, when.",
         no_args_is_help=True,
-        add_completion=False,
+        add_completion=True,
         pretty_exceptions_enable=False,
         rich_markup_mode=None,
         context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120},
     )
     app.callback()(_root)
-    for name, (module, help) in COMMANDS.items():
-        if name == called:
-            _add(app, name, import_module(module).app, help)
-        else:
-            app.command(name, help=help)(_not_loaded)
+    for heading, rows in HEADINGS.items():
+        for name, (module, help) in rows.items():
+            if name == called:
+                _add(app, name, import_module(module).app, help, heading)
+            else:
+                app.command(name, help=help, rich_help_panel=heading)(_not_loaded)
     return app
 
 
-def _add(app: typer.Typer, name: str, found: typer.Typer, help: str) -> None:
+def _add(app: typer.Typer, name: str, found: typer.Typer, help: str, heading: str) -> None:
     own = [command for command in found.registered_commands if command.name == name]
+    for command in own:
+        command.rich_help_panel = heading
     if own:
         app.registered_commands.extend(own)
     else:
-        app.add_typer(found, name=name, help=help, no_args_is_help=True)
+        app.add_typer(found, cls=Group, name=name, help=help, no_args_is_help=True, rich_help_panel=heading)
 
 
 def _not_loaded() -> None:

@@ -235,7 +235,7 @@ def test_a_key_ends_with_its_unit(operator: Operator, alice: Person) -> None:
     product = alice.product("IQ", serial_number="gone")
     key = operator.value("device-key", "add", "--customer", alice.customer, "--serial-number", "gone")["deviceKey"]
     assert deliver(alice, key, path="telemetry").status_code == 200
-    operator.value("product", "remove", product)
+    operator.value("product", "remove", product, "--yes")
     eventually(lambda: deliver(alice, key, path="telemetry").status_code == 401, "the end of the key")
 
 
@@ -275,7 +275,7 @@ def test_a_poisoned_state_is_discarded(operator: Operator, unit: Unit, bob: Pers
         poison(dsn, poisoned, {"serialNumber": unit.serial, "carDataReadTime": ahead(days=50), **wrong})
     unit.tell(5, odometer=11, oilLevel=2, currentLatitude=2, currentLongitude=1)
     assert places(unit) == ("66", "999999", 9_999), "nothing that is told now is newer"
-    discard = ("telemetry", "discard", "--customer", unit.person.customer, "--serial-number", unit.serial)
+    discard = ("telemetry", "discard", "--yes", "--customer", unit.person.customer, "--serial-number", unit.serial)
     said = operator.quick(*discard)[1]
     assert said.startswith(f"The newest state of car {unit.car} is discarded, and 2 readings of history from ")
     assert places(unit) == (None, None, None)
@@ -293,7 +293,7 @@ def test_what_a_hostile_key_told_is_discarded_from_a_time_on(operator: Operator,
     """B6: --from takes back readings of the past too."""
     unit.tell(30, odometer=10, currentLatitude=1, currentLongitude=1)
     unit.tell(10, odometer=666, currentLatitude=66, currentLongitude=1)
-    discard = ("telemetry", "discard", "--customer", unit.person.customer, "--serial-number", unit.serial)
+    discard = ("telemetry", "discard", "--yes", "--customer", unit.person.customer, "--serial-number", unit.serial)
     assert operator.value(*discard, "--from", ago(20))["readings"] == 2
     assert (unit.get(f"location/{ahead()[:19]}Z")["latitude"], places(unit)) == ("1", (None, None, None))
     operator.value(*discard, "--from", "2026-01-01")
@@ -307,7 +307,7 @@ def test_a_car_that_stands_keeps_what_was_told_before(operator: Operator, unit: 
     """B6: readings of one value are kept together, and still only those from that time on are taken back."""
     for minutes in (50, 40, 30, 20, 10):
         unit.tell(minutes, odometer=7, currentLatitude=1, currentLongitude=1)
-    discard = ("telemetry", "discard", "--customer", unit.person.customer, "--serial-number", unit.serial)
+    discard = ("telemetry", "discard", "--yes", "--customer", unit.person.customer, "--serial-number", unit.serial)
     assert operator.value(*discard, "--from", ago(25))["readings"] == 4
     told = unit.get(f"location/{ahead()[:19]}Z")
     assert told["date"] == told["odometerDate"] == ago(30)

@@ -138,7 +138,7 @@ def test_who_is_being_erased_is_not_linked(alice: Person, sql: Sql) -> None:
 def test_a_person_who_is_linked_meanwhile_is_not_erased_by_command(alice: Person, bob: Person, dsn: str) -> None:
     """A7: neither by `user erase` nor with a customer; the link is not undone behind anybody's back."""
     fleet = bob.sql.value("insert into customer (name) values ('Going') returning customer_id")
-    for arguments in (("user", "erase", "USER", "--yes"), ("customer", "remove", fleet, "--everything")):
+    for arguments in (("user", "erase", "USER", "--yes"), ("customer", "remove", fleet, "--everything", "--yes")):
         user = alice.user()
         alice.sql.execute("update customer_user set customer_id = $2 where user_id = $1", user, fleet)
         alice.sql.execute("begin")

@@ -68,7 +68,7 @@ def test_a_customer_may_stop_positions(bob: Person, operator: Operator) -> None:
     unit.tell(9, odometer=1, **place)
     user = bob.user()
     event = bob.event(unit.car, user, latitude=1, longitude=1)
-    operator.value("privacy", "positions", "--customer", bob.customer, "--stop")
+    operator.value("privacy", "positions", "--customer", bob.customer, "--stop", "--yes")
     assert unit.tell(8, odometer=2, **place) == ACCEPTED
     location = unit.get("location")
     assert (location["latitude"], location["date"], location["odometer"]) == (None, None, "2")

@@ -108,7 +108,7 @@ def test_a_signing_key_is_revoked_at_once_everywhere(
     id_token = web().post(server.url + "/v3/sdk/token", json=body, headers=before).json()["id_token"]
     assert statuses(before, server, other) == [200, 200]  # both remember it now
 
-    revoked = keyrack("signing-key", "revoke", kid)
+    revoked = keyrack("signing-key", "revoke", kid, "--yes")
     assert (revoked["kid"], revoked["signs"] != kid, bool(revoked["revokedAt"])) == (kid, True, True)
     everywhere(before, 401, server, other)
     assert web().get(other.url + "/v3/cars", headers=before).json() == TOKEN_REFUSED
@@ -125,7 +125,7 @@ def test_to_revoke_twice_changes_nothing(keyrack: Any) -> None:
     """B9: idempotent, in clear words; a key that does not sign needs no successor."""
     first = keyrack("signing-key", "rotate")["kid"]
     second = keyrack("signing-key", "rotate")["kid"]
-    said = keyrack("signing-key", "revoke", first, says=True)
+    said = keyrack("signing-key", "revoke", first, "--yes", says=True)
     assert said == f"Signing key {first} is revoked: tokens that it signed are refused. {second} signs.\n"
     again = keyrack("signing-key", "revoke", first)
     assert again == keyrack("signing-key", "revoke", first) and again["signs"] == second

@@ -87,7 +87,10 @@ def test_what_is_not_archived_yet_comes_from_the_data_that_are_there(house: Hous
         f"There are data in {house.state}/pgdata already. Nothing was changed. --replace restores in their place and "
         "keeps them under another name."
     )
-    restored = house.json("backup", "restore", "--replace")
+    shown = house.json("backup", "restore", "--replace", "--dry-run")
+    assert shown["dryRun"] and house.full["name"] in shown["would"] and str(house.state) in next(iter(shown["goes"]))
+    assert house.refused("backup", "restore", "--replace").endswith("To do it, add --yes.")
+    restored = house.json("backup", "restore", "--replace", "--yes")
     assert re.fullmatch(rf"{house.state}/pgdata\.before-\d{{8}}T\d{{6}}Z", restored["kept"])
     assert (Path(restored["kept"]) / "PG_VERSION").exists()
     assert [row["name"] for row in house.json("customer", "list")] == ["Example Fleet", "Later Fleet"]
@@ -96,16 +99,16 @@ def test_what_is_not_archived_yet_comes_from_the_data_that_are_there(house: Hous
 def test_a_restore_is_refused_in_words(house: House) -> None:
     """In use, other times than can be reached, other versions, a log with a gap: the data stay as they are."""
     with house.running():
-        assert house.refused("backup", "restore", "--replace") == (
+        assert house.refused("backup", "restore", "--replace", "--yes") == (
             f"The database in {house.state}/pgdata is in use. Nothing was changed. Stop what uses it (`keyrack serve`, "
             "`keyrack work` and other commands), then try again."
         )
     within = re.compile(r"Within reach: (20\S+Z) to (20\S+Z) \(timeline 1\)\.")
-    early = house.refused("backup", "restore", "--replace", "--to", "2026-01-01")
+    early = house.refused("backup", "restore", "--replace", "--yes", "--to", "2026-01-01")
     before, _, after = early.partition(" Within")
     assert before == "2026-01-01T00:00:00.000000Z lies before the first moment that can be reached."
     assert within.fullmatch("Within" + after)
-    late = house.refused("backup", "restore", "--replace", "--to", "2999-01-01")
+    late = house.refused("backup", "restore", "--replace", "--yes", "--to", "2999-01-01")
     before, _, after = late.partition(" Within")
     assert before == "2999-01-01T00:00:00.000000Z lies after the last moment that can be reached."
     assert within.fullmatch("Within" + after)
@@ -116,7 +119,7 @@ def test_a_restore_is_refused_in_words(house: House) -> None:
         assert re.match(
             rf"The backup {house.full['name']} was made by PostgreSQL \S+, but the programs here are PostgreSQL 15\S+\."
             " Nothing was changed",
-            house.refused("backup", "restore", "--replace", KEYRACK_POSTGRES_BIN=str(OLD)),
+            house.refused("backup", "restore", "--replace", "--yes", KEYRACK_POSTGRES_BIN=str(OLD)),
         )
     with house.running():
         for name in ("Later Fleet", "Last Fleet"):
@@ -142,7 +145,7 @@ def test_backups_of_another_database(house: House) -> None:
         assert re.fullmatch(
             rf"The backups in {house.backups} are of another database \(\d+\) than {neighbour.state}/pgdata \(\d+\)\. "
             r"Nothing was changed\. If they are to take its place, move that directory away yourself\.",
-            neighbour.refused("backup", "restore", "--replace", KEYRACK_BACKUP_DIRECTORY=str(house.backups)),
+            neighbour.refused("backup", "restore", "--replace", "--yes", KEYRACK_BACKUP_DIRECTORY=str(house.backups)),
         )
         assert re.fullmatch(
             rf"{house.backups} holds the backups of another database \(\d+; this one is \d+\)\. Set "
@@ -216,7 +219,7 @@ def test_a_restore_that_fails_changes_nothing(house: House) -> None:
     newest = house.wal / f"{max(house.segments())}.gz"
     whole = newest.read_bytes()
     newest.write_bytes(whole[:-100])
-    failed = house.refused("backup", "restore", "--replace")
+    failed = house.refused("backup", "restore", "--replace", "--yes")
     assert failed.startswith("PostgreSQL does not start (status 1): ")
     assert f"{newest} is damaged" in failed
     assert not (house.state / "restoring").exists()
@@ -225,6 +228,6 @@ def test_a_restore_that_fails_changes_nothing(house: House) -> None:
     (house.wal / "00000002.history.gz").write_bytes(gzip.compress(b"1\t0/2000000\tbefore a test\n"))
     (house.wal / "00000002.history.gz").chmod(0o644)
     assert [row["name"] for row in house.json("customer", "list")] == ["Example Fleet", "Later Fleet"]
-    restored = house.json("backup", "restore", "--replace")
+    restored = house.json("backup", "restore", "--replace", "--yes")
     assert restored["timeline"] == 3
     assert [row["name"] for row in house.json("customer", "list")] == ["Example Fleet", "Later Fleet"]

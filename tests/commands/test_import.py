@@ -205,5 +205,5 @@ def test_a_hundred_thousand_lines_are_quick(operator: Operator, customer: int, w
     code, output, errors = operator.quick("import", "products", file, "--customer", customer)
     assert (code, output) == (0, "100,000 products imported.\n"), errors
     assert time.monotonic() - began < 60  # 2 s on an idle machine
-    assert "80,000 rows read" in errors
+    assert errors == ""  # progress is for terminals, and for what takes long
     assert sql.value("select count(*) from product where customer_id = $1", customer) == 100_000

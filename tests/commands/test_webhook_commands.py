@@ -78,7 +78,7 @@ def test_a_webhook_is_managed(keyrack: Any, alice: Person, receiver: Receiver) -
         assert "disabled" in keyrack("test", id, fails=True)
         assert "There is no delivery" not in keyrack("replay", id, "--delivery", 1, fails=True)
     finally:
-        keyrack("remove", id)
+        keyrack("remove", id, "--yes")
     assert keyrack("list", "--customer", alice.customer) == []
 
 

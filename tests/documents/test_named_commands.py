@@ -12,7 +12,7 @@ from keyrack.cli import COMMANDS, application
 from tests.documents.blocks import BLOCK, ROOT, documents
 
 NAMED = re.compile(r"`keyrack\s([^`]+)`")
-OF_ALL = {"--help", "-h", "--config", "--version"}
+OF_ALL = {"--help", "-h", "--config", "--version", "--install-completion", "--show-completion"}
 
 
 def found(words: list[str]) -> Any:
@@ -24,9 +24,8 @@ def found(words: list[str]) -> Any:
     return command
 
 
-@pytest.mark.parametrize(
-    "document", [name for name in documents() if name != "CHANGELOG.md"]
-)  # which tells of the past
+# The changelog tells of the past
+@pytest.mark.parametrize("document", [name for name in documents() if name != "CHANGELOG.md"])
 def test_what_is_named_is_there(document: str) -> None:
     for match in NAMED.finditer(BLOCK.sub("", (ROOT / document).read_text())):
         words = match[1].replace("--config FILE ", "").split()

@@ -160,7 +160,8 @@ def test_what_is_discarded_goes_from_the_series_too(operator: Operator, unit: Un
     theirs = unit_of(bob)
     for each in (unit, theirs):
         deliver(each, *((NOON + n * MINUTE, values) for n, values in told))
-    discard = ("telemetry", "discard", "--customer", unit.person.customer, "--serial-number", unit.serial, "--from")
+    whose = ("--customer", unit.person.customer, "--serial-number", unit.serial)
+    discard = ("telemetry", "discard", "--yes", *whose, "--from")
     operator.value(*discard, stamp(NOON + 5 * MINUTE))
     before = {FUEL: {NOON - QUARTER: 50}, VOLTAGE: {NOON: 12.1}}
     assert series(unit, FUEL, VOLTAGE) == before

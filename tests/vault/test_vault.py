@@ -309,7 +309,7 @@ def test_the_key_is_changed_while_all_nodes_go_on(house: House, settings: Settin
     house.goes_on()
     house.open(settings)  # a node that starts with the old one still may
 
-    third = prelude + f"NEW={new}\n" + re.sub(r"retire \w+", f"retire {old.id}", script[at:])
+    third = prelude + f"NEW={new}\n" + re.sub(r"retire --yes \w+", f"retire --yes {old.id}", script[at:])
     ran = subprocess.run(["bash", "-c", third], env=env, capture_output=True, text=True, timeout=60)
     assert ran.returncode == 0, ran.stderr
     house.goes_on()
@@ -370,9 +370,9 @@ def test_a_rotation_that_was_interrupted_is_taken_up(
 def test_only_a_key_that_is_not_the_last_is_retired(home: House) -> None:
     (only,) = master.read(Settings())
     env = {"KEYRACK_DATABASE_URL": home.dsn}
-    said = keyrack("master-key", "retire", only.id, fails=True, **env)
+    said = keyrack("master-key", "retire", "--yes", only.id, fails=True, **env)
     assert said == f"keyrack: Nothing else opens the database: {only.id} is its only master key.\n"
-    said = keyrack("master-key", "retire", "0123", fails=True, **env)
+    said = keyrack("master-key", "retire", "--yes", "0123", fails=True, **env)
     assert said == "keyrack: The database does not open with a master key 0123.\n"
     said = keyrack("master-key", "rotate", fails=True, **env)
     assert "The first key in KEYRACK_MASTER_KEY is the database's already" in said

@@ -8,9 +8,9 @@ from typing import Annotated, LiteralString
 import typer
 
 from keyrack.access import auth
-from keyrack.commands.options import Id, words
-from keyrack.commands.printing import Listed, Said
-from keyrack.commands.session import SHOWN_ONCE, Failed, Session, command
+from keyrack.commands.options import which, words
+from keyrack.commands.printing import Failed, Listed, Said
+from keyrack.commands.session import SHOWN_ONCE, Session, command
 
 app = typer.Typer()
 
@@ -72,7 +72,7 @@ async def list_(session: Session) -> Listed:
 
 
 @command(app, "revoke")
-async def revoke(session: Session, id: Id) -> Said:
+async def revoke(session: Session, id: Annotated[int, which("api_key")]) -> Said:
     """Revoke an API key; it is refused at once."""
     row = await session.sql.fetchrow(REVOKE, id)
     if row is None:

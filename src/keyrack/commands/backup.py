@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import sys
-import time
-from collections.abc import Callable, Generator
-from contextlib import contextmanager
+from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Annotated, Any
 
@@ -17,9 +14,11 @@ from keyrack.backups.aftermath import Aftermath
 from keyrack.backups.planning import told
 from keyrack.backups.shelf import Backup, BackupError, House, house
 from keyrack.backups.wal import newest
+from keyrack.commands.consent import DryRun, Preview, Yes, agree
 from keyrack.commands.options import moment
-from keyrack.commands.printing import Listed, Said, show, table
-from keyrack.commands.session import Failed, Json, State, embedded_server, explained, open_address, read_settings
+from keyrack.commands.printing import Failed, Listed, Said, show, table
+from keyrack.commands.progress import progress
+from keyrack.commands.session import Json, State, embedded_server, explained, open_address, read_settings
 from keyrack.embedded import locks
 
 app = typer.Typer()
@@ -28,7 +27,6 @@ COLUMNS = {
     "NAME": "name", "FINISHED": "finished", "GB": "gigabytes", "TIMELINE": "timeline", "VERIFIED": "verified",
     "POSTGRESQL": "postgresql", "SCHEMA": "revision",
 }  # fmt: skip
-EVERY = 10.0  # seconds between two lines about progress, where nobody looks at a terminal
 
 Name = Annotated[str | None, typer.Argument(metavar="[NAME]", help="The backup, as `backup list` names it.")]
 To = Annotated[
@@ -41,44 +39,14 @@ Timeline = Annotated[
 ]
 
 
-@contextmanager
-def _progress() -> Generator[Callable[[str], None]]:
-    """What tells how far something is, on standard error: on a terminal in one line, elsewhere now and then."""
-    terminal, last, width = sys.stderr.isatty(), 0.0, 0
-
-    def tell(text: str) -> None:
-        nonlocal last, width
-        now = time.monotonic()
-        if terminal and now - last > 0.1:
-            sys.stderr.write(f"\r{text.ljust(width)}")
-            sys.stderr.flush()
-            last, width = now, len(text)
-        elif not terminal and now - last > EVERY:
-            if last:  # what is over soon needs no line
-                sys.stderr.write(f"{text}\n")
-                sys.stderr.flush()
-            last = now
-
-    try:
-        yield tell
-    finally:
-        if width:
-            sys.stderr.write(f"\r{''.ljust(width)}\r")
-            sys.stderr.flush()
-
-
 def _run(work: Callable[[House], Said], state: Any, as_json: bool) -> None:
     def run() -> None:
         try:
             show(work(house(read_settings(state))), as_json)
         except BackupError as error:
             raise Failed(str(error)) from None
-        except Failed as failed:
-            if as_json and failed.value is not None:
-                show(Said(failed.value, ""), as_json)
-            raise
 
-    explained(run)
+    explained(run, as_json=as_json)
 
 
 @app.command("create")
@@ -88,7 +56,7 @@ def create(state: State = None, as_json: Json = False) -> None:
     def work(found: House) -> Said:
         if not found.layout.data.exists():
             raise BackupError(f"There are no data in {found.layout.data}.")
-        with _progress() as tell, embedded_server(found.settings) as server:
+        with progress() as tell, embedded_server(found.settings) as server:
             backup, removed = taking.create(found, server.dsn, tell)
         text = f"The backup {backup.name} is made and verified: {backup.bytes / 1e9:.2f} GB in {found.shelf.directory}."
         if removed:
@@ -142,7 +110,7 @@ def verify(name: Name = None, state: State = None, as_json: Json = False) -> Non
     """Read everything again: the full backups, or the one named, and that the log follows without a gap."""
 
     def work(found: House) -> Said:
-        with _progress() as tell:
+        with progress() as tell:
             until = None
             if locks.kept(found.layout):  # the archive has to reach up to now
                 with embedded_server(found.settings) as server:
@@ -169,6 +137,8 @@ def restore(
     replace: Annotated[
         bool, typer.Option("--replace", help="Also where there are data; they are kept under another name.")
     ] = False,
+    yes: Yes = False,
+    dry_run: DryRun = False,
     state: State = None,
     as_json: Json = False,
 ) -> None:
@@ -176,7 +146,12 @@ def restore(
     until = moment(to)
 
     def work(found: House) -> Said:
-        with _progress() as tell:
+        if dry_run or (replace and not yes and found.layout.data.exists()):
+            preview = _preview(found, name, until, timeline, replace)
+            if dry_run:
+                return preview.said
+            agree(preview)
+        with progress() as tell:
             done = restoring.restore(found, name, until, timeline, replace=replace, tell=tell)
         value = {
             "backup": done.plan.backup.name, "reached": told(done.reached), "timeline": done.timeline,
@@ -194,6 +169,16 @@ def restore(
         return Said(value, "\n".join(lines))
 
     _run(work, state, as_json)
+
+
+def _preview(found: House, name: str | None, until: datetime | None, timeline: int | None, replace: bool) -> Preview:
+    """What a restore would bring, and what it would take the place of. Raises `BackupError`."""
+    there = replace and found.layout.data.exists()
+    chosen = planning.plan(found, name, until, timeline, found.layout.data / "pg_wal" if there else None)
+    reaches = "the end of the log" if until is None else told(until)
+    then = "The data that are there now are kept under another name." if there else ""
+    data = {f"{found.layout.data} to be replaced": 1} if there else {}
+    return Preview(f"restore {chosen.backup.name} and the log after it, up to {reaches},", data, then)
 
 
 @app.command("settle")
@@ -224,7 +209,7 @@ def drill(
     until = moment(to)
 
     def work(found: House) -> Said:
-        with _progress() as tell:
+        with progress() as tell:
             done = drilling.drill(found, name, until, timeline, tell)
         value = {
             "backup": done.backup, "reached": told(done.reached), "revision": done.revision,

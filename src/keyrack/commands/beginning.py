@@ -11,7 +11,9 @@ import os
 
 import structlog
 
-from keyrack.commands.session import Failed, demo_below, embedded_server, given, no_database
+from keyrack.commands.environment import given
+from keyrack.commands.printing import Failed
+from keyrack.commands.session import demo_below, embedded_server, no_database
 from keyrack.settings import Settings, unknown, variable
 
 log = structlog.get_logger("keyrack.postgres")

@@ -9,8 +9,8 @@ from typing import Annotated, LiteralString
 import typer
 
 from keyrack.commands.options import Id, words
-from keyrack.commands.printing import Listed, Said
-from keyrack.commands.session import Failed, Session, command
+from keyrack.commands.printing import Failed, Listed, Said
+from keyrack.commands.session import Session, command
 from keyrack.demo.drawings import Key, draw
 from keyrack.errors import Conflict, on_constraint
 from keyrack.reasons import Reason
@@ -81,7 +81,9 @@ async def add(
     brand: Annotated[str, typer.Argument(metavar="BRAND", callback=words)],
     key_form: Annotated[str, typer.Option("--key-form", callback=words, help="What the form is called; made if new.")],
     box_name: Annotated[str | None, typer.Option("--box-name", callback=words, help="The box that fits.")] = None,
-    box_sap_number: Annotated[str | None, typer.Option("--box-sap-number", callback=words)] = None,
+    box_sap_number: Annotated[
+        str | None, typer.Option("--box-sap-number", callback=words, help="The number of that box.")
+    ] = None,
     image_url: Annotated[
         str | None, typer.Option("--image-url", callback=image_url, help="The form's picture, elsewhere.")
     ] = None,

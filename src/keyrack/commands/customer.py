@@ -6,14 +6,16 @@ from typing import Annotated, LiteralString
 
 import typer
 
-from keyrack.assignments.holds import take
-from keyrack.commands.options import Id, words
-from keyrack.commands.printing import Listed, Said
-from keyrack.commands.session import Failed, Session, command
+from keyrack.commands.consent import Preview
+from keyrack.commands.options import which, words
+from keyrack.commands.printing import Failed, Listed, Said
+from keyrack.commands.session import Session, command
 from keyrack.database.connection import Connection
 from keyrack.errors import NotFound
 
 app = typer.Typer()
+
+Which = Annotated[int, which("customer")]
 
 Name = Annotated[str, typer.Argument(metavar="NAME", callback=words)]
 
@@ -35,6 +37,17 @@ select (select count(*) from car where customer_id = $1) as cars,
   (select last_id from event_counter where customer_id = $1) as events,
   (select count(*) from operation where customer_id = $1) as operations
 """
+NAME: LiteralString = "select name from customer where customer_id = $1"
+GOES: LiteralString = (
+    HELD.removesuffix("\n")
+    + """,
+  (select count(*) from assignment where customer_id = $1) as assignments,
+  (select count(*) from position where customer_id = $1) as "stretches of positions",
+  (select count(*) from webhook where customer_id = $1) as webhooks,
+  (select count(*) from device_key where customer_id = $1) + (select count(*) from sdk_key where customer_id = $1)
+    as keys
+"""
+)
 # Every table that has the customer's id is emptied of its rows, each as soon as no other points to them
 EMPTY: LiteralString = """
 do $$
@@ -92,7 +105,7 @@ async def list_(session: Session) -> Listed:
 
 @command(app, "change")
 async def change(
-    session: Session, id: Id, name: Annotated[str, typer.Option("--name", callback=words, help="The new name.")]
+    session: Session, id: Which, name: Annotated[str, typer.Option("--name", callback=words, help="The new name.")]
 ) -> Said:
     """Rename a customer."""
     if not await session.sql.fetchval(RENAME, id, name):
@@ -100,15 +113,28 @@ async def change(
     return Said({"id": id}, f"Customer {id} changed.")
 
 
-@command(app, "remove")
-async def remove(
-    session: Session,
-    id: Id,
-    everything: Annotated[
-        bool, typer.Option("--everything", help="Also everything that belongs to it: there is no way back.")
-    ] = False,
-) -> Said:
+Everything = Annotated[
+    bool, typer.Option("--everything", help="Also everything that belongs to it: there is no way back.")
+]
+
+
+async def _preview(session: Session, id: int, everything: bool) -> Preview | None:
+    """What would go with a customer. Raises `Failed`: there is none, or it has something left."""
+    name = await session.sql.fetchval(NAME, id)
+    if name is None:
+        raise no_customer(id)
+    if not everything:
+        await _refuse_unless_empty(session.sql, id)
+        return None
+    row = await session.sql.fetchrow(GOES, id)
+    return Preview(f"remove customer {id}, {name},", {} if row is None else dict(row))
+
+
+@command(app, "remove", preview=_preview)
+async def remove(session: Session, id: Which, everything: Everything = False) -> Said:
     """Remove a customer that has nothing left, or with --everything one and all that belongs to it."""
+    from keyrack.assignments.holds import take  # with it comes all that assignments are checked by
+
     try:
         await take(session.sql, id)
     except NotFound:

@@ -6,9 +6,9 @@ from typing import Annotated, LiteralString
 
 import typer
 
-from keyrack.commands.options import Id, words
-from keyrack.commands.printing import Said
-from keyrack.commands.session import Failed, Session, command
+from keyrack.commands.options import which, words
+from keyrack.commands.printing import Failed, Said
+from keyrack.commands.session import Session, command
 
 REVOKE: LiteralString = """
 with k as (select revoked_at from {table} where {table}_id = $1 for update),
@@ -23,9 +23,7 @@ def revocable(app: typer.Typer, table: LiteralString, what: str) -> None:
     """Add the command `revoke` for the keys in `table`, called `what` in words."""
     revoked: LiteralString = REVOKE.replace("{table}", table)
 
-    # Typer holds the function; the type checker sees nobody call it
-    @command(app, "revoke")
-    async def revoke(session: Session, id: Id) -> Said:  # pyright: ignore[reportUnusedFunction]
+    async def revoke(session: Session, id: int) -> Said:
         """Revoke a key."""
         row = await session.sql.fetchrow(revoked, id)
         if row is None:
@@ -33,3 +31,6 @@ def revocable(app: typer.Typer, table: LiteralString, what: str) -> None:
         if row["revoked_at"] is not None:
             raise Failed(f"{what} {id} is revoked already, since {row['revoked_at']:%Y-%m-%d %H:%M} UTC.")
         return Said({"id": id}, f"{what} {id} revoked.")
+
+    revoke.__annotations__["id"] = Annotated[int, which(table)]
+    command(app, "revoke")(revoke)

@@ -10,8 +10,8 @@ from typing import Annotated
 import typer
 
 from keyrack.commands.beginning import check_beginning
-from keyrack.commands.printing import Said, show
-from keyrack.commands.session import Failed, Json, State, embedded_server, explained, read_settings
+from keyrack.commands.printing import Failed, Said, show
+from keyrack.commands.session import Json, State, embedded_server, explained, read_settings
 from keyrack.database.session import session
 from keyrack.embedded.upgrading import upgrade as upgrade_data
 from keyrack.processes.worker import PARAMETERS
@@ -46,7 +46,7 @@ def run(program: Program, state: State = None) -> None:
 
 
 @app.command("pgbouncer")
-def pgbouncer(state: State = None) -> None:
+def pgbouncer(state: State = None, as_json: Json = False) -> None:
     """Print what pgbouncer.ini needs for these settings, in transaction mode.
 
     PgBouncer passes on hardly any setting of a session. So it sets them itself, in each connection that it opens, and
@@ -56,12 +56,18 @@ def pgbouncer(state: State = None) -> None:
     def work() -> None:
         told = session(read_settings(state))
         calls = ", ".join(f"set_config({_quoted(name)}, {_quoted(value)}, false)" for name, value in told.items())
-        typer.echo(f"""[databases]
-keyrack = host=127.0.0.1 port=5432 dbname=keyrack connect_query={_quoted(f"select {calls}")}
-
-[pgbouncer]
-pool_mode = transaction
-ignore_startup_parameters = {", ".join([*told, *PARAMETERS])}""")
+        database = f"host=127.0.0.1 port=5432 dbname=keyrack connect_query={_quoted(f'select {calls}')}"
+        sections = {
+            "databases": {"keyrack": database},
+            "pgbouncer": {
+                "pool_mode": "transaction", "ignore_startup_parameters": ", ".join([*told, *PARAMETERS]),
+            },
+        }  # fmt: skip
+        blocks = [
+            "\n".join([f"[{name}]", *(f"{key} = {value}" for key, value in lines.items())])
+            for name, lines in sections.items()
+        ]
+        show(Said(sections, "\n\n".join(blocks)), as_json)
 
     explained(work)
 

@@ -10,13 +10,15 @@ from keyrack.access import auth
 from keyrack.access.devices import Scope
 from keyrack.commands.customer import no_customer
 from keyrack.commands.customer_key import Name, revocable
-from keyrack.commands.options import Customer, Id, OfCustomer, words
-from keyrack.commands.printing import Listed, Said
-from keyrack.commands.session import SHOWN_ONCE, Failed, Session, command
+from keyrack.commands.options import Customer, OfCustomer, which, words
+from keyrack.commands.printing import Failed, Listed, Said
+from keyrack.commands.session import SHOWN_ONCE, Session, command
 from keyrack.errors import NotFound, on_constraint
 from keyrack.reasons import NO_CUSTOMER
 
 app = typer.Typer()
+
+DeviceKey = Annotated[int, which("device_key")]
 
 PRODUCT: LiteralString = "select product_id from product where customer_id = $1 and serial_number = $2"
 INSERT: LiteralString = """
@@ -67,7 +69,11 @@ async def add(
 
 @command(app, "change")
 async def change(
-    session: Session, id: Id, serial_number: SerialNumber = None, gateway: Gateway = False, scope: Scopes = None
+    session: Session,
+    id: DeviceKey,
+    serial_number: SerialNumber = None,
+    gateway: Gateway = False,
+    scope: Scopes = None,
 ) -> Said:
     """Say anew what a key opens; it holds at once. Keys of before they had units and scopes open nothing until then."""
     _check(serial_number, gateway)

@@ -7,9 +7,9 @@ import asyncio
 import typer
 
 from keyrack import __version__
-from keyrack.commands.printing import Said, show
+from keyrack.commands.printing import Failed, Said, show
 from keyrack.commands.screen import WORDS, Screen
-from keyrack.commands.session import Failed, Json, State, explained, read_settings
+from keyrack.commands.session import Json, State, explained, read_settings
 from keyrack.monitoring.judging import Finding, Level, verdict
 
 app = typer.Typer()

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, TextIO, cast
 
 from keyrack.commands.options import FORMS, read_moment, wrong_words
-from keyrack.commands.session import Failed
+from keyrack.commands.printing import Failed
 from keyrack.model.bodies import INT32_MAX
 from keyrack.model.texts import trimmed
 

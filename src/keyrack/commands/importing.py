@@ -12,24 +12,22 @@ import typer
 
 from keyrack.commands.brand import ADDRESS, own_drawing
 from keyrack.commands.files import Row, read_rows
-from keyrack.commands.printing import Said
+from keyrack.commands.options import whose
+from keyrack.commands.printing import Failed, Said
 from keyrack.commands.product import kind_of
+from keyrack.commands.progress import progress
 from keyrack.commands.service import contract_of
-from keyrack.commands.session import Failed, Session, command
+from keyrack.commands.session import Session, command
 from keyrack.database.connection import Connection
 from keyrack.errors import Conflict, on_constraint
-from keyrack.model.bodies import INT32_MAX
 from keyrack.reasons import Reason
 
 app = typer.Typer()
 
 SHOWN = 200  # problems that a report tells one by one
-PROGRESS = 20_000  # lines between two words about the progress
+PIECE = 1_000  # rows between two words about the progress
 File = Annotated[Path, typer.Argument(metavar="FILE", help="A CSV or JSON file; JSON holds an array of objects.")]
-ForCustomer = Annotated[
-    int | None,
-    typer.Option("--customer", min=1, max=INT32_MAX, metavar="ID", help="The customer of rows that name none."),
-]
+ForCustomer = Annotated[int | None, whose("The customer of rows that name none: its id or its name.")]
 Format = Annotated[Literal["csv", "json"] | None, typer.Option("--format", help="Default: by the file's name.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Check everything, and change nothing.")]
 
@@ -257,19 +255,20 @@ async def _fill(
     wrong: list[tuple[int, str]] = []
     good: list[Values] = []
     number = 0
-    for number, row in enumerate(rows, 1):
-        copied = values(row)
-        if row.problems:
-            wrong.append((row.line, "; ".join(row.problems)))
-        else:
-            good.append((row.line, *copied))
-        if number % 1_000 == 0:
-            await asyncio.sleep(0)  # lets Ctrl-C through
-        if number % PROGRESS == 0:
-            typer.echo(f"{number:,} rows read", err=True)
-    await sql.copy("incoming", columns, good)
-    await sql.execute("analyze incoming")
-    wrong += [(row["line"], row["problem"]) for row in await sql.fetch(problems)]
+    with progress() as tell:
+        for number, row in enumerate(rows, 1):
+            copied = values(row)
+            if row.problems:
+                wrong.append((row.line, "; ".join(row.problems)))
+            else:
+                good.append((row.line, *copied))
+            if number % PIECE == 0:
+                tell(f"{number:,} rows read")
+                await asyncio.sleep(0)  # lets Ctrl-C through
+        tell(f"{number:,} rows are compared with what is there")
+        await sql.copy("incoming", columns, good)
+        await sql.execute("analyze incoming")
+        wrong += [(row["line"], row["problem"]) for row in await sql.fetch(problems)]
     if wrong:
         raise _report(sorted(wrong), number)
     return number
@@ -289,9 +288,10 @@ def _report(wrong: list[tuple[int, str]], rows: int) -> Failed:
 async def _finish(
     sql: Connection, insert: Callable[[], Awaitable[object]], count: int, what: str, dry_run: bool
 ) -> Said:
-    with on_constraint(dict.fromkeys(CONSTRAINTS, (Conflict, MEANWHILE))):
+    with progress() as tell, on_constraint(dict.fromkeys(CONSTRAINTS, (Conflict, MEANWHILE))):
         try:
             async with sql.transaction():
+                tell(f"{count:,} {what} are written")
                 await insert()
                 if dry_run:
                     raise _Undo

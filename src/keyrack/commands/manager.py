@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import getpass
 import sys
-from typing import Annotated, Any, LiteralString
+from typing import Annotated, LiteralString
 
 import typer
 
 from keyrack.access import auth
 from keyrack.access.passwords import SHORTEST, Passwords
-from keyrack.commands.options import Id, words
-from keyrack.commands.printing import Listed, Said
-from keyrack.commands.session import SHOWN_ONCE, Failed, Session, command
+from keyrack.commands.names import reference
+from keyrack.commands.options import which, whose, words
+from keyrack.commands.printing import Failed, Listed, Said
+from keyrack.commands.session import SHOWN_ONCE, Session, command
 from keyrack.errors import Conflict, NotFound, on_constraint
-from keyrack.model.bodies import INT32_MAX
 from keyrack.reasons import NO_CUSTOMER, Reason
 
 app = typer.Typer()
@@ -66,16 +66,15 @@ Password = Annotated[
 ]
 
 
-def _ids(help: str, name: str = "--customer") -> Any:
-    return typer.Option(name, min=1, max=INT32_MAX, metavar="ID", help=help)
+Manager = Annotated[int, which("manager")]
 
 
 @command(app, "add")
 async def add(
     session: Session,
     username: Annotated[str, typer.Argument(metavar="USERNAME", callback=words)],
-    customer: Annotated[list[int], _ids("A customer to act for; may be given several times.")],
-    more: Annotated[list[int] | None, typer.Argument(min=1, max=INT32_MAX, hidden=True)] = None,
+    customer: Annotated[list[int], whose("A customer to act for: its id or its name; may be given several times.")],
+    more: Annotated[list[int] | None, typer.Argument(parser=reference("customer"), hidden=True)] = None,
     password: Password = None,
 ) -> Said:
     """Add a manager for one or more customers."""
@@ -101,11 +100,11 @@ async def list_(session: Session) -> Listed:
 @command(app, "change")
 async def change(
     session: Session,
-    id: Id,
+    id: Manager,
     password: Password = None,
     new_password: Annotated[bool, typer.Option("--new-password", help="Generate a new password.")] = False,
-    customer: Annotated[list[int] | None, _ids("A customer to act for from now on.")] = None,
-    remove_customer: Annotated[list[int] | None, _ids("A customer to act for no longer.", "--remove-customer")] = None,
+    customer: Annotated[list[int] | None, whose("A customer to act for from now on.")] = None,
+    remove_customer: Annotated[list[int] | None, whose("A customer to act for no longer.", "--remove-customer")] = None,
     enable: Annotated[
         bool | None, typer.Option("--enable/--disable", help="Whether the manager may log in and act.")
     ] = None,
@@ -141,7 +140,7 @@ async def sign_out(
 
 
 @command(app, "remove")
-async def remove(session: Session, id: Id) -> Said:
+async def remove(session: Session, id: Manager) -> Said:
     """Remove a manager; its tokens are refused at once."""
     username = await session.sql.fetchval(DELETE, id)
     if username is None:

@@ -10,8 +10,9 @@ from typing import Annotated
 import typer
 
 from keyrack.access import signing
-from keyrack.commands.printing import Listed, Said, show
-from keyrack.commands.session import Failed, Json, Session, State, command, explained, open_database, read_settings
+from keyrack.commands.consent import Preview, Yes, agree
+from keyrack.commands.printing import Failed, Listed, Said, show
+from keyrack.commands.session import Json, Session, State, command, explained, open_database, read_settings
 from keyrack.database import notices
 from keyrack.database.connection import Database
 from keyrack.settings import Settings
@@ -22,6 +23,8 @@ from keyrack.webhooks import registry
 from keyrack.webhooks.troubles import SECRETS_LOST
 
 app = typer.Typer()
+
+RETIRED = "A node that has no other key reads no secrets then."
 
 
 def _on_database(state: Path | None, as_json: bool, work: Callable[[Database, Settings], Awaitable[Said]]) -> None:
@@ -34,7 +37,7 @@ def _on_database(state: Path | None, as_json: bool, work: Callable[[Database, Se
             await database.execute(notices.ACCESS)
             return result
 
-    explained(lambda: show(asyncio.run(run()), as_json))
+    explained(lambda: show(asyncio.run(run()), as_json), as_json=as_json)
 
 
 @app.command("new")
@@ -69,12 +72,15 @@ def rotate(state: State = None, as_json: Json = False) -> None:
 @app.command("retire")
 def retire(
     id: Annotated[str, typer.Argument(metavar="ID", help="The key's id, as `master-key list` shows it.")],
+    yes: Yes = False,
     state: State = None,
     as_json: Json = False,
 ) -> None:
     """Have a master key open nothing any more, once every node has another one."""
 
     async def work(database: Database, settings: Settings) -> Said:
+        if not yes:
+            agree(Preview(f"have master key {id} open nothing any more", then=RETIRED))
         await rotation.retire(database, settings, id)
         return Said({"id": id}, f"Master key {id} is retired.")
 

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from keyrack.commands.session import Failed, Json
+from keyrack.commands.printing import Failed
+from keyrack.commands.session import Json
 from keyrack.settings import Settings
 
 if TYPE_CHECKING:

@@ -10,6 +10,7 @@ import typer
 
 from keyrack import __version__, logs
 from keyrack.commands.beginning import check_beginning
+from keyrack.commands.environment import warn_of_names
 from keyrack.commands.printing import Said, show
 from keyrack.commands.run import running_database
 from keyrack.commands.session import Json, State, embedded_server, explained, read_settings
@@ -52,10 +53,12 @@ def migrate(
             raise typer.BadParameter("only with --plan", param_hint="--sql")
         if not check and not plan:
             check_beginning(settings, "migrate", named=state is not None)
+            warn_of_names()
             with running_database(settings) as dsn:
                 revision = asyncio.run(schema.look(dsn)).revision
             show(Said({"revision": revision}, f"The schema is at revision {revision}."), as_json)
             return
+        warn_of_names()
         found = look(settings)
         show(_planned(found, sql) if plan else _found(found), as_json)
         if check:

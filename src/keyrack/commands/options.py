@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
+from keyrack.commands.names import NOUNS, reference
 from keyrack.model import bodies
 from keyrack.model.bodies import INT32_MAX
 from keyrack.model.texts import trimmed
@@ -51,9 +52,18 @@ def read_moment(text: str) -> datetime:
 
 
 Id = Annotated[int, typer.Argument(min=1, max=INT32_MAX, metavar="ID")]
-Customer = Annotated[
-    int, typer.Option("--customer", min=1, max=INT32_MAX, metavar="ID", help="The customer it belongs to.")
-]
-OfCustomer = Annotated[
-    int | None, typer.Option("--customer", min=1, max=INT32_MAX, metavar="ID", help="Only those of this customer.")
-]
+
+
+def whose(help: str, name: str = "--customer") -> Any:
+    """An option that takes a customer's id or name, or several of them."""
+    return typer.Option(name, parser=reference("customer"), metavar="ID|NAME", help=help)
+
+
+def which(noun: str) -> Any:
+    """An argument that takes the id of `noun` or what it is called by; of `names.NOUNS`."""
+    word = NOUNS[noun].called.removeprefix("with the ").replace("called", "name")
+    return typer.Argument(parser=reference(noun), metavar="ID|NAME", help=f"Its id or its {word}.")
+
+
+Customer = Annotated[int, whose("The customer it belongs to: its id or its name.")]
+OfCustomer = Annotated[int | None, whose("Only those of this customer: its id or its name.")]

@@ -1,15 +1,24 @@
-"""In charge of what a command has to say: JSON for machines, text and tables for people."""
+"""In charge of what a command has to say: JSON for machines, text and tables for people; and why it came to nothing."""
 
 from __future__ import annotations
 
 import json
+import re
+import shutil
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from itertools import zip_longest
-from typing import Any, cast
+from typing import Annotated, Any, cast
 
 import typer
+
+Json = Annotated[bool, typer.Option("--json", help="Print JSON, for machines.")]
+
+GAP = "  "  # between two columns
+SHORTEST = 12  # characters that a text keeps, however narrow the terminal is
+NUMERIC = re.compile(r"-|yes|no|[\d ,:.-]*")  # what a column of says too little when it is cut
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +37,15 @@ class Listed:
     columns: Mapping[str, str]  # heading -> member
 
 
+class Failed(Exception):
+    """Why a command came to nothing, in words for its user; `lines` tell the particulars, `value` tells machines."""
+
+    def __init__(self, text: str, lines: Sequence[str] = (), value: Mapping[str, Any] | None = None) -> None:
+        super().__init__(text)
+        self.lines = lines
+        self.value = value
+
+
 def show(result: Said | Listed, as_json: bool) -> None:
     """Print a result: JSON for machines, else text for people."""
     if as_json:
@@ -36,23 +54,71 @@ def show(result: Said | Listed, as_json: bool) -> None:
     elif isinstance(result, Said):
         typer.echo(result.text)
     else:
-        for line in table(result):
+        for line in table(result, width=terminal_width()):
             typer.echo(line)
 
 
-def table(result: Listed) -> list[str]:
-    """The rows in columns, below their headings; never cut, so that they can be searched."""
+def terminal_width() -> int | None:
+    """The columns of the terminal that reads standard output; None where it is a file or a pipe."""
+    return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+
+
+def table(result: Listed, *, width: int | None = None) -> list[str]:
+    """The rows in columns, below their headings.
+
+    Without a `width` nothing is cut, so that everything can be searched. With one, long texts are shortened as far as
+    it takes; where even that is not enough, each row is a block of lines.
+    """
     if not result.rows:
         return ["None."]
     lines = [[_cell(row[member]) for member in result.columns.values()] for row in result.rows]
     lines.insert(0, list(result.columns))
-    return columns(lines)
+    if width is None:
+        return columns(lines)
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    least = [_least(column, heading) for column, heading in zip(zip(*lines, strict=True), lines[0], strict=True)]
+    room = width - len(GAP) * (len(widths) - 1)
+    if sum(least) > room:
+        return _blocks(lines, width)
+    fitting = _fitting(widths, least, room)
+    return columns([[_cut(cell, most) for cell, most in zip(line, fitting, strict=True)] for line in lines])
+
+
+def _least(column: Sequence[str], heading: str) -> int:
+    """What a column needs: numbers, times and what is short are never cut."""
+    longest = max(map(len, column))
+    whole = all(NUMERIC.fullmatch(cell) for cell in column[1:])
+    return longest if whole else max(len(heading), min(longest, SHORTEST))
+
+
+def _fitting(widths: list[int], least: list[int], room: int) -> list[int]:
+    """The widths of columns that fit: the widest that may be cut gives first."""
+    found = list(widths)
+    while sum(found) > room:
+        giving = max((n for n in range(len(found)) if found[n] > least[n]), key=lambda n: found[n])
+        found[giving] -= 1
+    return found
+
+
+def _cut(cell: str, most: int) -> str:
+    return cell if len(cell) <= most else cell[: most - 1].rstrip() + "…"
+
+
+def _blocks(lines: list[list[str]], width: int) -> list[str]:
+    """Each row as lines of heading and value, with an empty one between rows."""
+    longest = max(map(len, lines[0]))
+    blocks: list[str] = []
+    for line in lines[1:]:
+        for heading, cell in zip(lines[0], line, strict=True):
+            blocks.append(_cut(f"{heading:<{longest}}{GAP}{cell}", max(width, longest + SHORTEST)))
+        blocks.append("")
+    return blocks[:-1]
 
 
 def columns(lines: Sequence[Sequence[str]]) -> list[str]:
     """Cells below one another; a line may have fewer of them."""
     widths = [max(map(len, column)) for column in zip_longest(*lines, fillvalue="")]
-    return ["  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=False)).rstrip() for line in lines]
+    return [GAP.join(cell.ljust(width) for cell, width in zip(line, widths, strict=False)).rstrip() for line in lines]
 
 
 def _cell(value: object) -> str:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, LiteralString
 
 import typer
 
 from keyrack.access import privacy
+from keyrack.commands.consent import Preview
 from keyrack.commands.customer import no_customer
 from keyrack.commands.options import Customer
 from keyrack.commands.printing import Said
@@ -15,12 +16,23 @@ from keyrack.commands.session import Session, command
 app = typer.Typer()
 
 
-@command(app, "positions")
-async def positions(
-    session: Session,
-    customer: Customer,
-    keep: Annotated[bool, typer.Option("--keep/--stop", help="Store positions, or stop and delete those stored.")],
-) -> Said:
+STORED: LiteralString = """
+select (select count(*) from position where customer_id = $1) as "stretches of positions",
+  (select count(*) from event where customer_id = $1 and latitude is not null) as "places of events",
+  (select count(*) from car_state where customer_id = $1 and position_at is not null) as "newest positions of cars"
+"""
+Keep = Annotated[bool, typer.Option("--keep/--stop", help="Store positions, or stop and delete those stored.")]
+
+
+async def _preview(session: Session, customer: int, keep: bool) -> Preview | None:
+    """What would be deleted."""
+    row = None if keep else await session.sql.fetchrow(STORED, customer)
+    goes = {} if row is None else dict(row)
+    return Preview(f"stop to store positions of customer {customer}, and do away", goes) if any(goes.values()) else None
+
+
+@command(app, "positions", preview=_preview)
+async def positions(session: Session, customer: Customer, keep: Keep) -> Said:
     """Say whether the positions of a customer's cars and events are stored."""
     if not await privacy.keep_positions(session.sql, customer, keep):
         raise no_customer(customer)

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Annotated, LiteralString
+from typing import Annotated, Any, LiteralString
 
 import typer
 
+from keyrack.commands.consent import Preview
 from keyrack.commands.customer import no_customer
-from keyrack.commands.options import Customer, Id, OfCustomer, moment, words
-from keyrack.commands.printing import Listed, Said
-from keyrack.commands.session import Failed, Session, command
+from keyrack.commands.options import Customer, OfCustomer, moment, which, words
+from keyrack.commands.printing import Failed, Listed, Said
+from keyrack.commands.session import Session, command
 from keyrack.errors import Conflict, NotFound, Refusal, on_constraint
 from keyrack.reasons import NO_CUSTOMER, Reason
 from keyrack.settings import Settings
 
 app = typer.Typer()
+
+Product = Annotated[int, which("product")]
 
 INSERT: LiteralString = """
 insert into product (customer_id, kind, serial_number, unique_id, sap_number) values ($1, $2, $3, $4, $5)
@@ -34,6 +37,13 @@ where product_id = $1 returning product_id
 """
 OF_CUSTOMER: LiteralString = "select customer_id from product where product_id = $1"
 FIND: LiteralString = "select car_id from product where product_id = $1"
+GOES: LiteralString = """
+select car_id, serial_number,
+  (select count(*) from service s where s.customer_id = p.customer_id and s.product_id = p.product_id) as services,
+  (select count(*) from device_key k where k.customer_id = p.customer_id and k.product_id = p.product_id
+    and revoked_at is null) as keys
+from product p where product_id = $1
+"""
 DELETE: LiteralString = "delete from product where product_id = $1"
 
 # Constraint -> what stands in the way, in words
@@ -48,6 +58,17 @@ def kind_of(type: str, settings: Settings) -> str | None:
     return {settings.box.lower(): "Box", settings.iq.lower(): "IQ"}.get(type.strip().lower())
 
 
+NUMBERS = {
+    "--serial-number": "The number on it.",
+    "--unique-id": "What units and apps know it by.",
+    "--sap-number": "The number of the article.",
+}
+
+
+def _number(option: str) -> Any:
+    return typer.Option(option, callback=words, help=NUMBERS[option])
+
+
 def _refusals() -> dict[str, tuple[type[Refusal], Reason]]:
     return {name: (Conflict, Reason("product-exists", text)) for name, text in TAKEN.items()}
 
@@ -57,9 +78,9 @@ async def add(
     session: Session,
     customer: Customer,
     type: Annotated[str, typer.Option("--type", help='"vendor Box" or "vendor IQ", with the brand that is set.')],
-    serial_number: Annotated[str, typer.Option("--serial-number", callback=words)],
-    unique_id: Annotated[str, typer.Option("--unique-id", callback=words)],
-    sap_number: Annotated[str, typer.Option("--sap-number", callback=words)],
+    serial_number: Annotated[str, _number("--serial-number")],
+    unique_id: Annotated[str, _number("--unique-id")],
+    sap_number: Annotated[str, _number("--sap-number")],
 ) -> Said:
     """Add a key box or an IQ unit."""
     kind = kind_of(type, session.settings)
@@ -86,10 +107,13 @@ async def list_(session: Session, customer: OfCustomer = None) -> Listed:
 @command(app, "change")
 async def change(
     session: Session,
-    id: Id,
-    serial_number: Annotated[str | None, typer.Option("--serial-number", callback=words)] = None,
-    unique_id: Annotated[str | None, typer.Option("--unique-id", callback=words)] = None,
-    sap_number: Annotated[str | None, typer.Option("--sap-number", callback=words)] = None,
+    id: Product,
+    serial_number: Annotated[str | None, _number("--serial-number")] = None,
+    unique_id: Annotated[
+        str | None,
+        _number("--unique-id"),
+    ] = None,
+    sap_number: Annotated[str | None, _number("--sap-number")] = None,
     dongle_termination: Annotated[
         str | None, typer.Option("--dongle-termination", metavar="YYYY-MM-DD", help="When its dongle's contract ends.")
     ] = None,
@@ -105,8 +129,23 @@ async def change(
     return Said({"id": id}, f"Product {id} changed.")
 
 
-@command(app, "remove")
-async def remove(session: Session, id: Id) -> Said:
+async def _preview(session: Session, id: int) -> Preview | None:
+    """What would go with a product, or lose it. Raises `Failed`."""
+    row = await session.sql.fetchrow(GOES, id)
+    if row is None:
+        raise _no_product(id)
+    _refuse_installed(id, row["car_id"])
+    goes = {"service that stays without a product": row["services"], "device keys that open nothing then": row["keys"]}
+    return Preview(f"remove product {id}, {row['serial_number']},", goes, "") if any(goes.values()) else None
+
+
+def _refuse_installed(id: int, car: int | None) -> None:
+    if car is not None:
+        raise Failed(f"Product {id} is installed in car {car}. Take it out first: DELETE /installations.")
+
+
+@command(app, "remove", preview=_preview)
+async def remove(session: Session, id: Product) -> Said:
     """Remove a product that is in no car; its service stays, without a product."""
     customer = await session.sql.fetchval(OF_CUSTOMER, id)
     if customer is not None:
@@ -114,8 +153,7 @@ async def remove(session: Session, id: Id) -> Said:
     row = await session.sql.fetchrow(FIND, id)
     if row is None:
         raise _no_product(id)
-    if row["car_id"] is not None:
-        raise Failed(f"Product {id} is installed in car {row['car_id']}. Take it out first: DELETE /installations.")
+    _refuse_installed(id, row["car_id"])
     await session.sql.execute(DELETE, id)
     return Said({"id": id}, f"Product {id} removed.")
 

@@ -17,8 +17,10 @@ import typer
 from keyrack import logs, systemd
 from keyrack.backups import asking
 from keyrack.commands.beginning import check_beginning
+from keyrack.commands.environment import warn_of_names
 from keyrack.commands.metrics import MetricsFd, reports_of
-from keyrack.commands.session import Failed, Json, State, embedded_server, explained, read_settings
+from keyrack.commands.printing import Failed
+from keyrack.commands.session import Json, State, embedded_server, explained, read_settings
 from keyrack.database import schema
 from keyrack.database.connection import Database
 from keyrack.settings import Settings
@@ -135,6 +137,7 @@ def _serve(
     check_traces(settings)
     listener = socket.socket(fileno=fd) if fd is not None else systemd.inherited() or _listen(host, port)
     check_beginning(settings, "serve", named=named)
+    warn_of_names()
     reports = reports_of(settings, metrics_fd)
     settings = reached_at(settings, *listener.getsockname()[:2])
 
@@ -188,6 +191,7 @@ def work(metrics_fd: MetricsFd = None, state: State = None, as_json: Json = Fals
         logs.configure(settings.log_level)
         check_traces(settings)
         check_beginning(settings, "work", named=state is not None)
+        warn_of_names()
         reports = reports_of(settings, metrics_fd)
         with running_database(settings) as dsn:
             check_keys(dsn, settings)

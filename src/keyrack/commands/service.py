@@ -7,15 +7,20 @@ from typing import Annotated, Any, LiteralString
 
 import typer
 
+from keyrack.commands import pairing
+from keyrack.commands.consent import Preview
 from keyrack.commands.customer import no_customer
-from keyrack.commands.options import Customer, Id, OfCustomer, moment, words
-from keyrack.commands.printing import Listed, Said
-from keyrack.commands.session import Failed, Session, command
+from keyrack.commands.options import Customer, OfCustomer, moment, which, words
+from keyrack.commands.pairing import paired, product_of
+from keyrack.commands.printing import Failed, Listed, Said
+from keyrack.commands.session import Session, command
 from keyrack.errors import NotFound, on_constraint
 from keyrack.model.bodies import INT32_MAX
 from keyrack.reasons import NO_CUSTOMER
 
 app = typer.Typer()
+
+Service = Annotated[int, which("service")]
 
 INSERT: LiteralString = "insert into service (customer_id, name) values ($1, $2) returning service_id"
 OF_CUSTOMER: LiteralString = "select customer_id from service where service_id = $1"
@@ -43,6 +48,12 @@ select s.service_id as id, s.customer_id as "customerId", s.name, s.product_id a
 from service s left join contract c using (customer_id, service_id)
 where $1::integer is null or customer_id = $1 order by customer_id, service_id
 """
+GOES: LiteralString = """
+select s.name, p.product_id, p.car_id,
+  (select count(*) from contract c where c.customer_id = s.customer_id and c.service_id = s.service_id) as contracts
+from service s left join product p on p.customer_id = s.customer_id and p.product_id = s.product_id
+where s.service_id = $1
+"""
 FIND: LiteralString = """
 select p.product_id, p.car_id from service s
 left join product p on p.customer_id = s.customer_id and p.product_id = s.product_id
@@ -51,16 +62,16 @@ where s.service_id = $1
 DELETE: LiteralString = "delete from service where service_id = $1"
 
 
-def _text(name: str) -> Any:
-    return typer.Option(name, callback=words)
+def _text(name: str, help: str) -> Any:
+    return typer.Option(name, callback=words, help=help)
 
 
 def _number(name: str, help: str) -> Any:
     return typer.Option(name, min=0, max=INT32_MAX, help=help)
 
 
-OrderNumber = Annotated[str | None, _text("--order-number")]
-DocumentNumber = Annotated[str | None, _text("--document-number")]
+OrderNumber = Annotated[str | None, _text("--order-number", "The contract's order.")]
+DocumentNumber = Annotated[str | None, _text("--document-number", "The contract's document.")]
 OrderPosition = Annotated[int | None, _number("--order-position", "The position in the order.")]
 Start = Annotated[str | None, typer.Option("--start", metavar="YYYY-MM-DD", help="The contract's first day.")]
 End = Annotated[str | None, typer.Option("--end", metavar="YYYY-MM-DD", help="The day on which it ends.")]
@@ -92,7 +103,7 @@ def contract_of(
 async def add(
     session: Session,
     customer: Customer,
-    name: Annotated[str, typer.Option("--name", callback=words)],
+    name: Annotated[str, _text("--name", "What it is called.")],
     order_number: OrderNumber = None,
     document_number: DocumentNumber = None,
     order_position: OrderPosition = None,
@@ -101,16 +112,31 @@ async def add(
     term_of_contract: TermOfContract = None,
     term_of_notice: TermOfNotice = None,
     unit_of_notice: UnitOfNotice = None,
+    pair_product: Annotated[
+        str | None,
+        typer.Option("--pair-product", metavar="SERIAL", callback=words, help="The product it is for, to be paired."),
+    ] = None,
 ) -> Said:
     """Add a service, with its contract where order number, document number, start and end are given."""
     contract = _contract(
         order_number, document_number, order_position, start, end, term_of_contract, term_of_notice, unit_of_notice
     )
+    product = None
+    if pair_product is not None:
+        product = await product_of(session.sql, customer, pair_product)
+        await session.settle(customer)
     with on_constraint({"service_customer_id_fkey": (NotFound, NO_CUSTOMER.saying(str(no_customer(customer))))}):
         id = await session.sql.fetchval(INSERT, customer, name)
     if contract is not None:
         await session.sql.execute(PUT_CONTRACT, customer, id, *contract)
-    return Said({"id": id}, f"Service {id} added{'' if contract else ', without a contract'}.")
+    told = f"Service {id} added{'' if contract else ', without a contract'}"
+    if product is None:
+        return Said({"id": id}, f"{told}.")
+    await paired(session, id, product)
+    return Said({"id": id, "productId": product}, f"{told}; it is paired with product {product}.")
+
+
+app.registered_commands.extend(pairing.app.registered_commands)
 
 
 @command(app, "list")
@@ -127,8 +153,8 @@ async def list_(session: Session, customer: OfCustomer = None) -> Listed:
 @command(app, "change")
 async def change(
     session: Session,
-    id: Id,
-    name: Annotated[str | None, typer.Option("--name", callback=words)] = None,
+    id: Service,
+    name: Annotated[str | None, _text("--name", "What it is called from now on.")] = None,
     terminate: Annotated[
         bool | None, typer.Option("--terminate/--reinstate", help="End the service, or take its end back.")
     ] = None,
@@ -166,18 +192,32 @@ async def change(
     return Said({"id": id}, f"Service {id} changed.")
 
 
-@command(app, "remove")
-async def remove(session: Session, id: Id) -> Said:
+async def _preview(session: Session, id: int) -> Preview | None:
+    """The contract and the pairing that would go with a service. Raises `Failed`."""
+    row = await session.sql.fetchrow(GOES, id)
+    if row is None:
+        raise _no_service(id)
+    _refuse_installed(id, row["product_id"], row["car_id"])
+    goes = {"contract": row["contracts"], "pairing with a product": int(row["product_id"] is not None)}
+    return Preview(f"remove service {id}, {row['name']},", goes) if any(goes.values()) else None
+
+
+def _refuse_installed(id: int, product: int, car: int | None) -> None:
+    if car is not None:
+        raise Failed(
+            f"Service {id} belongs to product {product}, which is installed in car {car}. "
+            "Take that out first: DELETE /installations."
+        )
+
+
+@command(app, "remove", preview=_preview)
+async def remove(session: Session, id: Service) -> Said:
     """Remove a service and its contract, unless its product is in a car."""
     await _settle(session, id)
     row = await session.sql.fetchrow(FIND, id)
     if row is None:
         raise _no_service(id)
-    if row["car_id"] is not None:
-        raise Failed(
-            f"Service {id} belongs to product {row['product_id']}, which is installed in car {row['car_id']}. "
-            "Take that out first: DELETE /installations."
-        )
+    _refuse_installed(id, row["product_id"], row["car_id"])
     await session.sql.execute(DELETE, id)
     return Said({"id": id}, f"Service {id} removed.")
 

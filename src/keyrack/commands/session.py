@@ -11,7 +11,7 @@ import inspect
 import os
 import sys
 import traceback
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,15 +19,17 @@ from typing import Annotated, Any, Concatenate, LiteralString, ParamSpec
 
 import asyncpg
 import typer
-from pydantic import ValidationError
 
-from keyrack.commands.printing import Listed, Said, show
+from keyrack.commands import names
+from keyrack.commands.consent import DryRun, Preview, Yes, agree
+from keyrack.commands.environment import read_settings
+from keyrack.commands.printing import Failed, Json, Listed, Said, show
 from keyrack.database import notices, schema
 from keyrack.database.connection import UNREACHABLE, Connection, Database, OutcomeUnknown
 from keyrack.database.telling import APPLIED, DELIVERED, EVERYBODY, NOTHING, NOTIFY, TOPICS, Topics, payloads
 from keyrack.embedded.server import EmbeddedServer, EmbeddedServerError
 from keyrack.errors import Refusal
-from keyrack.settings import ConfigurationError, SecretFileError, Settings, is_secret, origins_of, variable
+from keyrack.settings import Settings
 from keyrack.systemd import NoListener
 from keyrack.vault.keeping import open_vault
 from keyrack.vault.master import MasterKeyError
@@ -50,7 +52,6 @@ State = Annotated[
         help="Use the embedded database in this directory. Default: KEYRACK_DATABASE_URL, else KEYRACK_STATE.",
     ),
 ]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON, for machines.")]
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,37 +72,6 @@ class Session:
         from keyrack.assignments.holds import settle_all  # with it comes all that assignments are checked by
 
         await settle_all(self.db, self.sql, customers, self.settings)
-
-
-class Failed(Exception):
-    """Why a command came to nothing, in words for its user; `lines` tell the particulars, `value` tells machines."""
-
-    def __init__(self, text: str, lines: Sequence[str] = (), value: Mapping[str, Any] | None = None) -> None:
-        super().__init__(text)
-        self.lines = lines
-        self.value = value
-
-
-def read_settings(state: Path | None = None) -> Settings:
-    """The settings of the environment; a state directory that was named means its embedded database."""
-    try:
-        return Settings() if state is None else Settings(state=state.resolve(), database_url=None)
-    except ValidationError as error:
-        wrong = "; ".join(
-            f"{given(str(e['loc'][0]))}: {e['msg'].removeprefix('Value error, ')}" for e in error.errors()
-        )
-        raise Failed(f"A setting is not valid. {wrong}") from None
-    except (SecretFileError, ConfigurationError) as error:
-        raise Failed(str(error)) from None
-
-
-def given(name: str) -> str:
-    """The variable that a setting was given by, or the line of the configuration file."""
-    by_file = variable(name, by_file=True)
-    if is_secret(Settings.model_fields[name]) and os.environ.get(by_file):
-        return by_file
-    origin = origins_of(Settings)[name]
-    return f"{origin.where}, {name}" if origin.kind == "configuration" else variable(name)
 
 
 def embedded_server(settings: Settings) -> EmbeddedServer:
@@ -167,62 +137,96 @@ TOLD: dict[str, Topics] = {
     "privacy": frozenset(("users", "events", "groups")) | APPLIED,
     "product": frozenset(("products", "cars")) | APPLIED,
     "service": frozenset(("services", "products")) | APPLIED,
+    "pairing": frozenset(("services", "products")) | APPLIED,
     "telemetry": frozenset(("positions",)),
     "user": frozenset(("users", "groups")) | APPLIED,
     "webhook": DELIVERED,
 }
 
 
+Work = Callable[..., Awaitable[Said | Listed]]
+Before = Callable[..., Awaitable[Preview | None]]
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A command as it was called."""
+
+    work: Work
+    options: Mapping[str, Any]
+    preview: Before | None  # what tells that much would go
+    yes: bool
+    dry_run: bool
+    topics: Topics
+
+
 def command(
-    app: typer.Typer, name: str
+    app: typer.Typer, name: str, *, preview: Before | None = None
 ) -> Callable[[Callable[Concatenate[Session, P], Awaitable[Said | Listed]]], Callable[..., None]]:
-    """Register an async function as the command `name`; `--state` and `--json` are added to its options."""
+    """Register an async function as the command `name`; `--state` and `--json` are added to its options.
+
+    `preview` gets the same options, and tells what would go, or None where that needs no consent: with it come `--yes`
+    and `--dry-run`.
+    """
 
     def register(function: Callable[Concatenate[Session, P], Awaitable[Said | Listed]]) -> Callable[..., None]:
-        noun = function.__module__.rpartition(".")[2]
+        topics = TOLD.get(function.__module__.rpartition(".")[2], NOTHING)
 
-        def run(*, state: Path | None, json: bool, **options: Any) -> None:
-            call: Callable[..., Awaitable[Said | Listed]] = function
-
+        def run(
+            *, state: Path | None, json: bool, yes: bool = False, dry_run_only: bool = False, **options: Any
+        ) -> None:
             def work() -> None:
-                try:
-                    told = options.get("customer") or EVERYBODY, TOLD.get(noun, NOTHING)
-                    show(asyncio.run(_in_transaction(state, lambda session: call(session, **options), told)), json)
-                except Failed as failed:
-                    if json and failed.value is not None:
-                        show(Said(failed.value, ""), json)
-                    raise
+                called = Call(function, options, preview, yes, dry_run_only, topics)
+                show(asyncio.run(_done(state, called)), json)
 
-            explained(work)
+            explained(work, as_json=json)
 
-        _pose_as(run, function)
+        _pose_as(run, function, consents=preview is not None)
         return app.command(name)(run)
 
     return register
 
 
-async def _in_transaction(
-    state: Path | None, work: Callable[[Session], Awaitable[Said | Listed]], told: tuple[int, Topics]
-) -> Said | Listed:
+async def _done(state: Path | None, called: Call) -> Said | Listed:
+    """Do what was called, in one transaction; before it, in another one, what would go is looked at."""
     settings = read_settings(state)
     async with open_database(settings) as database:
-        async with database.transaction() as connection:
-            await connection.execute("set local statement_timeout = 0")  # an import may take longer than a request
-            await connection.execute(PATIENCE)
-            result = await work(Session(connection, settings, database))
+        if called.preview is not None and (called.dry_run or not called.yes):
+            async with _transaction(database, settings) as session:
+                options = await names.resolved(session.sql, called.options)
+                preview = await called.preview(session, **options)
+            if called.dry_run:
+                return (preview or Preview("remove this, and nothing else", then="")).said
+            if preview is not None:
+                agree(preview)
+        async with _transaction(database, settings) as session:
+            options = await names.resolved(session.sql, called.options)
+            result = await called.work(session, **options)
         if isinstance(result, Said):
             for notice in (notices.ACCESS, notices.WORK, notices.DELIVER):
                 await database.execute(notice)
-            if told[1]:
-                await database.execute(NOTIFY, list(payloads(dict([told]))))
+            if called.topics:
+                whose = {options.get("customer") or EVERYBODY: called.topics}
+                await database.execute(NOTIFY, list(payloads(whose)))
         return result
 
 
-def _pose_as(run: Callable[..., None], function: Callable[..., Any]) -> None:
+@asynccontextmanager
+async def _transaction(database: Database, settings: Settings) -> AsyncGenerator[Session]:
+    async with database.transaction() as connection:
+        await connection.execute("set local statement_timeout = 0")  # an import may take longer than a request
+        await connection.execute(PATIENCE)
+        yield Session(connection, settings, database)
+
+
+def _pose_as(run: Callable[..., None], function: Callable[..., Any], *, consents: bool) -> None:
     """Give `run` the options of `function`, with `--state` and `--json` in the place of the session."""
     signature = inspect.signature(function, eval_str=True)
     keyword = inspect.Parameter.KEYWORD_ONLY
     parameters = [parameter.replace(kind=keyword) for parameter in list(signature.parameters.values())[1:]]
+    if consents:
+        parameters.append(inspect.Parameter("yes", keyword, default=False, annotation=Yes))
+        parameters.append(inspect.Parameter("dry_run_only", keyword, default=False, annotation=DryRun))
     parameters.append(inspect.Parameter("state", keyword, default=None, annotation=State))
     parameters.append(inspect.Parameter("json", keyword, default=False, annotation=Json))
     run.__dict__["__signature__"] = inspect.Signature(parameters, return_annotation=None)
@@ -230,8 +234,11 @@ def _pose_as(run: Callable[..., None], function: Callable[..., Any]) -> None:
     run.__doc__ = function.__doc__
 
 
-def explained(work: Callable[[], None]) -> None:
-    """Do `work`; whatever goes wrong becomes one line on standard error and the exit status 1."""
+def explained(work: Callable[[], None], *, as_json: bool = False) -> None:
+    """Do `work`; whatever goes wrong becomes one line on standard error and the exit status 1.
+
+    What a refusal has for machines is printed for them, `as_json`.
+    """
     try:
         work()
     except (typer.Exit, typer.Abort, typer.BadParameter):
@@ -245,8 +252,11 @@ def explained(work: Callable[[], None]) -> None:
     except Exception as error:
         if os.environ.get("KEYRACK_LOG_LEVEL") == "debug":
             traceback.print_exc()
-        for line in error.lines if isinstance(error, Failed) else ():
-            typer.echo(line, err=True)
+        if isinstance(error, Failed):
+            if as_json and error.value is not None:
+                show(Said(error.value, ""), as_json)
+            for line in error.lines:
+                typer.echo(line, err=True)
         typer.echo(f"keyrack: {explain(error)}", err=True)
         raise typer.Exit(1) from None
 

@@ -7,8 +7,9 @@ from typing import Annotated, Any
 
 import typer
 
-from keyrack.commands.printing import Listed, Said, show
-from keyrack.commands.session import Failed, Json, explained, read_settings
+from keyrack.commands.environment import warn_of_names
+from keyrack.commands.printing import Failed, Listed, Said, show
+from keyrack.commands.session import Json, explained, read_settings
 from keyrack.commands.tables import Markdown
 from keyrack.settings import Settings, nearest, origins_of, sections, shown, variable
 
@@ -18,9 +19,19 @@ WIDTH = 100
 COLUMNS = {"SETTING": "name", "VALUE": "value", "FROM": "where"}
 
 
+def _names(incomplete: str) -> list[str]:
+    return [name for name in Settings.model_fields if name.startswith(incomplete)]
+
+
+Name = Annotated[
+    str | None,
+    typer.Argument(metavar="[NAME]", help="One of them, with all that there is.", autocompletion=_names),
+]
+
+
 @app.command("settings")
 def settings(
-    name: Annotated[str | None, typer.Argument(metavar="[NAME]", help="One of them, with all that there is.")] = None,
+    name: Name = None,
     changed: Annotated[bool, typer.Option("--changed", help="Only those that are not left to their defaults.")] = False,
     as_json: Json = False,
     markdown: Markdown = False,
@@ -33,6 +44,7 @@ def settings(
 
             print(settings_markdown(), end="")
             return
+        warn_of_names()
         rows = _rows()
         if name is not None:
             show(_one(rows, name), as_json)

@@ -7,8 +7,9 @@ from typing import Annotated, LiteralString
 import typer
 
 from keyrack.access import signing
-from keyrack.commands.printing import Listed, Said
-from keyrack.commands.session import Failed, Session, command
+from keyrack.commands.consent import NO_WAY_BACK, Preview
+from keyrack.commands.printing import Failed, Listed, Said
+from keyrack.commands.session import Session, command
 
 app = typer.Typer()
 
@@ -18,6 +19,15 @@ select kid, created_at as "createdAt", revoked_at as "revokedAt",
 from signing_key order by created_at desc, kid
 """
 
+# Of a key that is good: whether it is the one that signs, and how many there are who may have signed in with it
+GOOD: LiteralString = """
+select (select count(*) from manager where not is_disabled) as managers,
+  kid = (select kid from signing_key where revoked_at is null order by created_at desc, kid limit 1) as signs
+from signing_key where kid = $1 and revoked_at is null
+"""
+
+Kid = Annotated[str, typer.Argument(metavar="KID", help="Its id, as `signing-key list` shows it.")]
+
 
 @command(app, "rotate")
 async def rotate(session: Session) -> Said:
@@ -26,11 +36,18 @@ async def rotate(session: Session) -> Said:
     return Said({"kid": kid}, f"Signing key {kid} signs from now on.")
 
 
-@command(app, "revoke")
-async def revoke(
-    session: Session,
-    kid: Annotated[str, typer.Argument(metavar="KID", help="Its id, as `signing-key list` shows it.")],
-) -> Said:
+async def _preview(session: Session, kid: str) -> Preview | None:
+    """Whose tokens would be refused; nobody's, if the key is revoked already or there is none."""
+    row = await session.sql.fetchrow(GOOD, kid)
+    if row is None:
+        return None
+    told = f"revoke signing key {kid} and have every token refused that it has signed"
+    goes = {"managers who log in again": row["managers"]}
+    return Preview(told, goes if row["signs"] else {}, NO_WAY_BACK)
+
+
+@command(app, "revoke", preview=_preview)
+async def revoke(session: Session, kid: Kid) -> Said:
     """Have every token that a key has signed refused at once. If it is the one that signs, a new one takes over."""
     revoked = await signing.revoke(session.sql, await session.vault(), kid)
     if revoked is None:

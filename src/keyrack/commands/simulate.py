@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import signal
-import sys
 from dataclasses import asdict
 from datetime import datetime
 from typing import Annotated, Any
@@ -13,7 +12,9 @@ from typing import Annotated, Any
 import typer
 
 from keyrack.commands.options import moment
-from keyrack.commands.session import Failed, Json, explained
+from keyrack.commands.printing import Failed
+from keyrack.commands.progress import progress
+from keyrack.commands.session import Json, explained
 
 app = typer.Typer()
 
@@ -48,11 +49,11 @@ def _faults(value: str) -> str:
 @app.command("simulate")
 def simulate(
     url: Annotated[str, typer.Option("--url", envvar="KEYRACK_URL", help="The server, with /v3.")],
-    api_key: Annotated[str, typer.Option("--api-key", envvar="KEYRACK_API_KEY")],
-    username: Annotated[str, typer.Option("--username", envvar="KEYRACK_USERNAME")],
-    password: Annotated[str, typer.Option("--password", envvar="KEYRACK_PASSWORD")],
+    api_key: Annotated[str, typer.Option("--api-key", envvar="KEYRACK_API_KEY", help="The API key.")],
+    username: Annotated[str, typer.Option("--username", envvar="KEYRACK_USERNAME", help="The manager's user name.")],
+    password: Annotated[str, typer.Option("--password", envvar="KEYRACK_PASSWORD", help="The password.")],
     customer: Annotated[int, typer.Option("--customer", envvar="KEYRACK_CUSTOMER_ID", help="Whose cars drive.")],
-    device_key: Annotated[str, typer.Option("--device-key", envvar="KEYRACK_DEVICE_KEY")],
+    device_key: Annotated[str, typer.Option("--device-key", envvar="KEYRACK_DEVICE_KEY", help="The key of units.")],
     brand: Annotated[str, typer.Option("--brand", envvar="KEYRACK_BRAND", help="Of the API key's header.")] = "vendor",
     cars: Annotated[int, typer.Option("--cars", min=1, help="Cars that drive, at most: the fleet's last ones.")] = 5,
     minutes: Annotated[float, typer.Option("--minutes", min=0.1, help="Simulated time.")] = 30,
@@ -91,23 +92,18 @@ def simulate(
 
 
 async def _drive(access: Any, options: Any) -> Any:
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
-
     from keyrack.simulator import Summary, simulate
 
     stopping = asyncio.Event()
     for sign in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(sign, stopping.set)
-    columns = (TextColumn("{task.description}"), BarColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=Console(stderr=True), disable=not sys.stderr.isatty()) as display:
-        bar = display.add_task("Starting", total=options.steps)
+    with progress() as show:
 
-        def progress(step: int, summary: Summary) -> None:
+        def tell(step: int, summary: Summary) -> None:
             said = f"{summary.cars} cars, {summary.samples} samples, {summary.events} events"
-            display.update(bar, completed=step, description=said)
+            show(said, step, options.steps)
 
-        return await simulate(access, options, progress, stopping)
+        return await simulate(access, options, tell, stopping)
 
 
 def _text(summary: dict[str, Any]) -> list[str]:

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from keyrack.commands.printing import Listed, show
 from keyrack.commands.session import Json, explained, read_settings
 
 app = typer.Typer()
@@ -25,8 +26,8 @@ def endpoints(as_json: Json = False, markdown: Markdown = False) -> None:
     elif as_json:
         print(json.dumps(endpoints_json(ALL), indent=2))
     else:
-        for endpoint in ALL:
-            print(f"{endpoint.method:<7}{endpoint.path:<50}{endpoint.summary}")
+        rows = [{"method": one.method, "path": one.path, "what": one.summary} for one in ALL]
+        show(Listed(rows, {"METHOD": "method", "PATH": "path", "WHAT IT DOES": "what"}), False)
 
 
 @app.command("errors")
@@ -42,8 +43,8 @@ def errors(as_json: Json = False, markdown: Markdown = False) -> None:
     elif as_json:
         print(json.dumps(codes_json(table), indent=2))
     else:
-        for row in table:
-            print(f"{row.status} {row.code:<32} {row.remedy}")
+        rows = [{"status": row.status, "code": row.code, "remedy": row.remedy} for row in table]
+        show(Listed(rows, {"STATUS": "status", "CODE": "code", "WHAT TO DO": "remedy"}), False)
 
 
 @app.command("openapi")

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Annotated, LiteralString
 
 import typer
 
+from keyrack.commands.consent import Preview
 from keyrack.commands.options import Customer, moment, words
-from keyrack.commands.printing import Said
-from keyrack.commands.session import Failed, Session, command
+from keyrack.commands.printing import Failed, Said
+from keyrack.commands.session import Session, command
 from keyrack.telemetry import correction
 
 app = typer.Typer()
@@ -17,20 +19,37 @@ app = typer.Typer()
 UNIT: LiteralString = "select car_id, kind from product where customer_id = $1 and serial_number = $2"
 
 
-@command(app, "discard")
-async def discard(
-    session: Session,
-    customer: Customer,
-    serial_number: Annotated[str, typer.Option("--serial-number", callback=words, help="The unit.")],
-    since: Annotated[
-        str | None,
-        typer.Option(
-            "--from", metavar="TIME", help="Also all that history has from this time on. Default: from now on."
-        ),
-    ] = None,
-) -> Said:
+SerialNumber = Annotated[str, typer.Option("--serial-number", callback=words, help="The unit.")]
+Since = Annotated[
+    str | None,
+    typer.Option("--from", metavar="TIME", help="Also all that history has from this time on. Default: from now on."),
+]
+
+
+class _Undo(Exception):
+    """Takes back what was done to see how much it is."""
+
+
+async def _preview(session: Session, customer: int, serial_number: str, since: str | None) -> Preview | None:
+    """What would be discarded, found by doing it and taking it back. Raises `Failed`."""
+    said = None
+    with suppress(_Undo):
+        async with session.sql.transaction():
+            said = await _discard(session, customer, serial_number, moment(since) or datetime.now(UTC))
+            raise _Undo
+    if said is None or not (said.value["discarded"] or said.value["readings"]):
+        return None
+    goes = {"newest state": int(said.value["discarded"]), "readings of history": said.value["readings"]}
+    return Preview(f"go back to what car {said.value['carId']} was before, and do away", goes)
+
+
+@command(app, "discard", preview=_preview)
+async def discard(session: Session, customer: Customer, serial_number: SerialNumber, since: Since = None) -> Said:
     """Discard the newest state of the car that a unit is in, and readings of the future: the next ones count again."""
-    begin = moment(since) or datetime.now(UTC)
+    return await _discard(session, customer, serial_number, moment(since) or datetime.now(UTC))
+
+
+async def _discard(session: Session, customer: int, serial_number: str, begin: datetime) -> Said:
     row = await session.sql.fetchrow(UNIT, customer, serial_number)
     if row is None or row["kind"] != "IQ":
         raise Failed(f"Customer {customer} has no IQ unit with the serial number {serial_number}.")

@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 import json
-from typing import Annotated
+from typing import Annotated, LiteralString
 
 import typer
 
 from keyrack.access import privacy
-from keyrack.commands.printing import Said
-from keyrack.commands.session import Failed, Session, command
+from keyrack.commands.consent import NO_WAY_BACK, Preview
+from keyrack.commands.printing import Failed, Said
+from keyrack.commands.session import Session, command
 
 app = typer.Typer()
+
+STORED: LiteralString = """
+select (select count(*) from customer_user where user_id = $1) as "memberships of customers",
+  (select count(*) from group_user where user_id = $1) as "memberships of groups",
+  (select count(*) from assignment where user_id = $1) as assignments,
+  (select count(*) from operation where user_id = $1) as operations
+"""
 
 Who = Annotated[str, typer.Argument(metavar="USER", help="The user's id or e-mail address.")]
 
@@ -30,16 +38,18 @@ async def export(session: Session, who: Who) -> Said:
     return Said(value, json.dumps(value, indent=2, ensure_ascii=False))
 
 
-@command(app, "erase")
-async def erase(
-    session: Session,
-    who: Who,
-    yes: Annotated[bool, typer.Option("--yes", help="Do it: there is no way back.")] = False,
-) -> Said:
+async def _preview(session: Session, who: str) -> Preview:
+    """What is stored about the person. Raises `Failed`."""
+    id = await _found(session, who)
+    row = await session.sql.fetchrow(STORED, id)
+    then = f"Events stay without the person. {NO_WAY_BACK}"
+    return Preview(f"erase person {id} everywhere,", {} if row is None else dict(row), then)
+
+
+@command(app, "erase", preview=_preview)
+async def erase(session: Session, who: Who) -> Said:
     """Erase a person everywhere; assignments end by webhook, events stay without the person."""
     id = await _found(session, who)
-    if not yes:
-        raise Failed("This erases the person everywhere and cannot be undone. To do it, add --yes.")
     held = await privacy.memberships(session.sql, id)
     await session.settle(*held)
     await privacy.lock(session.sql, id)

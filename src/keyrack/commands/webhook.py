@@ -2,28 +2,25 @@
 
 from __future__ import annotations
 
-import sys
-import threading
-from collections.abc import Mapping
 from datetime import UTC, datetime
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from pathlib import Path
 from typing import Annotated, Any, LiteralString
 
 import typer
 
+from keyrack.commands import receiver
+from keyrack.commands.consent import Preview
 from keyrack.commands.customer import no_customer
-from keyrack.commands.options import Customer, Id, OfCustomer, moment
-from keyrack.commands.printing import Listed, Said, show
-from keyrack.commands.session import SHOWN_ONCE, Failed, Json, Session, command, explained
+from keyrack.commands.options import Customer, OfCustomer, moment, which
+from keyrack.commands.printing import Failed, Listed, Said
+from keyrack.commands.session import SHOWN_ONCE, Session, command
 from keyrack.errors import NotFound, on_constraint
-from keyrack.model.bodies import INT32_MAX
 from keyrack.reasons import NO_CUSTOMER
 from keyrack.webhooks import publishing, registry
 from keyrack.webhooks.outcomes import KINDS
-from keyrack.webhooks.verification import examine
 
 app = typer.Typer()
+
+Webhook = Annotated[int, which("webhook")]
 
 LIST: LiteralString = """
 select webhook_id as id, customer_id as "customerId", url, kinds, is_enabled as "enabled",
@@ -33,6 +30,11 @@ select webhook_id as id, customer_id as "customerId", url, kinds, is_enabled as 
   (select count(*) from delivery d where d.customer_id = w.customer_id and d.webhook_id = w.webhook_id
    and d.state = 'Dead') as dead
 from webhook w where $1::integer is null or customer_id = $1 order by webhook_id
+"""
+GOES: LiteralString = """
+select count(*) filter (where state = 'Waiting') as "deliveries that wait",
+  count(*) filter (where state <> 'Waiting') as "deliveries in its log"
+from delivery where customer_id = $1 and webhook_id = $2
 """
 CUSTOMER: LiteralString = "select customer_id, is_enabled from webhook where webhook_id = $1"
 DELIVERIES: LiteralString = """
@@ -111,7 +113,7 @@ async def list_(session: Session, customer: OfCustomer = None) -> Listed:
 @command(app, "change")
 async def change(
     session: Session,
-    id: Id,
+    id: Webhook,
     url: Annotated[str | None, typer.Option("--url", callback=_url, help="The new address.")] = None,
     secret: Annotated[
         str | None, typer.Option("--secret", callback=_static, help="The new static secret; empty for none.")
@@ -132,15 +134,23 @@ async def change(
     return Said({"id": id}, f"Webhook {id} changed.")
 
 
-@command(app, "remove")
-async def remove(session: Session, id: Id) -> Said:
+async def _preview(session: Session, id: int) -> Preview | None:
+    """The deliveries that would go with a webhook. Raises `Failed`."""
+    customer = await _customer(session, id)
+    row = await session.sql.fetchrow(GOES, customer, id)
+    goes = {} if row is None else dict(row)
+    return Preview(f"remove webhook {id} of customer {customer}", goes) if any(goes.values()) else None
+
+
+@command(app, "remove", preview=_preview)
+async def remove(session: Session, id: Webhook) -> Said:
     """Remove a webhook and the log of its deliveries."""
     await session.sql.execute(registry.DELETE, await _customer(session, id), id)
     return Said({"id": id}, f"Webhook {id} removed.")
 
 
 @command(app, "rotate-secret")
-async def rotate_secret(session: Session, id: Id) -> Said:
+async def rotate_secret(session: Session, id: Webhook) -> Said:
     """Make a new signing secret; the old one signs too for a while."""
     customer, vault = await _customer(session, id), await session.vault()
     rotated = await registry.rotate(session.sql, vault, customer, id, session.settings.webhook_overlap)
@@ -154,7 +164,7 @@ async def rotate_secret(session: Session, id: Id) -> Said:
 @command(app, "deliveries")
 async def deliveries(
     session: Session,
-    id: Id,
+    id: Webhook,
     only: Annotated[str | None, typer.Option("--only", help="Waiting, Delivered or Dead.")] = None,
     limit: Annotated[int, typer.Option("--limit", min=1, max=10_000, help="How many, newest first.")] = 50,
 ) -> Listed:
@@ -170,7 +180,7 @@ async def deliveries(
 @command(app, "replay")
 async def replay(
     session: Session,
-    id: Id,
+    id: Webhook,
     delivery: Annotated[int | None, typer.Option("--delivery", min=1, max=2**63 - 1, help="This one alone.")] = None,
     since: Annotated[
         str | None, typer.Option("--from", metavar="TIME", help="All outcomes from this time on, oldest first.")
@@ -196,99 +206,10 @@ async def replay(
 
 
 @command(app, "test")
-async def test(session: Session, id: Id) -> Said:
+async def test(session: Session, id: Webhook) -> Said:
     """Send a test to a webhook."""
     delivery = await session.sql.fetchval(publishing.SEND_TEST, await _customer(session, id, enabled=True), id)
     return Said({"id": delivery}, f"Delivery {delivery} is on its way; see it with: keyrack webhook deliveries {id}")
 
 
-Secret = Annotated[str, typer.Option("--secret", metavar="whsec_...", help="The webhook's signing secret.")]
-
-
-@app.command("verify")
-def verify(
-    file: Annotated[Path, typer.Argument(metavar="BODY", help="File with the body as it came; - for standard input.")],
-    secret: Secret,
-    id: Annotated[str, typer.Option("--id", help="The header webhook-id.")] = "",
-    timestamp: Annotated[str, typer.Option("--timestamp", help="The header webhook-timestamp.")] = "",
-    signature: Annotated[str, typer.Option("--signature", help="The header webhook-signature.")] = "",
-    as_json: Json = False,
-) -> None:
-    """Verify a webhook that came, and say why if it does not verify."""
-
-    def run() -> None:
-        try:
-            body = sys.stdin.buffer.read() if str(file) == "-" else file.read_bytes()
-        except OSError as error:
-            raise Failed(f"{file} cannot be read: {error.strerror}.") from None
-        headers = {"webhook-id": id, "webhook-timestamp": timestamp, "webhook-signature": signature}
-        verdict = examine(headers, body, secret, datetime.now(UTC))
-        text = "The signature is valid." if verdict.genuine else "\n".join(verdict.reasons)
-        show(Said({"genuine": verdict.genuine, "reasons": verdict.reasons}, text), as_json)
-        if not verdict.genuine:
-            raise typer.Exit(1)
-
-    explained(run)
-
-
-@app.command("listen")
-def listen(
-    port: Annotated[
-        int, typer.Option("--port", min=0, max=65535, help="Port to listen at; 0 takes any free one.")
-    ] = 4000,
-    secret: Annotated[
-        str | None, typer.Option("--secret", metavar="whsec_...", help="Verify with this signing secret.")
-    ] = None,
-    status: Annotated[int, typer.Option("--status", min=200, max=599, help="Answer with this status.")] = 204,
-    count: Annotated[int, typer.Option("--count", min=0, max=INT32_MAX, help="End after so many.")] = 0,
-    as_json: Json = False,
-) -> None:
-    """Listen at a local port, and print and verify what arrives. The server must allow 127.0.0.0/8 as a network."""
-
-    def run() -> None:
-        left = count
-        turn = threading.Lock()  # one after the other: what was answered first is printed first, and none is cut off
-
-        class Handler(BaseHTTPRequestHandler):
-            protocol_version = "HTTP/1.1"
-
-            def do_POST(self) -> None:
-                nonlocal left
-                body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
-                with turn:
-                    show(_told(dict(self.headers.items()), body, secret), as_json)
-                    sys.stdout.flush()
-                    self.send_response(status)
-                    self.send_header("Content-Length", "0")
-                    self.end_headers()
-                    left -= 1
-                    if count and left <= 0:
-                        self.server.shutdown()
-
-            def log_message(self, format: str, *args: object) -> None: ...
-
-        try:
-            server = ThreadingHTTPServer(("127.0.0.1", port), Handler)
-        except OSError as error:
-            raise Failed(f"Keyrack cannot listen at port {port}: {error.strerror}.") from None
-        where = f"http://127.0.0.1:{server.server_address[1]}/"
-        show(Said({"url": where}, f"Listening at {where}. Stop it with Ctrl-C."), as_json)
-        sys.stdout.flush()
-        with server:
-            server.serve_forever(0.05)
-
-    explained(run)
-
-
-def _told(headers: Mapping[str, str], body: bytes, secret: str | None) -> Said:
-    """What arrived, and whether it is genuine."""
-    text = body.decode(errors="replace")
-    value: dict[str, Any] = {"headers": headers, "body": text}
-    lines = [
-        f"{name}: {content}" for name, content in headers.items() if name.lower().startswith(("webhook-", "secret"))
-    ]
-    if secret is not None:
-        verdict = examine(headers, body, secret, datetime.now(UTC))
-        value |= {"genuine": verdict.genuine, "reasons": verdict.reasons}
-        lines.append("The signature is valid." if verdict.genuine else "NOT VALID: " + " ".join(verdict.reasons))
-    return Said(value, "\n".join([*lines, text, ""]))
+app.registered_commands.extend(receiver.app.registered_commands)

@@ -21,7 +21,7 @@ OTHERS = frozenset(
     for name in (
         "URL", "API_KEY", "USERNAME", "PASSWORD", "CUSTOMER_ID", "DEVICE_KEY", "SDK_KEY", "TOKEN", "LONG", "FAULTS",
         "HISTORIES", "ABUSE", "UPGRADES", "CLUSTER", "DIST", "BASE", "PODMAN", "PODMAN_RUN", "TEST_DATABASE_URL",
-        "DRILL_NAMESPACE",
+        "DRILL_NAMESPACE", "PROFILE",
     )
 )  # fmt: skip
 

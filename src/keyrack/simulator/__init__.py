@@ -6,7 +6,8 @@ import asyncio
 import threading
 import time
 
-from keyrack.simulator.client import Access, ApiError
+from keyrack.client.answers import ApiError
+from keyrack.simulator.client import Access
 from keyrack.simulator.fleet import Options, simulate
 from keyrack.simulator.ledger import Summary
 

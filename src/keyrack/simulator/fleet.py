@@ -10,8 +10,10 @@ from datetime import UTC, datetime, timedelta
 from random import Random
 from typing import Any
 
+from keyrack.client.answers import ApiError
+from keyrack.client.session import Client
 from keyrack.simulator.car import VirtualCar, stamp
-from keyrack.simulator.client import Access, ApiError, Client
+from keyrack.simulator.client import Access, FleetClient
 from keyrack.simulator.ledger import SAMPLED, SHOWN, Account, Summary, check
 
 FAULTS = ("offline", "duplicates", "skew", "jumps", "silent")
@@ -169,7 +171,7 @@ async def simulate(
     """Drive the fleet, then ask the server about all of it. Raises `ApiError` where the server cannot be used."""
     summary, stopping = Summary(), stopping or asyncio.Event()
     random = Random(options.seed)  # noqa: S311 - a seed is to repeat it
-    async with Client(access) as client:
+    async with FleetClient(access) as client:
         units = await _units(client, options)
         summary.cars = len(units)
         span = timedelta(seconds=options.every * options.steps)
@@ -238,14 +240,14 @@ async def _unit(client: Client, options: Options, car: int, serial: str, users: 
     return unit
 
 
-async def _deliver(client: Client, units: list[Unit], summary: Summary, random: Random, options: Options) -> None:
+async def _deliver(client: FleetClient, units: list[Unit], summary: Summary, random: Random, options: Options) -> None:
     """Send what waits: each lane its cars' samples in their order, and all events."""
     lanes = [units[number::LANES] for number in range(LANES)]
     resend = "duplicates" in options.faults and random.random() < 0.1
     await asyncio.gather(*(_deliver_lane(client, lane, summary, resend) for lane in lanes if lane))
 
 
-async def _deliver_lane(client: Client, lane: list[Unit], summary: Summary, resend: bool) -> None:
+async def _deliver_lane(client: FleetClient, lane: list[Unit], summary: Summary, resend: bool) -> None:
     waiting: list[tuple[dict[str, Any], bool]] = []
     for unit in lane:
         waiting += unit.samples
@@ -270,7 +272,7 @@ async def _deliver_lane(client: Client, lane: list[Unit], summary: Summary, rese
                 summary.refused_expected += sum(not valid for _, valid in part)
 
 
-async def _deliver_events(client: Client, unit: Unit, summary: Summary, resend: bool) -> None:
+async def _deliver_events(client: FleetClient, unit: Unit, summary: Summary, resend: bool) -> None:
     events, unit.late_events = unit.late_events, []
     for again in (False, True) if resend else (False,):
         report = await client.deliver("/ingest/events", events)

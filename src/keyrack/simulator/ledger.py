@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from keyrack.simulator.client import Client
+from keyrack.client.session import Client
 
 CHECKS_AT_ONCE = 16
 SAMPLED = 5  # readings of each car that are looked up in history

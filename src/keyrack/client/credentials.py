@@ -1,0 +1,51 @@
+"""In charge of what a caller has: the server's address and key, a manager's name and password, a token and its end."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+
+EARLY = 30.0  # seconds before its end that a token is renewed: the way to the server takes some, and clocks differ
+
+
+@dataclass(frozen=True, slots=True)
+class Server:
+    """Where the server is, and what a request tells it of the caller beside the token."""
+
+    url: str  # with the base path, as in https://keyrack.example.com/v3
+    api_key: str = field(repr=False)
+    customer: int | None = None  # whose resources; None for what needs no Customer-ID
+    brand: str = "vendor"  # of the API key's header
+
+    @property
+    def base(self) -> str:
+        return self.url.rstrip("/")
+
+    def headers(self) -> dict[str, str]:
+        """The headers of every request."""
+        told = {f"{self.brand}-API-Key": self.api_key}
+        return told if self.customer is None else told | {"Customer-ID": str(self.customer)}
+
+
+@dataclass(frozen=True, slots=True)
+class Login:
+    """A manager's name and password, for the password grant (RFC 6749, section 4.3)."""
+
+    username: str
+    password: str = field(repr=False)
+
+    def form(self) -> dict[str, str]:
+        return {"grant_type": "password", "username": self.username, "password": self.password}
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """What the token endpoint gave. `refresh` is there where the server gives one (RFC 6749, section 6)."""
+
+    access: str = field(repr=False)
+    ends: float | None = None  # seconds since 1970; None where the server does not say
+    refresh: str | None = field(default=None, repr=False)
+
+    @property
+    def is_over(self) -> bool:
+        return self.ends is not None and time.time() > self.ends - EARLY

@@ -1,0 +1,58 @@
+"""In charge of telling how far long work is, on standard error: a moving line on a terminal, else a plain one at times.
+
+What a command prints for machines stays as it is, and what is over soon says nothing.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Generator
+from contextlib import contextmanager
+from typing import Protocol
+
+EVERY = 10.0  # seconds between two lines where nobody looks at a terminal
+
+
+class Tell(Protocol):
+    """What is told how far it is: in words, and in numbers where the end is known."""
+
+    def __call__(self, text: str, done: float | None = None, total: float | None = None) -> None: ...
+
+
+@contextmanager
+def progress() -> Generator[Tell]:
+    """What tells how far something is, for as long as the block lasts."""
+    if sys.stderr.isatty():
+        with _moving() as tell:
+            yield tell
+    else:
+        yield _lines()
+
+
+@contextmanager
+def _moving() -> Generator[Tell]:
+    from rich.console import Console  # comes with Typer, and takes its time to be loaded
+    from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    columns = (SpinnerColumn("line"), TextColumn("{task.description}"), BarColumn(20), TimeElapsedColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as display:
+        task = display.add_task("", total=None)
+
+        def tell(text: str, done: float | None = None, total: float | None = None) -> None:
+            display.update(task, description=text, completed=done or 0, total=total)
+
+        yield tell
+
+
+def _lines() -> Tell:
+    last = time.monotonic()
+
+    def tell(text: str, done: float | None = None, total: float | None = None) -> None:
+        nonlocal last
+        if time.monotonic() - last > EVERY:
+            share = f" ({done / total:.0%})" if done is not None and total else ""
+            print(f"{text}{share}", file=sys.stderr, flush=True)
+            last = time.monotonic()
+
+    return tell
