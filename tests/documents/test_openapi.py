@@ -16,6 +16,7 @@ from schemathesis import GenerationMode
 from schemathesis.checks import CHECKS, load_all_checks
 
 from keyrack.api.endpoint import Endpoint
+from keyrack.documents.operations import OWN, SPEC, TAGS
 from keyrack.endpoints import ALL
 from tests.browser import launched, needed
 from tests.http.test_contract import ENDLESS, name, over
@@ -112,6 +113,21 @@ def test_it_has_every_endpoint_and_no_other(document: Json) -> None:
 def test_names_of_operations_are_there_once(document: Json) -> None:
     names = [operation["operationId"] for methods in document["paths"].values() for operation in methods.values()]
     assert len(names) == len(set(names))
+
+
+def test_names_of_operations_read_like_functions(document: Json) -> None:
+    for endpoint in ALL:
+        operation = document["paths"][endpoint.path][endpoint.method.lower()]
+        assert re.fullmatch(r"[a-z]+([A-Z][a-z]+)+", operation["operationId"]), operation["operationId"]
+        assert operation["summary"].strip()
+        assert operation["description"].endswith((".", "`")), operation["operationId"]
+        assert operation["description"] != operation["summary"]
+
+
+def test_tables_of_operations_and_tags_name_nothing_that_is_not_there() -> None:
+    assert set(SPEC) == {name(endpoint) for endpoint in ALL if not endpoint.ours}
+    assert set(OWN) == {name(endpoint) for endpoint in ALL if endpoint.ours}
+    assert list(TAGS) == list(dict.fromkeys(endpoint.tag for endpoint in ALL))
 
 
 @pytest.mark.parametrize("line", STATUSES)
@@ -344,7 +360,7 @@ def test_a_browser_asks_nobody_but_the_server(server: RunningServer, document: J
         tab.on("console", lambda message: complaints.append(message.text))
         tab.goto(server.url + "/docs", wait_until="networkidle")
         assert tab.title() == document["info"]["title"]
-        section = tab.locator("#getCarsCarId")
+        section = tab.locator("#getCar")
         answers = section.get_by_text("Statuses")
         assert not answers.is_visible()
         section.locator("summary").click()

@@ -9,6 +9,7 @@ from pydantic import TypeAdapter
 from keyrack import __version__
 from keyrack.api.endpoint import Endpoint, Read
 from keyrack.documents.headers import parameters
+from keyrack.documents.operations import TAGS, description, operation_id
 from keyrack.documents.responses import responses
 from keyrack.documents.schemas import ERROR_SCHEMAS, Json, model
 from keyrack.errors import JSON
@@ -38,7 +39,7 @@ def document(endpoints: Iterable[Endpoint], settings: Settings) -> Json:
             "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
         },
         "servers": [{"url": f"{settings.public_url}/v3"}],
-        "tags": [{"name": tag} for tag in dict.fromkeys(endpoint.tag for endpoint in table)],
+        "tags": [{"name": tag, "description": TAGS[tag]} for tag in dict.fromkeys(row.tag for row in table)],
         "paths": paths,
         "webhooks": _webhooks(schemas),
         "components": {
@@ -70,6 +71,12 @@ SENT_HEADERS = {
 }
 
 
+RECEIVING = (
+    "Sent to every webhook of the customer that wants it, signed as Standard Webhooks says. It may come more than once:"
+    " `webhook-id` tells. Whatever answer but a 2xx, 410 or one with `Retry-After` has it sent again, for three days."
+)
+
+
 def _webhooks(schemas: dict[str, Json]) -> dict[str, Json]:
     """What Keyrack itself sends."""
     reference = model(TypeAdapter(Outcome), schemas)
@@ -87,6 +94,7 @@ def _webhooks(schemas: dict[str, Json]) -> dict[str, Json]:
         name: {
             "post": {
                 "operationId": "on" + "".join(word.capitalize() for word in name.split(".")),
+                "description": RECEIVING,
                 "tags": ["Webhooks"],
                 "summary": summary,
                 "parameters": parameters,
@@ -104,17 +112,12 @@ def _webhooks(schemas: dict[str, Json]) -> dict[str, Json]:
     }
 
 
-def operation_id(endpoint: Endpoint) -> str:
-    """A name for the operation, the same as long as method and path are."""
-    words = [word.strip("{}.") for word in endpoint.path.replace("-", "/").replace(".", "/").split("/")]
-    return endpoint.method.lower() + "".join(word[:1].upper() + word[1:] for word in words if word)
-
-
 def _operation(endpoint: Endpoint, schemas: dict[str, Json]) -> Json:
     operation: Json = {
         "operationId": operation_id(endpoint),
         "tags": [endpoint.tag],
         "summary": endpoint.summary,
+        "description": description(endpoint),
         "security": _security(endpoint),
         "parameters": [*_path_parameters(endpoint), *parameters(endpoint), *_query_parameters(endpoint)],
         "responses": responses(endpoint, schemas),
