@@ -5,7 +5,7 @@ from __future__ import annotations
 from keyrack.api.endpoint import Endpoint
 from keyrack.api.idempotency import LONGEST
 from keyrack.api.live import EVENTS
-from keyrack.documents.schemas import Json
+from keyrack.documents.members import Json
 
 # Of a stream of live updates
 _LAST_EVENT_ID: Json = {

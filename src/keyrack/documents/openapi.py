@@ -8,34 +8,43 @@ from pydantic import TypeAdapter
 
 from keyrack import __version__
 from keyrack.api.endpoint import Endpoint, Read
+from keyrack.documents.components import ERRORS
 from keyrack.documents.headers import parameters
+from keyrack.documents.members import Json
 from keyrack.documents.operations import TAGS, description, operation_id
 from keyrack.documents.responses import responses
-from keyrack.documents.schemas import ERROR_SCHEMAS, Json, model
+from keyrack.documents.schemas import model
 from keyrack.errors import JSON
+from keyrack.model.meanings import EVERYWHERE
 from keyrack.odata import OPTIONS
 from keyrack.settings import Settings
 from keyrack.webhooks.outcomes import SENT, Outcome
 
+ABOUT = (
+    "Version 3 of the interface. Errors are plain text unless said otherwise; where `Accept` names"
+    " application/problem+json they are problems (RFC 9457). A member that a schema requires is in every plain answer,"
+    " as null where it has no value; `$select`, `$compute` and `$apply` make answers with fewer members, and with"
+    " others. What `$expand` adds is never required. `Customer.id` is text, and the header"
+    " `Customer-ID` is the same number."
+)
+
 
 def document(endpoints: Iterable[Endpoint], settings: Settings) -> Json:
     """The OpenAPI 3.1 document of these endpoints."""
-    schemas: dict[str, Json] = dict(ERROR_SCHEMAS)
+    schemas: dict[str, Json] = dict(ERRORS)
     paths: dict[str, Json] = {}
     table = list(endpoints)
     for endpoint in table:
         paths.setdefault(endpoint.path, {})[endpoint.method.lower()] = _operation(endpoint, schemas)
-    for name in ("Product", "ProductListed"):
-        schemas[name]["properties"]["type"]["enum"] = [settings.box, settings.iq]
-    key_header = f"{settings.brand}-API-Key"
+    _name_products(schemas, settings)
     return {
         "openapi": "3.1.0",
         "info": {
             "title": "Keyrack: vehicle access and key boxes",
             "version": __version__,
             "summary": "Who may open which vehicle, when.",
-            "description": "Version 3 of the interface. Errors are plain text unless said otherwise; where `Accept` "
-            "names application/problem+json they are problems (RFC 9457)." + _coding(settings),
+            "description": ABOUT + _coding(settings),
+            "contact": {"name": "The operator of this server", "url": settings.public_url},
             "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
         },
         "servers": [{"url": f"{settings.public_url}/v3"}],
@@ -43,14 +52,48 @@ def document(endpoints: Iterable[Endpoint], settings: Settings) -> Json:
         "paths": paths,
         "webhooks": _webhooks(schemas),
         "components": {
-            "securitySchemes": {
-                "apiKey": {"type": "apiKey", "in": "header", "name": key_header},
-                "device": {"type": "apiKey", "in": "header", "name": "Device-Key"},
-                "bearer": {"type": "http", "scheme": "bearer", "bearerFormat": "JWT"},
-            },
+            "securitySchemes": _schemes(settings),
             "schemas": dict(sorted(schemas.items())),
         },
     }
+
+
+def _schemes(settings: Settings) -> Json:
+    """Who calls: an application, a manager, or a device. The address of tokens is whole, so no reader has to guess
+    against which base it is relative."""
+    token_url = f"{settings.public_url}/v3/oauth2/token"
+    return {
+        "apiKey": {
+            "type": "apiKey",
+            "in": "header",
+            "name": f"{settings.brand}-API-Key",
+            "description": "The key of an application, which the operator of the server makes.",
+        },
+        "oauth2": {
+            "type": "oauth2",
+            "description": "A manager's access token as `Authorization: Bearer ...`. It is had by the password grant,"
+            " with the API key, and good for an hour. There are no scopes, and no refresh token: ask again.",
+            "flows": {"password": {"tokenUrl": token_url, "scopes": {}}},
+        },
+        "device": {
+            "type": "apiKey",
+            "in": "header",
+            "name": "Device-Key",
+            "description": "The key of a unit, a box or a gateway: it says for which customer it speaks, and opens only"
+            " what its scopes name.",
+        },
+    }
+
+
+def _name_products(schemas: dict[str, Json], settings: Settings) -> None:
+    """The types of products, which the operator's brand names."""
+    schemas["ProductType"] = {"type": "string", "enum": [settings.box, settings.iq]}
+    for name in ("Product", "ProductListed"):
+        member = schemas[name]["properties"]["type"]
+        schemas[name]["properties"]["type"] = {
+            "$ref": "#/components/schemas/ProductType",
+            "description": member["description"],
+        }
 
 
 def _coding(settings: Settings) -> str:
@@ -146,7 +189,7 @@ def _security(endpoint: Endpoint) -> list[Json]:
     if endpoint.key:
         needed["apiKey"] = []
     if endpoint.token:
-        needed["bearer"] = []
+        needed["oauth2"] = []
     if endpoint.device:
         needed["device"] = []
     return [needed] if needed else []
@@ -163,8 +206,18 @@ def _path_parameters(endpoint: Endpoint) -> list[Json]:
         if name == "deliveryId":
             schema["format"] = "int64"
         if name == "searchDate":
-            schema = {"type": "string", "format": "date-time", "description": "A time as in RFC 3339"}
-        parameters.append({"name": name, "in": "path", "required": True, "schema": schema})
+            schema = {"type": "string", "format": "date-time"}
+        words, example = EVERYWHERE[name]
+        parameters.append(
+            {
+                "name": name,
+                "in": "path",
+                "required": True,
+                "description": words,
+                "schema": schema,
+                "example": example,
+            }
+        )
     return parameters
 
 
@@ -175,7 +228,7 @@ _OPTIONS: dict[str, tuple[Json, str]] = {
     "top": ({"type": "integer", "minimum": 0}, "This many rows at most."),
     "skip": ({"type": "integer", "minimum": 0}, "Without this many rows of the beginning."),
     "count": ({"type": "boolean"}, "With `true` the header X-Total-Count says how many rows there are."),
-    "select": ({"type": "string"}, "Only these members."),
+    "select": ({"type": "string"}, "Only these members: others that the schema requires are not there then."),
     "expand": ({"type": "string"}, "With these relations, as `products($select=type)`; the number: `products/$count`."),
     "search": ({"type": "string"}, "Only the rows whose texts hold these words."),
     "compute": (

@@ -145,8 +145,8 @@ SPEC: Mapping[str, tuple[str, str]] = {
     "GET /services/{serviceId}/contracts": ("getContractOfService", "What was agreed upon: order, term and notice."),
     "PUT /installations": (
         "installProduct",
-        "Puts a product, named by any of `productId`, `serialNumber` and `uniqueId`, into a car. It must have a service,"
-        " be in no car, and a car takes one product of each type.",
+        "Puts a product, named by any of `productId`, `serialNumber` and `uniqueId`, into a car. It must have a"
+        " service, be in no car, and a car takes one product of each type.",
     ),
     "DELETE /installations": (
         "uninstallProduct",

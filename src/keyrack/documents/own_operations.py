@@ -103,8 +103,8 @@ OWN: Mapping[str, tuple[str, str]] = {
     ),
     "PATCH /webhooks/{webhookId}": (
         "updateWebhook",
-        "A JSON Patch (RFC 6902) of `remove` and `replace`. What is removed gets its default; the url cannot be removed."
-        " Enabling it sends what has waited.",
+        "A JSON Patch (RFC 6902) of `remove` and `replace`. What is removed gets its default; the url cannot be"
+        " removed. Enabling it sends what has waited.",
     ),
     "DELETE /webhooks/{webhookId}": ("deleteWebhook", "What waits for it is not sent any more."),
     "POST /webhooks/{webhookId}/rotate-secret": (

@@ -7,8 +7,11 @@ from collections.abc import Iterable, Mapping
 from pydantic import TypeAdapter
 
 from keyrack.api.endpoint import TAGGED, Endpoint, Read
+from keyrack.documents.components import ANSWERS
+from keyrack.documents.members import Json
+from keyrack.documents.operations import operation_id
 from keyrack.documents.refusals import refusals, special
-from keyrack.documents.schemas import Json, model, rows
+from keyrack.documents.schemas import model, rows
 from keyrack.errors import JSON, PLAIN_TEXT, PROBLEM
 from keyrack.reasons import Reason
 
@@ -78,8 +81,11 @@ def _success(endpoint: Endpoint, schemas: dict[str, Json]) -> Json:
         schema = model(TypeAdapter(endpoint.answers), schemas)
     elif endpoint.status == 201:
         schema = {"$ref": "#/components/schemas/Created"}
+    elif endpoint.status == 200 and endpoint.media_type == JSON:
+        name, schemas[name] = ANSWERS[operation_id(endpoint)]
+        schema = {"$ref": f"#/components/schemas/{name}"}
     elif endpoint.status == 200:
-        schema = {"type": "object"} if endpoint.media_type == JSON else {"type": "string"}
+        schema = {"type": "string"}
     if schema is not None:
         response["content"] = {endpoint.media_type.split(";")[0]: {"schema": schema}}
     return response
@@ -99,10 +105,7 @@ def _add_shown(endpoint: Endpoint, read: Read, found: dict[str, Json], schemas: 
             found[status]["headers"] = dict(found[str(endpoint.status)]["headers"])
     else:
         content = found[status]["content"][JSON]
-        more = {name for name in _members(content["schema"], schemas) if name != "id"}
-        if more:  # what only the write tells
-            own = {"type": "object", "properties": {name: {"type": ["string", "null"]} for name in sorted(more)}}
-            shown = {"allOf": [shown, own]}
+        shown = _with_more(content["schema"], shown, schemas)
         content["schema"] = {"anyOf": [content["schema"], shown]}
     told = {"Preference-Applied": "The preference that was followed."}
     if endpoint.status == 201:
@@ -112,8 +115,19 @@ def _add_shown(endpoint: Endpoint, read: Read, found: dict[str, Json], schemas: 
         headers |= _headers(told)
 
 
-def _members(schema: Json, schemas: dict[str, Json]) -> Iterable[str]:
-    return schemas.get(schema["$ref"].rpartition("/")[2], {}).get("properties", {})
+def _with_more(told: Json, shown: Json, schemas: dict[str, Json]) -> Json:
+    """What is shown, with the members that only the write tells."""
+    written, row = _name(told), _name(shown)
+    more = {name: schema for name, schema in schemas[written]["properties"].items() if name != "id"}
+    if not more:
+        return shown
+    name = row + "With" + "And".join(member[:1].upper() + member[1:] for member in sorted(more))
+    schemas[name] = {"allOf": [shown, {"type": "object", "properties": more}]}
+    return {"$ref": f"#/components/schemas/{name}"}
+
+
+def _name(reference: Json) -> str:
+    return reference["$ref"].rpartition("/")[2]
 
 
 def _error(endpoint: Endpoint, status: int, reasons: Iterable[Reason], schemas: dict[str, Json]) -> Json:
