@@ -138,6 +138,7 @@ def _webhooks(schemas: dict[str, Json]) -> dict[str, Json]:
             "post": {
                 "operationId": "on" + "".join(word.capitalize() for word in name.split(".")),
                 "description": RECEIVING,
+                "security": [],
                 "tags": ["Webhooks"],
                 "summary": summary,
                 "parameters": parameters,
