@@ -24,6 +24,11 @@ _GRANT = _text("Of the token endpoint: the code of RFC 6749, section 5.2.")
 _GRANT_TEXT = _text("Of the token endpoint: the reason in words.")
 _URI = {"format": "uri"}
 
+
+def _uri(path: str) -> Json:
+    return {"format": "uri", "examples": [f"https://keyrack.example.com{path}"]}
+
+
 ERRORS: Mapping[str, Json] = {
     "Unauthorized": _object(
         "The API key or the access token is missing or invalid.",
@@ -96,7 +101,8 @@ ERRORS: Mapping[str, Json] = {
     ),
     "FaultCode": {"type": "string", "enum": list(FAULTS), "description": "Kinds of faults."},
     "Created": _object(
-        "What was made.", {"id": {"type": "integer", "format": "int32", "description": "The number that it has got."}}
+        "What was made.",
+        {"id": {"type": "integer", "format": "int32", "examples": [4], "description": "The number that it got."}},
     ),
 }
 
@@ -107,12 +113,12 @@ ANSWERS: Mapping[str, tuple[str, Json]] = {
         _object(
             "What this server is.",
             {
-                "name": _text("Always `Keyrack`."),
-                "version": _text("The version of the server."),
-                "apiVersion": _text("The version of the interface."),
-                "baseUrl": _text("Where the interface begins.", **_URI),
-                "documentation": _text("Where the interface is explained.", **_URI),
-                "openapi": _text("Where its OpenAPI document is.", **_URI),
+                "name": _text("Always `Keyrack`.", const="Keyrack"),
+                "version": _text("The version of the server.", examples=["0.2.0"]),
+                "apiVersion": _text("The version of the interface.", examples=["3"]),
+                "baseUrl": _text("Where the interface begins.", **_uri("/v3")),
+                "documentation": _text("Where the interface is explained.", **_uri("/docs")),
+                "openapi": _text("Where its OpenAPI document is.", **_uri("/openapi.json")),
             },
         ),
     ),
@@ -125,6 +131,7 @@ ANSWERS: Mapping[str, tuple[str, Json]] = {
                     "type": "array",
                     "items": {"type": "object", "additionalProperties": {"type": "string"}},
                     "description": "Public keys; a token's header names its own by `kid`.",
+                    "examples": [[{"kty": "RSA", "use": "sig", "alg": "RS256", "kid": "1", "n": "AQAB", "e": "AQAB"}]],
                 }
             },
         ),
@@ -134,17 +141,17 @@ ANSWERS: Mapping[str, tuple[str, Json]] = {
         _object(
             "OpenID Connect Discovery 1.0, section 3, as far as it applies.",
             {
-                "issuer": _text("Who issues tokens: their claim `iss`.", **_URI),
-                "token_endpoint": _text("Where access tokens are had.", **_URI),
-                "jwks_uri": _text("Where the keys are that verify tokens.", **_URI),
+                "issuer": _text("Who issues tokens: their claim `iss`.", **_uri("")),
+                "token_endpoint": _text("Where access tokens are had.", **_uri("/v3/oauth2/token")),
+                "jwks_uri": _text("Where the keys are that verify tokens.", **_uri("/.well-known/jwks.json")),
                 **{
-                    name: {"type": "array", "items": {"type": "string"}, "description": words}
-                    for name, words in (
-                        ("grant_types_supported", "The grants of the token endpoint."),
-                        ("response_types_supported", "What is had by a grant."),
-                        ("subject_types_supported", "`pairwise`: each customer knows a user by another subject."),
-                        ("claims_supported", "The claims of tokens."),
-                        ("id_token_signing_alg_values_supported", "The algorithms of signatures."),
+                    name: {"type": "array", "items": {"type": "string"}, "description": words, "examples": [[first]]}
+                    for name, words, first in (
+                        ("grant_types_supported", "The grants of the token endpoint.", "password"),
+                        ("response_types_supported", "What is had by a grant.", "id_token"),
+                        ("subject_types_supported", "Each customer knows a user by another subject.", "pairwise"),
+                        ("claims_supported", "The claims of tokens.", "sub"),
+                        ("id_token_signing_alg_values_supported", "The algorithms of signatures.", "RS256"),
                     )
                 },
             },
@@ -166,5 +173,8 @@ ANSWERS: Mapping[str, tuple[str, Json]] = {
             },
         ),
     ),
-    "getOpenApi": ("OpenApiDocument", {"type": "object", "description": "An OpenAPI 3.1 document."}),
+    "getOpenApi": (
+        "OpenApiDocument",
+        {"type": "object", "description": "An OpenAPI 3.1 document.", "examples": [{"openapi": "3.1.0"}]},
+    ),
 }

@@ -65,7 +65,7 @@ EVERYWHERE: Members = {
 OF: Mapping[str, Members] = {
     "Customer": {
         "id": ("The number of the customer as text; the header `Customer-ID` takes it.", "1"),
-        "name": ("What the customer is called.", "Musterfuhrpark"),
+        "name": ("What the customer is called.", "Example Fleet"),
     },
     "Car": {
         "id": ("The number of the car.", 4),
@@ -131,7 +131,7 @@ OF: Mapping[str, Members] = {
         ),
         "type": (
             "A box holds the car's key and presses its buttons; an IQ tells telemetry and location.",
-            "vendor Box",
+            None,
         ),
     },
     "Service": {

@@ -66,7 +66,10 @@ OWN: Mapping[str, Mapping[str, tuple[str, Any]]] = {
         "enabled": ("Whether anything is sent. Left out of a body it is true; what comes meanwhile waits.", True),
         "disabledReason": ("Why Keyrack has disabled it; null where it has not.", None),
         "hasSecret": ("Whether there is a static secret.", True),
-        "oldSigningSecretUntil": ("Until when the old secret signs too; null where there is none.", None),
+        "oldSigningSecretUntil": (
+            "Until when the old secret signs too; null where there is none.",
+            "2026-05-02T08:00:00Z",
+        ),
         "created": ("When it was registered.", "2026-04-30T12:00:00Z"),
         "waiting": ("How many deliveries wait to be sent.", 0),
         "dead": ("How many deliveries were given up.", 0),
@@ -194,7 +197,7 @@ OWN: Mapping[str, Mapping[str, tuple[str, Any]]] = {
         "code": ("Why it stays, for programs.", "was-sent"),
         "text": ("Why it stays, in words.", "What webhooks were sent already is with those who received it."),
         "id": ("The number of the customer as text.", "2"),
-        "name": ("What the customer is called.", "Musterfuhrpark Nord"),
+        "name": ("What the customer is called.", "Example Fleet North"),
     },
     "Me": {
         "id": ("The number of the manager.", 1),
