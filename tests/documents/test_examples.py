@@ -17,7 +17,8 @@ from keyrack.api.endpoint import Endpoint
 from keyrack.documents.examples import UNTOLD
 from keyrack.endpoints import ALL
 from keyrack.errors import JSON
-from tests.documents.test_openapi import Json, inlined, objects, resolved, strict
+from tests.documents.reading import Json, inlined, objects, resolved
+from tests.documents.test_openapi import strict
 from tests.endpoints.test_ingest import device_key
 from tests.http.test_contract import name, over
 from tests.http.test_tenancy import slots, world
@@ -30,8 +31,7 @@ FORM = "application/x-www-form-urlencoded"
 
 @pytest.fixture(scope="module")
 def document(server: RunningServer) -> Json:
-    told = web().get(server.url + "/openapi.json").json()
-    return inlined(told, told)
+    return inlined(web().get(server.url + "/openapi.json").json())
 
 
 @pytest.fixture(scope="module")

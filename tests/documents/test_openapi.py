@@ -5,8 +5,8 @@ from __future__ import annotations
 import copy
 import os
 import re
-from collections.abc import Callable, Iterator
-from typing import Any, cast
+from collections.abc import Callable
+from typing import Any
 
 import hypothesis
 import jsonschema
@@ -24,12 +24,11 @@ from keyrack.model.meanings import EVERYWHERE
 from keyrack.model.meanings import OF as MEANINGS
 from keyrack.model.resources import RESOURCES
 from tests.browser import launched, needed
+from tests.documents.reading import Json, inlined, objects, resolved
 from tests.http.test_contract import ENDLESS, name, over
 from tests.http.test_tenancy import ask, slots, world
 from tests.people import PASSWORD, Person, Town, web
 from tests.servers import RunningServer
-
-Json = dict[str, Any]
 
 # The spec's statuses, endpoint by endpoint (401 and 500, which all have, left out)
 STATUSES = """
@@ -100,24 +99,7 @@ def told(server: RunningServer) -> Json:
 @pytest.fixture(scope="module")
 def document(told: Json) -> Json:
     """The same with every header, parameter and refusal where it is referred to."""
-    return inlined(told, told)
-
-
-def inlined(document: Json, part: Any) -> Any:
-    if isinstance(part, list):
-        return [inlined(document, inner) for inner in cast("list[Any]", part)]
-    if not isinstance(part, dict):
-        return part
-    _, kind, name = cast("Json", part).get("$ref", "//").rsplit("/", 2)
-    if kind in ("headers", "parameters", "responses"):
-        return inlined(document, document["components"][kind][name])
-    return {key: inlined(document, inner) for key, inner in cast("Json", part).items()}
-
-
-def resolved(document: Json, schema: Json) -> Json:
-    if "$ref" in schema:
-        return document["components"]["schemas"][schema["$ref"].removeprefix("#/components/schemas/")]
-    return schema
+    return inlined(told)
 
 
 # The document
@@ -285,14 +267,6 @@ def test_the_documents_of_another_brand(dsn: str, settings: Any) -> None:
         assert "vendor" not in str(document)
         assert document["servers"] == [{"url": acme.url + "/v3"}]
         assert "acme-API-Key" in web().get(acme.url + "/docs").text
-
-
-def objects(value: Any) -> Iterator[Json]:
-    """Every object within the document, the document itself among them."""
-    if isinstance(value, dict):
-        yield cast("Json", value)
-    for inner in cast("Json", value).values() if isinstance(value, dict) else value if isinstance(value, list) else ():
-        yield from objects(inner)
 
 
 def test_every_member_parameter_and_header_is_explained(document: Json) -> None:

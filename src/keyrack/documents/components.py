@@ -37,6 +37,14 @@ ERRORS: Mapping[str, Json] = {
             "message": _text("Which of the two it is, and what to do about it."),
         },
     ),
+    "SignInRefused": _object(
+        "The API key is missing or invalid, or the user name or the password is wrong.",
+        {
+            "statusCode": {"type": "integer", "const": 401, "description": "The status again."},
+            "message": _text("Which of the two it is."),
+        },
+        {"error": _GRANT, "error_description": _GRANT_TEXT},
+    ),
     "GrantRefused": _object(
         "Why there is no access token: RFC 6749, section 5.2.", {"error": _GRANT}, {"error_description": _GRANT_TEXT}
     ),

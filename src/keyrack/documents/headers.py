@@ -32,7 +32,8 @@ def parameters(endpoint: Endpoint) -> list[Json]:
                 "name": "Customer-ID",
                 "in": "header",
                 "required": True,
-                "description": "One of the customers that GET /customers returns.",
+                "description": "One of the customers that `GET /customers` returns: its `id`, which is text there, as a"
+                " number.",
                 "schema": {"type": "integer", "format": "int32"},
             }
         )

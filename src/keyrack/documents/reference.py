@@ -28,7 +28,8 @@ summary code { font-weight: 600; overflow-wrap: anywhere } summary span:last-chi
 .patch { background: var(--patch) }
 .delete { background: var(--delete) } .post { background: var(--post) }
 table { border-collapse: collapse; width: 100%; margin: .3rem 0 1rem } td, th { text-align: left; vertical-align: top;
-  padding: .25rem .6rem .25rem 0; border-top: 1px solid var(--line); overflow-wrap: anywhere; min-width: 5rem }
+  padding: .25rem .6rem .25rem 0; border-top: 1px solid var(--line) }
+td:nth-child(2) { min-width: 8rem } @media (max-width: 48rem) { td { overflow-wrap: anywhere; min-width: 4.5rem } }
 code, pre { font: .875rem/1.5 ui-monospace, monospace }
 details pre { background: var(--soft); border-radius: .5rem; margin: .3rem 0 1rem; max-height: 24rem; overflow: auto;
   padding: .7rem .9rem }
@@ -98,7 +99,7 @@ def _responses(document: Json, operation: Json) -> str:
         rows.append((status, ", ".join(response.get("content", {})), response["description"]))
         for content in response.get("content", {}).values():
             if status.startswith("2"):
-                shape = shape or _members(document, "Answer", content["schema"]) + _example(content)
+                shape = shape or _members(document, f"Answer ({status})", content["schema"]) + _example(content)
     return shape + table("Statuses", rows)
 
 

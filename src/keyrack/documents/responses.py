@@ -141,8 +141,8 @@ def _error(
     schema: Json = {"type": "string"}
     media_type = PLAIN_TEXT.split(";")[0]
     named = {401: "Unauthorized", 415: "UnsupportedMediaType", 429: "TooManyRequests"}.get(status)
-    if endpoint.form and status == 400:
-        named = "GrantRefused"
+    if endpoint.form:
+        named = {400: "GrantRefused", 401: "SignInRefused"}.get(status, named)
     if named is not None:
         schema, media_type = {"$ref": f"#/components/schemas/{named}"}, JSON
     response: Json = {"description": description, "content": {media_type: {"schema": schema}}}

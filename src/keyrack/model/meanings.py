@@ -98,7 +98,7 @@ OF: Mapping[str, Members] = {
     },
     "Assignment": {
         "id": ("The number of the assignment.", 17),
-        "userId": ("The user who may open the car; null once that person was erased.", 9),
+        "userId": ("The user who may open the car. Only answers may have null, for a person who was erased.", 9),
         "carId": ("The car that may be opened.", 4),
         "start": ("From when on the car may be opened; whole seconds.", "2026-05-01T08:00:00Z"),
         "end": ("Until when; null for an unrestricted assignment, which lasts until somebody ends it.", None),
