@@ -6,12 +6,13 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet install
 PYTEST_ARGS ?=
 TOOLS := .venv-tools
 CLIENTS := .clients
+SITE_TOOLS := .venv-site
 # Where it is set, each test run would read all tests anew, and each command that they start the changed modules
 unexport PYTHONDONTWRITEBYTECODE
 ASSETS := src/keyrack/console/assets
 BUILD_ASSETS := $(BIN)/python console-assets/build.py
 
-.PHONY: help demo install install-dev test dist test-dist image test-image audit test-abuse test-faults test-odata-long test-openapi-long test-upgrade check unit bench clean docs lock screenshots test-console-long test-clients cluster test-failover soak
+.PHONY: help demo install install-dev test dist test-dist image test-image audit test-abuse test-faults test-odata-long test-openapi-long test-upgrade check unit bench clean docs lock screenshots test-console-long cluster test-failover soak site test-site test-clients
 
 ## help: these lines
 help:
@@ -61,9 +62,10 @@ check: install-dev
 unit: install-dev
 	$(BIN)/pytest -n auto --dist loadfile --no-loadscope-reorder $(PYTEST_ARGS)
 
-## test-odata-long: 100,000 mutants of OData texts and 20,000 random filters
+## test-odata-long: 100,000 mutants of OData texts, 20,000 random filters, and 5,000 with other literals
 test-odata-long: install-dev
-	KEYRACK_LONG=1 $(BIN)/pytest -n auto --dist loadscope tests/odata/test_syntax.py tests/odata/test_rows.py
+	KEYRACK_LONG=1 $(BIN)/pytest -n auto --dist loadscope tests/odata/test_syntax.py tests/odata/test_rows.py \
+	  tests/odata/test_shapes.py
 
 ## test-openapi-long: 100 requests of each kind at each endpoint, as OpenAPI allows them and as it does not
 test-openapi-long: install-dev
@@ -131,6 +133,21 @@ $(TOOLS)/.installed: requirements/tools.txt
 	@$(TOOLS)/bin/python -m pip --disable-pip-version-check --quiet install --require-hashes -r $<
 	@touch $@
 
+## site: the documentation as a site, in .site/html: python3 -m http.server -d .site/html
+site: $(SITE_TOOLS)/.installed
+	@$(PYTHON) docs-site/stage.py .site/pages
+	@rm -rf .site/html
+	@NO_COLOR=1 $(SITE_TOOLS)/bin/zensical build --clean --strict --config-file mkdocs.yml
+
+$(SITE_TOOLS)/.installed: requirements/site.txt
+	@$(PYTHON) -m venv --clear $(SITE_TOOLS)
+	@$(SITE_TOOLS)/bin/python -m pip --disable-pip-version-check --quiet install --require-hashes -r $<
+	@touch $@
+
+## test-site: build the site, follow each link and anchor in it, and open each page in a browser that asks nobody else
+test-site: install-dev site
+	KEYRACK_SITE=$(CURDIR)/.site/html $(BIN)/pytest -s -p no:cacheprovider tests/documents/test_site.py $(PYTEST_ARGS)
+
 ## test-upgrade: from 0.1.0 with a stop, and from the release before without one, with many rows and under load
 test-upgrade: install-dev
 	KEYRACK_UPGRADES=1 $(BIN)/pytest -s -p no:cacheprovider tests/upgrades tests/embedded/test_upgrading.py $(PYTEST_ARGS)
@@ -168,6 +185,8 @@ lock:
 	  --no-annotate requirements/tools.in -o requirements/tools.txt
 	uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header \
 	  --no-annotate requirements/clients.in -o requirements/clients.txt
+	uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header \
+	  --no-annotate requirements/site.in -o requirements/site.txt
 	$(PYTHON) console-assets/build.py lock
 	$(BIN)/python tests/clients/tools.py $(CLIENTS) lock
 	@$(MAKE) install $(TOOLS)/.installed
@@ -175,4 +194,4 @@ lock:
 
 ## clean: without the virtual environment, the console's third-party files and what tools have left
 clean:
-	rm -rf $(VENV) $(TOOLS) $(CLIENTS) dist $(ASSETS) $(dir $(ASSETS)).assets-* .pytest_cache .ruff_cache
+	rm -rf $(VENV) $(TOOLS) $(SITE_TOOLS) $(CLIENTS) .site dist $(ASSETS) $(dir $(ASSETS)).assets-* .pytest_cache .ruff_cache

@@ -24,10 +24,10 @@ import asyncpg
 import uvicorn
 import uvloop
 
-from keyrack import processes
 from keyrack.database.session import session
+from keyrack.processes import process as running
+from keyrack.processes.worker import Worker, connect
 from keyrack.settings import Settings
-from keyrack.worker import Worker, connect
 
 # Seconds that a condition may take to come true, however busy the machine is: whoever waits for one goes on at once
 DEADLINE = 60.0
@@ -148,7 +148,7 @@ class RunningServer:
         self.settings = settings.model_copy(update={"public_url": public_url or self.url})
         self._dsn = dsn
         self._with_worker = worker
-        config = processes.configuration(self.settings, dsn)
+        config = running.configuration(self.settings, dsn)
         config.port = self.port
         self._server = uvicorn.Server(config)
         self._thread = threading.Thread(target=lambda: uvloop.run(self._run()), daemon=True)

@@ -6,6 +6,7 @@ import fcntl
 import os
 import pty
 import re
+import signal
 import struct
 import subprocess
 import sys
@@ -31,3 +32,23 @@ def seen(columns: int, env: dict[str, str], *arguments: str) -> tuple[int, str]:
                 written += piece
         os.close(own)
         return process.wait(DEADLINE), written.decode().replace("\r\n", "\n")
+
+
+def typed(env: dict[str, str], *arguments: str, until: str) -> str:
+    """What `keyrack` wrote to a terminal when it was ended as by Ctrl-C, once it had written `until`."""
+    own, other = pty.openpty()
+    command = [sys.executable, "-m", "keyrack", *arguments]
+    whole = {**os.environ, **env}
+    with subprocess.Popen(command, stdin=other, stdout=other, stderr=other, env=whole) as process:
+        os.close(other)
+        written = b""
+        with suppress(OSError):
+            while until.encode() not in written and (piece := os.read(own, 65_536)):
+                written += piece
+        process.send_signal(signal.SIGINT)
+        with suppress(OSError):
+            while piece := os.read(own, 65_536):
+                written += piece
+        os.close(own)
+        assert process.wait(DEADLINE) == 0, written.decode()
+        return written.decode().replace("\r\n", "\n")

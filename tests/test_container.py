@@ -126,7 +126,7 @@ def running(name: str, *command: str) -> None:
 @needs_image
 def test_it_serves_read_only_without_any_right(container: str) -> None:
     """The whole of it: PostgreSQL, API and worker, by an account that is nobody's, where nothing can be written."""
-    running(container, "serve")
+    running(container, "serve", "--state", "/var/lib/keyrack")
     eventually(lambda: tried("healthcheck", "run", container).returncode == 0, "its health")
     assert podman("exec", container, "id", "-u") == "10001"
     refused = podman("exec", container, "sh", "-c", "touch /opt/keyrack/x /etc/x /x 2>&1 || true")

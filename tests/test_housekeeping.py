@@ -18,9 +18,9 @@ from keyrack.cli import application
 from keyrack.database.connection import Database
 from keyrack.database.pieces import repeat
 from keyrack.housekeeping import AGAIN, EVERY, STEPS, Housekeeping, Step
+from keyrack.processes.worker import connect
 from keyrack.settings import Settings
 from keyrack.webhooks import forgetting
-from keyrack.worker import connect
 from tests.webhooks.office import LOCAL, Office
 
 NAMES = {step.name for step in STEPS}

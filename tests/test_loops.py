@@ -19,9 +19,9 @@ from keyrack.database.listener import Listener
 from keyrack.database.notices import Announcer
 from keyrack.housekeeping import Housekeeping
 from keyrack.loops import lasting
+from keyrack.processes.worker import Worker
 from keyrack.settings import Settings
 from keyrack.webhooks.delivery import Courier
-from keyrack.worker import Worker
 from tests.people import web
 from tests.servers import DEADLINE, RunningServer, eventually
 from tests.webhooks.office import Office
@@ -123,7 +123,7 @@ def test_each_loop_of_the_server_is_watched(
 
 ENDING = """
 import asyncio, sys
-from keyrack import {module} as changed
+from keyrack.processes import {module} as changed
 async def end(self, *args, **options):
     await asyncio.sleep(0.3)
     {end}
@@ -140,7 +140,7 @@ RAISE: Callable[[str], str] = "raise RuntimeError({!r})".format
     [
         ("worker", "Worker.run", RAISE("broken"), ["serve", "--port", "0"], "WORKER"),
         ("worker", "Worker.run", "return", ["work"], "WORKER"),
-        ("processes", "_Server.main_loop", "return", ["serve", "--port", "0"], "SERVER"),
+        ("process", "_Server.main_loop", "return", ["serve", "--port", "0"], "SERVER"),
     ],
 )
 def test_a_process_without_its_worker_or_server_ends(

@@ -25,6 +25,7 @@ from keyrack.reasons import (
 PLAIN_TEXT = "text/plain; charset=utf-8"
 JSON = "application/json"
 PROBLEM = "application/problem+json"  # RFC 9457
+LONGEST_VALUE = 100  # characters of a header that a refusal repeats
 
 
 class Refusal(Exception):
@@ -68,8 +69,8 @@ class Unauthorized(Refusal):
     status = 401
     media_type = JSON
 
-    def __init__(self, reason: Reason) -> None:
-        super().__init__(reason, CHALLENGE)
+    def __init__(self, reason: Reason, errors: Sequence[Fault] = ()) -> None:
+        super().__init__(reason, CHALLENGE, errors)
 
     def body(self, trace_id: str) -> bytes:
         return json.dumps({"statusCode": 401, "message": self.text}).encode()
@@ -147,15 +148,20 @@ class UriTooLong(Refusal):
 
 
 class UnsupportedMediaType(Refusal):
-    """415 with the spec's JSON body; `valid` are the media types that would have been taken."""
+    """415 with the spec's JSON body and what would have been right: the `header` came with `value`, where only those of
+    `valid` are taken, which the header Accept or Accept-Encoding of the answer names too (RFC 9110, 15.5.16)."""
 
     status = 415
     media_type = JSON
 
-    def __init__(self, valid: Sequence[str]) -> None:
-        detail = f"The body must be of the media type {' or '.join(valid)}."
+    def __init__(self, header: str, value: str | None, valid: Sequence[str]) -> None:
+        came = "is missing" if not value else f"is {value[:LONGEST_VALUE]!a}"
+        self.detail = f"The header {header} {came}. Taken is {' or '.join(valid)}."
+        taken = {"Content-Type": "Accept", "Content-Encoding": "Accept-Encoding"}[header]
         super().__init__(
-            UNSUPPORTED_TYPE, errors=(Fault("not-one-of", detail, header="Content-Type", valid=tuple(valid)),)
+            UNSUPPORTED_TYPE,
+            {taken: ", ".join(valid)},
+            (Fault("not-one-of", self.detail, header=header, valid=tuple(valid)),),
         )
 
     def body(self, trace_id: str) -> bytes:
@@ -165,6 +171,7 @@ class UnsupportedMediaType(Refusal):
                 "title": self.text,
                 "status": "415",
                 "traceId": trace_id,
+                "detail": self.detail,
             }
         ).encode()
 

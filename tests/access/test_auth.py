@@ -18,13 +18,15 @@ import argon2
 import asyncpg
 import httpx
 import pytest
+import structlog
 from joserfc import jwt
 from joserfc.jwk import KeySet, RSAKey
 
-from keyrack.access import auth, signing
+from keyrack.access import auth, keys, signing
 from keyrack.access.passwords import Passwords
 from keyrack.database.connection import Connection
 from keyrack.database.session import prepare
+from keyrack.logs import Seldom
 from keyrack.settings import Settings
 from keyrack.vault.holdings import PRIVATE_KEY
 from keyrack.vault.sealing import Vault
@@ -35,6 +37,7 @@ KEY_REFUSED = {
     "statusCode": 401,
     "message": "Access denied due to invalid subscription key."
     " Make sure to provide a valid key for an active subscription.",
+    "header": "vendor-API-Key",
 }
 TOKEN_REFUSED = {"statusCode": 401, "message": "Unauthorized. Access token is missing or invalid."}
 NO_MANAGER = "Unable to find a manager for the given OAuth ID claim data."
@@ -342,6 +345,28 @@ def test_an_api_key_that_expires(carol: Person, server: RunningServer, other: Ru
     sql.execute(update, auth.digest(carol.api_key), timedelta(seconds=1))
     all_answer(carol, (server, other), 401)
     assert everywhere(carol, server)[0].json() == KEY_REFUSED
+
+
+@pytest.mark.parametrize("because", ["missing", "unknown", "revoked", "expired"])
+def test_the_log_says_why_a_key_is_refused(
+    server: RunningServer, sql: Sql, because: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The caller is told the header, and whether it is missing; one line in the log stands for many of the same."""
+    monkeypatch.setattr(keys, "_seldom", Seldom("keyrack.keys"))
+    key, number = auth.new_secret(), None
+    if ended := {"revoked": "revoked_at", "expired": "expires_at"}.get(because):
+        insert = f"insert into api_key (name, hash, {ended}) values ('t', $1, now() - interval '1 hour')"
+        number = sql.value(insert + " returning api_key_id", auth.digest(key))
+    headers = {} if because == "missing" else {"vendor-API-Key": key}
+    with structlog.testing.capture_logs() as logs:
+        assert web().get(server.url + "/v3/cars", headers=headers).json() == KEY_REFUSED
+        answer = web().get(server.url + "/v3/cars", headers=headers | {"Accept": "application/problem+json"})
+    fault = {"header": "vendor-API-Key", "code": "missing", "detail": "The header vendor-API-Key is missing."}
+    assert (answer.status_code, answer.json().get("errors")) == (401, [fault] if because == "missing" else None)
+    (line,) = [line for line in logs if line["event"].startswith("API key refused")]
+    assert line["event"] == f"API key refused: it is {because}" + (f" (key {number})" if number else "")
+    assert (line["header"], line["address"]) == ("vendor-API-Key", "127.0.0.1")
+    assert key not in str(logs)
 
 
 # Log-ins

@@ -83,7 +83,8 @@ class House:
     @contextlib.contextmanager
     def serving(self, **env: str) -> Iterator[str]:
         """The server's address; at the end everything is killed, as a machine without power would have it."""
-        server = Process("serve", "--port", "0", "--json", env=self.env | env, log=self.base / "serve.log")
+        words = ("serve", "--port", "0", "--json", "--state", (self.env | env)["KEYRACK_STATE"])  # it may be a new one
+        server = Process(*words, env=self.env | env, log=self.base / "serve.log")
         try:
             assert server.popen.stdout is not None
             line = server.popen.stdout.readline()

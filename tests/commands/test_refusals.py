@@ -100,15 +100,15 @@ def test_a_state_directory_that_cannot_be_made() -> None:
     """B14: by those commands that make one."""
     with reachable_directory() as base:
         (base / "file").touch()
-        where = {"KEYRACK_DATABASE_URL": "", "KEYRACK_STATE": str(base / "file/state")}
-        made = refused_here("migrate", **where)
+        made = refused_here(f"migrate --state {base}/file/state")
         assert made == f"Cannot make the state directory {base}/file/state: Not a directory."
+        where = {"KEYRACK_DATABASE_URL": "", "KEYRACK_STATE": str(base / "file/state")}
         assert refused_here("customer list", **where).startswith(f"There is no database in {base}/file/state. ")
 
 
 def test_a_state_directory_that_nobody_writes_to() -> None:
     """B14: not even root."""
-    said = refused_here("migrate", KEYRACK_DATABASE_URL="", KEYRACK_STATE="/sys/kernel")
+    said = refused_here("migrate --state /sys/kernel")
     assert said.startswith("Cannot open /sys/kernel/users.lock: ") and "KEYRACK_STATE" in said
 
 

@@ -11,7 +11,7 @@ from textwrap import dedent
 
 from keyrack.console import PAGES
 from keyrack.database import schema
-from tests.documents.test_batch_walk import ROOT
+from tests.documents.blocks import ROOT
 from tests.servers import fresh_database
 
 TEXT = (ROOT / "docs/console.md").read_text()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from tests.documents.test_batch_walk import ROOT
+from tests.documents.blocks import ROOT
 from tests.servers import Sql
 
 TEXT = (ROOT / "docs/scaling.md").read_text()

@@ -365,8 +365,12 @@ def test_what_is_required_cannot_be_removed(
         (replace(carId=True), "No valid carId provided."),
         (replace(carId={}), "No valid carId provided."),
         (replace(renewableAfter=[]), "No valid renewableAfter provided."),
-        ([{"op": "add", "path": "/end", "value": END}], "No valid op provided."),
-        ([{"op": "replace", "path": "/id", "value": "1"}], "No valid path provided."),
+        ([{"op": "add", "path": "/end", "value": END}], "No valid op provided. op should be 'remove' or 'replace'."),
+        (
+            [{"op": "replace", "path": "/id", "value": "1"}],
+            "No valid path provided. path should be '/carId', '/userId', '/start', '/end', '/lifetime'"
+            " or '/renewableAfter'.",
+        ),
     ],
 )
 def test_a_patch_that_its_body_alone_shows_to_be_wrong(

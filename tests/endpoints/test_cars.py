@@ -160,22 +160,30 @@ def test_a_car_keeps_a_name_and_a_patch_is_applied_whole_or_not_at_all(alice: Pe
     assert alice.get(f"/cars/{car}").json() == {"id": car, **FULL}
 
 
+OP = " op should be 'remove' or 'replace'."
+PATH = " path should be '/description', '/vin', '/name', '/licensePlate', '/brand' or '/model'."
+
+
 @pytest.mark.parametrize(
-    ("step", "member"),
+    ("step", "member", "right"),
     [
-        ({"op": "add", "path": "/vin", "value": "x"}, "op"),
-        ({"op": None, "path": "/vin", "value": "x"}, "op"),
-        ({"path": "/vin", "value": "x"}, "op"),
-        ({"op": "replace", "path": "/id", "value": "7"}, "path"),
-        ({"op": "replace", "path": "vin", "value": "x"}, "path"),
-        ({"op": "replace", "value": "x"}, "path"),
-        ({"op": "replace", "path": "/vin", "value": 5}, "value"),
-        ({"op": "replace", "path": "/vin", "value": "a\0b"}, "value"),
-        ({}, "op and path"),
+        ({"op": "add", "path": "/vin", "value": "x"}, "op", OP),
+        ({"op": None, "path": "/vin", "value": "x"}, "op", OP),
+        ({"path": "/vin", "value": "x"}, "op", ""),
+        ({"op": "replace", "path": "/id", "value": "7"}, "path", PATH),
+        ({"op": "replace", "path": "vin", "value": "x"}, "path", PATH),
+        ({"op": "replace", "value": "x"}, "path", ""),
+        ({"op": "replace", "path": "/vin", "value": 5}, "value", ""),
+        ({"op": "replace", "path": "/vin", "value": "a\0b"}, "value", ""),
+        ({"op": "add", "path": "/id", "value": "7"}, "op and path", OP + PATH),
+        ({}, "op and path", ""),
     ],
 )
-def test_a_step_that_is_none(alice: Person, step: dict[str, Any], member: str) -> None:
-    refused(alice.patch(f"/cars/{alice.car()}", [step]), 400, f"Couldn't update car. No valid {member} provided.")
+def test_a_step_that_is_none(alice: Person, step: dict[str, Any], member: str, right: str) -> None:
+    """The values that are taken are named, also of several members."""
+    refused(
+        alice.patch(f"/cars/{alice.car()}", [step]), 400, f"Couldn't update car. No valid {member} provided.{right}"
+    )
 
 
 def test_values_that_are_too_long(alice: Person) -> None:

@@ -110,7 +110,8 @@ def test_a_normal_user_with_a_password_keeps_it(alice: Person, sql: Sql) -> None
     ],
 )
 def test_what_is_missing_or_wrong_is_named(alice: Person, body: dict[str, Any], members: str) -> None:
-    refused(alice.put("/users", body), 400, f"Couldn't create user. No valid {members} provided.")
+    right = " type should be 'Normal' or 'Anonymous'." if members == "type" else ""
+    refused(alice.put("/users", body), 400, f"Couldn't create user. No valid {members} provided.{right}")
 
 
 def test_an_address_is_there_once_whatever_its_case_and_customer(alice: Person, bob: Person) -> None:

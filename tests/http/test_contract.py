@@ -19,6 +19,7 @@ KEY_REFUSED = {
     "statusCode": 401,
     "message": "Access denied due to invalid subscription key."
     " Make sure to provide a valid key for an active subscription.",
+    "header": "vendor-API-Key",
 }
 TOKEN_REFUSED = {"statusCode": 401, "message": "Unauthorized. Access token is missing or invalid."}
 NO_MANAGER = "Unable to find a manager for the given OAuth ID claim data."
@@ -332,7 +333,10 @@ def test_a_wrong_content_type(endpoint: Endpoint, base: str, alice: Person) -> N
         assert answer.status_code == 415, media_type
         assert answer.headers["content-type"] == "application/json"
         body = answer.json()
-        trace = body.pop("traceId")
+        trace, detail = body.pop("traceId"), body.pop("detail")
+        came = f"is {media_type!r}" if media_type else "is missing"
+        assert detail == f"The header Content-Type {came}. Taken is {answer.headers['accept'].replace(', ', ' or ')}."
+        assert answer.headers["accept"].startswith(content(endpoint)["Content-Type"])
         assert body == {
             "type": "https://tools.ietf.org/html/rfc7231#section-6.5.13",
             "title": "Unsupported Media Type",

@@ -121,6 +121,21 @@ def test_a_server_that_loses_something_is_found_out(access: Access, dora: Person
     dora.sql.execute("delete from car_state where customer_id = $1", dora.customer)
 
 
+def test_who_drives_the_same_cars_is_told_so(access: Access, dora: Person) -> None:
+    """It is the last car that drives, not the first as in the background of the demo."""
+    car = dora.get("/cars").json()[-1]["id"]
+
+    async def run() -> Summary:
+        def tell(step: int, summary: Summary) -> None:
+            if step == 12:
+                dora.sql.execute("update car_state set read_at = now() where car_id = $1", car)
+
+        return await simulate(access, Options(cars=1, minutes=3, start=START), tell)
+
+    assert f"car {car} tells more than was sent: others drive it, too" in asyncio.run(run()).disagreements
+    dora.sql.execute("delete from car_state where customer_id = $1", dora.customer)
+
+
 def test_without_the_right_key_nothing_starts(access: Access) -> None:
     with pytest.raises(ApiError, match="401"):
         drive(replace(access, device_key="wrong"))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import re
 import shutil
 import signal
 import socket
@@ -22,6 +21,7 @@ from keyrack.database.telling import to_nobody
 from keyrack.settings import Settings
 from keyrack.telemetry.mqtt import Subscriber
 from keyrack.telemetry.samples import Reading, readings
+from tests.documents.blocks import block
 from tests.endpoints.test_ingest import Unit, ago, unit_of
 from tests.people import Person
 from tests.servers import DEADLINE, Process, eventually, free_port, reachable_directory
@@ -29,17 +29,13 @@ from tests.servers import DEADLINE, Process, eventually, free_port, reachable_di
 MOSQUITTO = shutil.which("mosquitto") or shutil.which("mosquitto", path="/usr/sbin:/usr/local/sbin")
 pytestmark = pytest.mark.skipif(MOSQUITTO is None, reason="Mosquitto is not installed (apt-get install mosquitto)")
 
-CONFIGURATION = """
-listener {port} 127.0.0.1
+PAGE = "docs/telemetry.md"
+CONFIGURATION = f"""
+listener {{port}} 127.0.0.1
 allow_anonymous true
-persistence true
-persistence_location {directory}/
-autosave_on_changes true
-autosave_interval 1
-max_queued_messages 0
-max_inflight_messages 1000
+persistence_location {{directory}}/
+{block(PAGE, "persistence").text}
 """
-DOCUMENT = (Path(__file__).parents[2] / "docs/telemetry.md").read_text()
 
 
 class Broker:
@@ -78,12 +74,11 @@ def broker() -> Iterator[Broker]:
 @pytest.fixture
 def strict_broker() -> Iterator[tuple[Broker, Path]]:
     """A broker with the access list of docs/telemetry.md, and the file of its passwords."""
-    blocks = re.findall(r"^```\w*\n(.*?)^```", DOCUMENT, re.DOTALL | re.MULTILINE)
-    settings = next(block for block in blocks if "acl_file" in block).replace("/etc/mosquitto/", "{directory}/")
+    settings = block(PAGE, "broker").text.replace("/etc/mosquitto/", "{directory}/")
     with reachable_directory() as directory:
         passwords = directory / "passwords"
         passwords.touch(0o600)
-        (directory / "acl").write_text(next(block for block in blocks if "%u" in block))
+        (directory / "acl").write_text(block(PAGE, "acl").text)
         running = Broker(directory, "listener {port} 127.0.0.1\n" + settings)
         yield running, passwords
         running.kill()

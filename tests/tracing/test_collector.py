@@ -127,7 +127,7 @@ def test_nobody_waits_for_a_collector(traced: Traced, tmp_path: Path, gate: thre
 
 def test_off_nothing_is_loaded_kept_or_sent(alice: Person) -> None:
     script = (
-        "import sys, keyrack.cli, keyrack.processes, keyrack.webhooks.delivery, keyrack.commands.run;"
+        "import sys, keyrack.cli, keyrack.processes.process, keyrack.webhooks.delivery, keyrack.commands.run;"
         "print([name for name in sys.modules if name.split('.')[0] in ('opentelemetry', 'google', 'requests')])"
     )
     said = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)

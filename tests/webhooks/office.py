@@ -11,10 +11,10 @@ from typing import Any
 import asyncpg
 
 from keyrack.database.connection import Connection, InTransaction
+from keyrack.processes.worker import Worker, connect
 from keyrack.settings import Settings
 from keyrack.vault.keeping import open_vault
 from keyrack.webhooks import registry
-from keyrack.worker import Worker, connect
 from tests.servers import DEADLINE
 
 SECRET = "whsec_" + "A" * 43 + "="

@@ -261,7 +261,7 @@ for (const secret of secrets) {
 
 
 def test_the_api_does_not_load_the_http_client() -> None:
-    code = "import sys, keyrack.http.app, keyrack.worker; sys.exit('aiohttp' in sys.modules)"
+    code = "import sys, keyrack.http.app, keyrack.processes.worker; sys.exit('aiohttp' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code]).returncode == 0
 
 

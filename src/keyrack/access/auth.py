@@ -18,6 +18,7 @@ from joserfc.errors import JoseError
 
 from keyrack.access import devices
 from keyrack.access.devices import Device, Scope
+from keyrack.access.keys import EXPIRED, MISSING, KeyRefused, good_until
 from keyrack.access.memory import Memory
 from keyrack.access.passwords import Passwords
 from keyrack.access.signing import SigningKeys
@@ -26,17 +27,13 @@ from keyrack.database.heartbeat import Heartbeat
 from keyrack.database.listener import Listener
 from keyrack.database.pieces import repeat
 from keyrack.errors import Forbidden, NotFound, Unauthorized
-from keyrack.reasons import INVALID_DEVICE_KEY, INVALID_KEY, INVALID_TOKEN, NO_MANAGER, NO_SCOPE
+from keyrack.reasons import INVALID_DEVICE_KEY, INVALID_TOKEN, NO_MANAGER, NO_SCOPE
 from keyrack.settings import Settings
 from keyrack.vault.sealing import Vault
 
 TOKEN_SECONDS = 3600
 API_AUDIENCE = "keyrack"
 
-KEY: LiteralString = """
-select coalesce(extract(epoch from expires_at), 'infinity')::float8 from api_key
-where hash = $1 and revoked_at is null and (expires_at is null or expires_at > now())
-"""
 MANAGER: LiteralString = """
 select m.manager_id, m.sign_outs, array_agg(c.customer_id) filter (where c.customer_id is not null) as customers
 from manager m left join manager_customer c using (manager_id)
@@ -132,16 +129,17 @@ class Access:
             self.heartbeat.hold(proven)
 
     async def check_key(self, key: str | None) -> float:
-        """Until when it is good, in seconds since 1970. Raises `Unauthorized` unless this is the key of an active
+        """Until when it is good, in seconds since 1970. Raises `KeyRefused` unless this is the key of an active
         subscription."""
+        header = f"{self._settings.brand}-API-Key"
         if not key:
-            raise Unauthorized(INVALID_KEY)
+            raise KeyRefused(header, MISSING)
         self.check()
         hashed = digest(key)
-        expires = await self._keys.get(hashed, lambda: self._db.fetchval(KEY, hashed))
-        if expires is None or expires <= time.time():
-            raise Unauthorized(INVALID_KEY)
-        return expires
+        until = await self._keys.get(hashed, lambda: good_until(self._db, hashed, header))
+        if until is None or until <= time.time():
+            raise KeyRefused(header, EXPIRED)
+        return until
 
     async def manager(self, authorization: str | None) -> Manager:
         """The manager of a bearer token. Raises `Unauthorized`, and `NotFound` when nobody has that token's subject."""

@@ -139,3 +139,12 @@ def network(address: str) -> str:
     if parsed.ipv4_mapped:
         return str(parsed.ipv4_mapped)
     return str(ipaddress.IPv6Network((int(parsed) >> 64 << 64, 64)))
+
+
+def shown(address: str) -> str:
+    """An address as the log shows it; what a proxy names and is none is nobody's."""
+    try:
+        parsed = ipaddress.ip_address(address)
+    except ValueError:
+        return "unknown"
+    return str(getattr(parsed, "ipv4_mapped", None) or parsed)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import ipaddress
 from typing import LiteralString
 
 import structlog
 
 from keyrack.access.auth import Access, SignedIn, digest
-from keyrack.access.limits import Limit, Taken, give_back_each, network, take_each
+from keyrack.access.limits import Limit, Taken, give_back_each, network, shown, take_each
 from keyrack.database.connection import Statements
 from keyrack.errors import TooManyRequests, WrongCredentials
 from keyrack.metrics.measures import LOG_INS
@@ -48,17 +47,8 @@ async def sign_in(
         raise
     if signed_in is None:
         LOG_INS.add("wrong")
-        log.warning("log-in refused", address=_shown(address))  # programs read it: docs/operating.md
+        log.warning("log-in refused", address=shown(address))  # programs read it: docs/operating.md
         raise WrongCredentials
     LOG_INS.add("accepted")
     await give_back_each(statements, *tried)
     return signed_in
-
-
-def _shown(address: str) -> str:
-    """An address as the log shows it; what a proxy names and is none is nobody's."""
-    try:
-        parsed = ipaddress.ip_address(address)
-    except ValueError:
-        return "unknown"
-    return str(getattr(parsed, "ipv4_mapped", None) or parsed)

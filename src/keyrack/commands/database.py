@@ -9,12 +9,13 @@ from typing import Annotated
 
 import typer
 
+from keyrack.commands.beginning import check_beginning
 from keyrack.commands.printing import Said, show
 from keyrack.commands.session import Failed, Json, State, embedded_server, explained, read_settings
 from keyrack.database.session import session
 from keyrack.embedded.upgrading import upgrade as upgrade_data
+from keyrack.processes.worker import PARAMETERS
 from keyrack.settings import Settings
-from keyrack.worker import PARAMETERS
 
 app = typer.Typer()
 
@@ -31,6 +32,7 @@ def run(program: Program, state: State = None) -> None:
 
     def work() -> None:
         settings = _of_our_own(state, "run the program yourself")
+        check_beginning(settings, "database run", named=state is not None)  # for pg_restore
         with embedded_server(settings) as server:
             environment = os.environ | server.environment()
             try:

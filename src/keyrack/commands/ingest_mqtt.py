@@ -9,6 +9,7 @@ import signal
 import typer
 
 from keyrack import logs
+from keyrack.commands.beginning import check_beginning
 from keyrack.commands.run import running_database
 from keyrack.commands.session import Json, State, explained, read_settings
 from keyrack.database.connection import Database
@@ -26,6 +27,7 @@ def ingest_mqtt(state: State = None, as_json: Json = False) -> None:
     def run() -> None:
         settings = read_settings(state)
         logs.configure(settings.log_level)
+        check_beginning(settings, "ingest-mqtt", named=False)  # a new one knows no unit
         with running_database(settings, migrates=False) as dsn:
             asyncio.run(_run(settings, dsn, as_json))
 

@@ -24,8 +24,8 @@ def reports_of(settings: Settings, parent: int | None) -> Reports:
 
     Raises `Failed`.
     """
-    from keyrack import processes
     from keyrack.monitoring.reporting import NOWHERE, Reports
+    from keyrack.processes import process as running
 
     if parent is not None:
         return Reports(parent=socket.socket(fileno=parent))
@@ -33,8 +33,8 @@ def reports_of(settings: Settings, parent: int | None) -> Reports:
         return NOWHERE
     host, port = settings.metrics_at
     try:
-        return Reports(port=processes.listen(host, port))
-    except processes.PortInUse:
+        return Reports(port=running.listen(host, port))
+    except running.PortInUse:
         raise Failed(f"KEYRACK_METRICS: port {port} at {host} is in use. Each command needs its own.") from None
     except OSError as error:
         raise Failed(f"KEYRACK_METRICS: Keyrack cannot listen at {host}, port {port}: {error.strerror}.") from None

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from keyrack import __version__, logs
+from keyrack.commands.beginning import check_beginning
 from keyrack.commands.printing import Said, show
 from keyrack.commands.run import running_database
 from keyrack.commands.session import Json, State, embedded_server, explained, read_settings
@@ -50,6 +51,7 @@ def migrate(
         if sql and not plan:
             raise typer.BadParameter("only with --plan", param_hint="--sql")
         if not check and not plan:
+            check_beginning(settings, "migrate", named=state is not None)
             with running_database(settings) as dsn:
                 revision = asyncio.run(schema.look(dsn)).revision
             show(Said({"revision": revision}, f"The schema is at revision {revision}."), as_json)

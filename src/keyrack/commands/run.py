@@ -16,6 +16,7 @@ import typer
 
 from keyrack import logs, systemd
 from keyrack.backups import asking
+from keyrack.commands.beginning import check_beginning
 from keyrack.commands.metrics import MetricsFd, reports_of
 from keyrack.commands.session import Failed, Json, State, embedded_server, explained, read_settings
 from keyrack.database import schema
@@ -25,6 +26,8 @@ from keyrack.vault import master
 from keyrack.vault.keeping import open_vault
 
 app = typer.Typer()
+
+LOOPBACK = "127.0.0.0/8,::1/128"  # where whoever tries the demo has a receiver of webhooks
 
 Host = Annotated[str, typer.Option("--host", metavar="ADDRESS", help="Address to listen at.")]
 Port = Annotated[int, typer.Option("--port", min=0, max=65535, help="Port to listen at; 0 takes any free one.")]
@@ -115,20 +118,23 @@ def serve(
     as_json: Json = False,
 ) -> None:
     """Serve the API. With --json, one line on standard output says where, as soon as requests are taken."""
-    explained(lambda: _serve(host, port, processes, worker, fd, metrics_fd, read_settings(state), as_json))
+
+    named = state is not None
+    explained(lambda: _serve(host, port, processes, worker, fd, metrics_fd, read_settings(state), as_json, named))
 
 
 def _serve(
     host: str, port: int, processes: int, worker: bool, fd: int | None, metrics_fd: int | None, settings: Settings,
-    as_json: bool,
+    as_json: bool, named: bool,
 ) -> None:  # fmt: skip
-    from keyrack import processes as running
-    from keyrack.supervisor import supervise
+    from keyrack.processes import process as running
+    from keyrack.processes.supervisor import supervise
 
     logs.configure(settings.log_level)
     check_files(settings)
     check_traces(settings)
     listener = socket.socket(fileno=fd) if fd is not None else systemd.inherited() or _listen(host, port)
+    check_beginning(settings, "serve", named=named)
     reports = reports_of(settings, metrics_fd)
     settings = reached_at(settings, *listener.getsockname()[:2])
 
@@ -153,7 +159,7 @@ def _serve(
 
 
 def _listen(host: str, port: int) -> socket.socket:
-    from keyrack import processes as running
+    from keyrack.processes import process as running
 
     try:
         return running.listen(host, port)
@@ -176,11 +182,12 @@ def work(metrics_fd: MetricsFd = None, state: State = None, as_json: Json = Fals
         print(json.dumps({"working": True}) if as_json else "Working. Stop it with Ctrl-C.", flush=True)
 
     def run() -> None:
-        from keyrack import processes as running
+        from keyrack.processes import process as running
 
         settings = read_settings(state)
         logs.configure(settings.log_level)
         check_traces(settings)
+        check_beginning(settings, "work", named=state is not None)
         reports = reports_of(settings, metrics_fd)
         with running_database(settings) as dsn:
             check_keys(dsn, settings)
@@ -196,8 +203,8 @@ def demo(port: Port = 8080, state: State = None, as_json: Json = False) -> None:
 
 
 def _demo(port: int, state_named: bool, settings: Settings, as_json: bool) -> None:
-    from keyrack import processes as running
     from keyrack.demo import ENV
+    from keyrack.processes import process as running
 
     logs.configure("warning" if settings.log_level == "info" else settings.log_level)
     check_files(settings)
@@ -206,6 +213,8 @@ def _demo(port: int, state_named: bool, settings: Settings, as_json: bool) -> No
     reports = reports_of(settings, None)
     if not state_named and not (settings.state / ENV).exists():  # a demo leaves the real state alone
         settings = settings.model_copy(update={"state": settings.state / "demo", "backup_directory": "off"})
+    networks = ",".join(filter(None, (settings.webhook_networks, LOOPBACK)))
+    settings = settings.model_copy(update={"webhook_networks": networks})
     settings = reached_at(settings, "127.0.0.1", listener.getsockname()[1])
     with running_database(settings) as dsn:
         check_keys(dsn, settings)

@@ -88,14 +88,14 @@ def read_settings(state: Path | None = None) -> Settings:
         return Settings() if state is None else Settings(state=state.resolve(), database_url=None)
     except ValidationError as error:
         wrong = "; ".join(
-            f"{_given(str(e['loc'][0]))}: {e['msg'].removeprefix('Value error, ')}" for e in error.errors()
+            f"{given(str(e['loc'][0]))}: {e['msg'].removeprefix('Value error, ')}" for e in error.errors()
         )
         raise Failed(f"A setting is not valid. {wrong}") from None
     except (SecretFileError, ConfigurationError) as error:
         raise Failed(str(error)) from None
 
 
-def _given(name: str) -> str:
+def given(name: str) -> str:
     """The variable that a setting was given by, or the line of the configuration file."""
     by_file = variable(name, by_file=True)
     if is_secret(Settings.model_fields[name]) and os.environ.get(by_file):
@@ -114,7 +114,12 @@ def embedded_server(settings: Settings) -> EmbeddedServer:
     )
 
 
-def _demo_below(settings: Settings) -> list[str]:
+def no_database(settings: Settings) -> Failed:
+    """Why a command that makes no database comes to nothing."""
+    return Failed(NO_DATABASE.format(state=settings.state), demo_below(settings))
+
+
+def demo_below(settings: Settings) -> list[str]:
     """Where the demo's database is, which is what somebody may have meant."""
     demo = settings.state / "demo"
     env = demo / "demo.env"
@@ -135,7 +140,7 @@ async def open_address(settings: Settings) -> AsyncGenerator[str]:
     server = embedded_server(settings)
     if not server.made:
         server.refuse_beginning()
-        raise Failed(NO_DATABASE.format(state=settings.state), _demo_below(settings))
+        raise no_database(settings)
     try:
         await asyncio.to_thread(server.start)
         await schema.require(server.dsn)

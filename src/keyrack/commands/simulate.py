@@ -54,7 +54,7 @@ def simulate(
     customer: Annotated[int, typer.Option("--customer", envvar="KEYRACK_CUSTOMER_ID", help="Whose cars drive.")],
     device_key: Annotated[str, typer.Option("--device-key", envvar="KEYRACK_DEVICE_KEY")],
     brand: Annotated[str, typer.Option("--brand", envvar="KEYRACK_BRAND", help="Of the API key's header.")] = "vendor",
-    cars: Annotated[int, typer.Option("--cars", min=1, help="Cars that drive, at most.")] = 10,
+    cars: Annotated[int, typer.Option("--cars", min=1, help="Cars that drive, at most: the fleet's last ones.")] = 5,
     minutes: Annotated[float, typer.Option("--minutes", min=0.1, help="Simulated time.")] = 30,
     every: Annotated[float, typer.Option("--every", min=1, help="Seconds between samples of a driving car.")] = 10,
     seed: Annotated[int, typer.Option("--seed", help="The same seed and start repeat trips and failures.")] = 1,

@@ -36,6 +36,7 @@ ERRORS: Mapping[str, Json] = {
             "statusCode": {"type": "integer", "const": 401, "description": "The status again."},
             "message": _text("Which of the two it is, and what to do about it."),
         },
+        {"header": _text("Where the API key is expected, if that was refused.")},
     ),
     "SignInRefused": _object(
         "The API key is missing or invalid, or the user name or the password is wrong.",
@@ -43,7 +44,11 @@ ERRORS: Mapping[str, Json] = {
             "statusCode": {"type": "integer", "const": 401, "description": "The status again."},
             "message": _text("Which of the two it is."),
         },
-        {"error": _GRANT, "error_description": _GRANT_TEXT},
+        {
+            "error": _GRANT,
+            "error_description": _GRANT_TEXT,
+            "header": _text("Where the API key is expected, if that was refused."),
+        },
     ),
     "GrantRefused": _object(
         "Why there is no access token: RFC 6749, section 5.2.", {"error": _GRANT}, {"error_description": _GRANT_TEXT}
@@ -56,6 +61,7 @@ ERRORS: Mapping[str, Json] = {
             "status": _text("The status as text.", const="415"),
             "traceId": _TRACE,
         },
+        {"detail": _text("Which header came how, and what is taken.")},
     ),
     "TooManyRequests": _object(
         "A limit was exceeded; `Retry-After` says for how long to wait.",

@@ -23,8 +23,8 @@ Made from the table of endpoints (`keyrack errors --markdown`); a test holds it 
 
 A refusal has the spec's body, mostly plain text, unless the request names the media type of problems:
 
-```
-GET /v3/cars/7
+```http
+GET /v3/cars/4711
 Accept: application/problem+json
 
 HTTP/1.1 404 Not Found

@@ -175,6 +175,7 @@ _FORMS: Mapping[int, Json] = {
         "title": "Unsupported Media Type",
         "status": "415",
         "traceId": examples.TRACE,
+        "detail": "The header Content-Type is missing. Taken is application/json.",
     },
     429: {"status": "429", "message": RATE_LIMITED.format(seconds=6).text},
 }
@@ -194,7 +195,8 @@ def _add_examples(endpoint: Endpoint, content: dict[str, Json], status: int, tol
     """The examples of a refusal, as the spec's body and as a problem."""
     forms = {**_FORMS, **_GRANTS} if endpoint.form else _FORMS
     if status in forms and JSON in content:
-        content[JSON]["example"] = forms[status]
+        other = ("detail",) if endpoint.form or endpoint.raw else ()  # they take other media types
+        content[JSON]["example"] = {key: value for key, value in forms[status].items() if key not in other}
     for media_type, value in told.items():
         if media_type in content:
             content[media_type]["example"] = value

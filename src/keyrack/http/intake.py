@@ -68,8 +68,8 @@ async def body(http: Incoming, endpoint: Endpoint, settings: Settings, room: Roo
     if (http.content_length or 0) >= limit:
         raise _too_large(limit)
     sent = bool(http.content_length) or http.get_header("Transfer-Encoding") is not None
-    if sent and not _right_type(http, endpoint):
-        raise UnsupportedMediaType(_media_types(endpoint))
+    if sent:
+        _check_type(http, endpoint)
     whole = await _arrived(http, limit, settings.client_timeout, room)
     if room is None or http.get_header("Content-Encoding") != "gzip":
         return whole
@@ -82,7 +82,7 @@ async def form(http: Incoming, settings: Settings, *, anybodys: bool) -> dict[st
     if not http.content_length and http.get_header("Transfer-Encoding") is None:
         return {}
     if (http.content_type or "").partition(";")[0].strip().lower() != FORM:
-        raise UnsupportedMediaType((FORM,))
+        raise UnsupportedMediaType("Content-Type", http.content_type, (FORM,))
     limit = min(settings.max_body, OPEN_FORM) if anybodys else settings.max_body
     sent = await _arrived(http, limit, settings.client_timeout, None)
     if _STRAY.search(sent):
@@ -149,16 +149,18 @@ def _media_types(endpoint: Endpoint) -> tuple[str, ...]:
     return (JSON, "application/json-patch+json") if endpoint.method == "PATCH" else (JSON,)
 
 
-def _right_type(http: Incoming, endpoint: Endpoint) -> bool:
+def _check_type(http: Incoming, endpoint: Endpoint) -> None:
+    """Raises `UnsupportedMediaType` for a body in another form than the endpoint's, coding and charset included."""
+    coding, valid = http.get_header("Content-Encoding"), ("gzip", "identity") if endpoint.raw else ("identity",)
+    if coding and coding not in valid:
+        raise UnsupportedMediaType("Content-Encoding", coding, valid)
     media_type, _, parameters = (http.content_type or "").lower().partition(";")
-    if http.get_header("Content-Encoding") not in (None, "", "identity", "gzip" if endpoint.raw else None):
-        return False
-    if media_type.strip() not in _media_types(endpoint):
-        return False
-    if endpoint.raw or endpoint.form:
-        return True
-    charset = parameters.replace(" ", "").replace('"', "")
-    return not charset.startswith("charset=") or charset.split(";")[0] in ("charset=utf-8", "charset=utf8")
+    right = media_type.strip() in _media_types(endpoint)
+    if right and not (endpoint.raw or endpoint.form):
+        charset = parameters.replace(" ", "").replace('"', "")
+        right = not charset.startswith("charset=") or charset.split(";")[0] in ("charset=utf-8", "charset=utf8")
+    if not right:
+        raise UnsupportedMediaType("Content-Type", http.content_type, _media_types(endpoint))
 
 
 def customer(http: Incoming, manager: Manager) -> int:

@@ -17,6 +17,7 @@ import falcon.asgi
 
 from keyrack.access import sessions
 from keyrack.access.auth import Manager
+from keyrack.access.keys import KeyRefused
 from keyrack.access.sessions import Session
 from keyrack.api import idempotency, topics
 from keyrack.api.endpoint import Check, Endpoint
@@ -200,7 +201,11 @@ class Server:
             session = await self.signed_in(http)
             return await access.acting(session.subject)
         if key:
-            await access.check_key(http.get_header(self._key_header))
+            try:
+                await access.check_key(http.get_header(self._key_header))
+            except KeyRefused as refused:
+                refused.logged(http.remote_addr)
+                raise
         return await access.manager(http.get_header("Authorization")) if token else None
 
     async def signed_in(self, http: falcon.asgi.Request, *, used: bool = True) -> Session:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Annotated, Any, Protocol, TypeVar
@@ -252,13 +252,27 @@ def _explained(problems: Sequence[Any], what: str) -> Reason:
     named = list(dict.fromkeys(name for problem in problems if (name := _member(problem["loc"]))))
     if not named:
         return WRONG_FORM.format(what=what, form=_form(first["type"]))
-    # Whose form a time has must be told in any case: nobody would guess it
-    hints = [p["msg"] for p in problems if p["type"] in HINTED and (len(named) == 1 or p["type"] == "moment")]
-    return no_valid(what, *named[:5], hint=f"{hints[0]}." if hints else "")
+    return no_valid(what, *named[:TOLD], hint=" ".join(_hints(problems, named[:TOLD])))
 
 
-# Kinds of error whose own words help; the others ("missing", a wrong type) say what the text says already
-HINTED = {"string_too_long", "greater_than_equal", "less_than_equal", "too_long", "moment"}
+TOLD = 5  # members that the text of a refusal names; its faults have all
+
+
+def _hints(problems: Sequence[Any], named: Sequence[str]) -> Iterator[str]:
+    """What would be right, a sentence for each of the members, and one for all times: their form nobody would guess."""
+    told = set[str]()
+    for problem in problems:
+        name, kind = _member(problem["loc"]), problem["type"]
+        if kind == "moment" and kind not in told:
+            yield f"{problem['msg']}."
+        elif kind in HINTED and name in named and name not in told:
+            yield f"{name} {_WITHOUT_SUBJECT.sub('', problem['msg'])}."
+        told |= {kind, name or ""}
+
+
+# Kinds of error whose own words help; the others say what the text says already
+HINTED = {"string_too_long", "greater_than_equal", "less_than_equal", "too_long", "literal_error"}
+_WITHOUT_SUBJECT = re.compile(r"^(Input|String|List) ")
 
 
 def _member(location: tuple[int | str, ...]) -> str | None:

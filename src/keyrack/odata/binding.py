@@ -14,7 +14,6 @@ from keyrack.model.fields import Complex, Field, Relation, Resource
 from keyrack.odata import conditions, functions, names, tree
 from keyrack.odata.constants import parameter, refuse
 from keyrack.odata.limits import Limits
-from keyrack.odata.paths import NEEDS
 from keyrack.odata.plan import (
     Column,
     CountOf,
@@ -25,6 +24,7 @@ from keyrack.odata.plan import (
     Nested,
     Not,
     Null,
+    Origin,
     Parameter,
     Related,
     Step,
@@ -43,16 +43,35 @@ Row = tuple[Resource, int]  # a resource and the level of its row
 class Binder:
     """Binds the expressions of one option. `base` is the row it is evaluated on, `root` that of the request."""
 
-    __slots__ = ("aliases", "base", "deepest", "depth", "limits", "nodes", "opened", "root", "variables", "view")
+    __slots__ = (
+        "aliases",
+        "base",
+        "deepest",
+        "depth",
+        "limits",
+        "nodes",
+        "opened",
+        "origins",
+        "root",
+        "variables",
+        "view",
+    )
 
     def __init__(
-        self, limits: Limits, aliases: Mapping[str, tree.Node], base: Row, root: Row, view: View | None = None
+        self,
+        limits: Limits,
+        aliases: Mapping[str, tree.Node],
+        base: Row,
+        root: Row,
+        view: View | None = None,
+        origins: list[Origin] | None = None,
     ) -> None:
         self.limits = limits
         self.aliases = aliases
         self.base = base
         self.root = root
         self.view = view  # of the request's rows, where they have more than the resource's own properties, or less
+        self.origins = origins  # of the literals, where it is of use to know what becomes of them
         self.variables: dict[str, Row] = {}
         self.nodes = 0
         self.depth = 0
@@ -89,7 +108,11 @@ class Binder:
     def literal(self, node: tree.Literal) -> Value:
         if node.kind is tree.Kind.ENUM:
             refuse("An enumeration member can only be compared with an enumeration.")
-        return parameter(node, self.limits.digits)
+        found = parameter(node, self.limits.digits)
+        if self.origins is not None and isinstance(found, Parameter):
+            found.origin = Origin(node.at, found.type)
+            self.origins.append(found.origin)
+        return found
 
     def path(self, node: tree.Path) -> Value:
         """A property of this row, or of the one row that the relations on the way lead to."""
@@ -102,9 +125,9 @@ class Binder:
             if resource.scalar is None:
                 refuse(f"'{node.names[0]}' is an object; name one of its properties.")
             value = resource.fields[resource.scalar]
-            return column_of(value, level) if isinstance(value, Field) else Null()
+            return names.column(value, level) if isinstance(value, Field) else Null()
         if len(rest) == 1 and isinstance(found := names.members(resource)[0].get(rest[0]), Field):
-            return column_of(found, level)
+            return names.column(found, level)
         steps, (resource, level), rest = self._walk((resource, level), rest)
         if not rest or (steps and steps[-1].relation.many):
             refuse(f"'{'/'.join(node.names)}' is no value; use any, all or /$count on rows, or name a property.")
@@ -116,7 +139,7 @@ class Binder:
             rest = rest[1:]
         if len(rest) > 1 or isinstance(own, Relation):
             refuse(f"'{'/'.join(node.names)}' goes on after a property that has none of its own.")
-        column = column_of(own, level)
+        column = names.column(own, level)
         if steps and self.view is not None and not steps[0].parent:
             return column._replace(nullable=True, level=self.view.join(steps))
         return Related(column.type, steps, column) if steps else column
@@ -170,7 +193,7 @@ class Binder:
             refuse(f"'{'/'.join(path.names)}' is no relation with many rows.")
         steps, row, rest = self._walk(row, rest)
         if rest or not steps or not steps[-1].relation.many:
-            _refuse_rows("/".join(path.names), steps, row[0], rest)
+            names.refuse_rows("/".join(path.names), row[0], rest)
         return steps, row
 
     def count(self, node: tree.Count) -> Value:
@@ -178,7 +201,7 @@ class Binder:
 
     def quantified(self, node: tree.Lambda) -> Value:
         if not node.path.names:
-            _refuse_bare("all" if node.every else "any", self.base[0])
+            names.refuse_bare("all" if node.every else "any", self.base[0])
         steps, row = self._rows(node.path)
         if node.body is None or node.variable is None:
             return Exists(steps, None, False)
@@ -255,30 +278,6 @@ class Binder:
         if value.type is not Edm.BOOLEAN and value.type is not Edm.NULL:
             refuse(f"The operator '{operator}' takes Edm.Boolean, not {value.type.value}.")
         return value
-
-
-def _refuse_rows(path: str, steps: tuple[Step, ...], resource: Resource, rest: tuple[str, ...]) -> NoReturn:
-    """Say why a path leads to no rows; `rest` is what is left of it at the row of the resource."""
-    if rest:
-        name, member = names.member(resource, rest[0])
-        if isinstance(member, Complex) and len(rest) > 1:
-            names.part(member, name, rest[1])
-        if isinstance(member, Relation):  # and what leads to it has many rows, or the way would go on
-            before = path.removesuffix("/".join(rest))
-            refuse(f"'{path}' goes on behind many rows; ask about each of them: {before}any(x:x/{'/'.join(rest)}/...).")
-    refuse(f"'{path}' is no relation with many rows.")
-
-
-def _refuse_bare(name: str, resource: Resource) -> NoReturn:
-    """Refuse `any` and `all` without a path before them."""
-    many = [relation for relation, found in resource.relations.items() if found.many]
-    known = f": {', '.join(many)}" if many else f", and type '{names.type_name(resource)}' has none"
-    refuse(NEEDS.format(name) + known + ".")
-
-
-def column_of(field: Field, level: int) -> Column:
-    """The field of the row at the level."""
-    return Column(names.TYPES[field.type], field.nullable, field.sql, level, field.enum)
 
 
 _TURNED = {"eq": "eq", "ne": "ne", "gt": "lt", "lt": "gt", "ge": "le", "le": "ge"}

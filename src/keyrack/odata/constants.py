@@ -62,7 +62,7 @@ def parameter(literal: Literal, digits: int) -> Parameter | Null:
     if kind is Kind.DOUBLE:
         return Parameter(Edm.DOUBLE, _double(text, digits))
     if kind is Kind.DATE_TIME:
-        return Parameter(Edm.DATE_TIME, _date_time(text))
+        return Parameter(Edm.DATE_TIME, date_time(text))
     if kind is Kind.WALL_CLOCK:
         return Parameter(Edm.WALL_CLOCK, _wall_clock(text))
     if kind is Kind.DATE:
@@ -105,7 +105,7 @@ def _double(text: str, digits: int) -> float:
     return number
 
 
-def _date_time(text: str) -> datetime:
+def date_time(text: str) -> datetime:
     """The instant, with the offset that it was written with. Raises `BadRequest`, also where there is none."""
     found = _DATE_TIME(text)
     if found is None or found[8] is None:
@@ -166,25 +166,25 @@ def converted(constant: Parameter, to: Edm) -> Parameter | None:
     A quoted literal becomes a date-time, a date or a guid, a date a date-time, a date-time beside a wall clock what
     such a clock shows there, a number a Double. Raises `BadRequest` where the text is not of that form.
     """
-    kind, value = constant
+    kind, value = constant.type, constant.raw
     if kind is to:
         return constant
     if kind is Edm.STRING and isinstance(value, str):
         if to is Edm.DATE_TIME:
-            return Parameter(to, _date_time(value))
+            return constant.turned(to, date_time(value))
         if to is Edm.WALL_CLOCK:
-            return Parameter(to, _wall_clock(value))
+            return constant.turned(to, _wall_clock(value))
         if to is Edm.DATE:
-            return Parameter(to, _date(value))
+            return constant.turned(to, _date(value))
         if to is Edm.GUID:
             try:
-                return Parameter(to, UUID(value))
+                return constant.turned(to, UUID(value))
             except ValueError:
                 refuse(f"'{value[:50]}' is no guid.")
     if kind is Edm.DATE and to in (Edm.DATE_TIME, Edm.WALL_CLOCK) and isinstance(value, date):
-        return Parameter(to, midnight(value))
+        return constant.turned(to, midnight(value))
     if kind is Edm.DATE_TIME and to is Edm.WALL_CLOCK and isinstance(value, datetime):
-        return Parameter(to, value.replace(tzinfo=UTC))
+        return constant.turned(to, value.replace(tzinfo=UTC))
     if kind in NUMERIC and to is Edm.DOUBLE and isinstance(value, int | Decimal):
-        return Parameter(to, float(value))
+        return constant.turned(to, float(value))
     return None

@@ -10,7 +10,7 @@ from typing import NamedTuple, NoReturn
 
 from keyrack.model.fields import Complex, Field, Relation, Resource
 from keyrack.odata import names
-from keyrack.odata.binding import RELATIONS_OF_A_PATH, column_of
+from keyrack.odata.binding import RELATIONS_OF_A_PATH
 from keyrack.odata.constants import refuse, refuse_unsupported
 from keyrack.odata.plan import Column, Edm, Function, Made, Nested, Step, Value
 from keyrack.odata.view import View, member
@@ -108,11 +108,11 @@ def everything(fields: Mapping[str, Field | Complex], level: int) -> dict[str, M
 def keys(resource: Resource, level: int) -> tuple[Column, ...]:
     """The key of the row at the level."""
     fields = [resource.fields[name] for name in resource.key]
-    return tuple(column_of(own, level) for own in fields if isinstance(own, Field))
+    return tuple(names.column(own, level) for own in fields if isinstance(own, Field))
 
 
 def _property(own: Field, level: int) -> Made:
-    column = column_of(own, level)
+    column = names.column(own, level)
     if level:  # a joined row may be missing
         column = column._replace(nullable=True)
     return Made(column, shown=None if own.json is None else Column(Edm.OPAQUE, True, own.json, level))

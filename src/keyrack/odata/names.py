@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
+from typing import NoReturn
 
 from keyrack.model.fields import Complex, Field, Relation, Resource, Type
 from keyrack.model.resources import RESOURCES
 from keyrack.odata.constants import refuse
-from keyrack.odata.plan import Edm
+from keyrack.odata.paths import NEEDS
+from keyrack.odata.plan import Column, Edm
 
 Member = Field | Complex | Relation
 
@@ -76,3 +78,27 @@ def type_name(resource: Resource) -> str:
 def target(relation: Relation) -> Resource:
     """The resource whose rows the relation leads to."""
     return RESOURCES[relation.target]
+
+
+def refuse_rows(path: str, resource: Resource, rest: Sequence[str]) -> NoReturn:
+    """Say why a path leads to no rows; `rest` is what is left of it at the row of the resource."""
+    if rest:
+        name, found = member(resource, rest[0])
+        if isinstance(found, Complex) and len(rest) > 1:
+            part(found, name, rest[1])
+        if isinstance(found, Relation):  # and what leads to it has many rows, or the way would go on
+            before = path.removesuffix("/".join(rest))
+            refuse(f"'{path}' goes on behind many rows; ask about each of them: {before}any(x:x/{'/'.join(rest)}/...).")
+    refuse(f"'{path}' is no relation with many rows.")
+
+
+def refuse_bare(name: str, resource: Resource) -> NoReturn:
+    """Refuse `any` and `all` without a path before them."""
+    many = [relation for relation, found in resource.relations.items() if found.many]
+    known = f": {', '.join(many)}" if many else f", and type '{type_name(resource)}' has none"
+    refuse(NEEDS.format(name) + known + ".")
+
+
+def column(field: Field, level: int) -> Column:
+    """The field of the row at the level."""
+    return Column(TYPES[field.type], field.nullable, field.sql, level, field.enum)

@@ -47,13 +47,49 @@ class Column(NamedTuple):
     enum: tuple[str, ...] = ()
 
 
-class Parameter(NamedTuple):
-    """A literal: always a parameter of the statement."""
+class Origin:
+    """A literal of the request's `$filter`, and what becomes of it. Where its value is neither looked at nor converted
+    twice, and is one parameter of the statement, another value of its type makes the same statement (`shapes`)."""
 
-    type: Edm
-    value: object
+    __slots__ = ("at", "fixed", "number", "type", "written")
 
+    def __init__(self, at: int, type: Edm) -> None:
+        self.at = at
+        self.type = type  # by itself
+        self.fixed = False
+        self.number: int | None = None  # of its parameter, from 0
+        self.written = type  # that the parameter has
+
+
+class Parameter:
+    """A literal: always a parameter of the statement. `raw` is for whoever does the same with every value of a type;
+    to look at the `value`, or compare it, says that the statement may depend on it."""
+
+    __slots__ = ("origin", "raw", "type")
     nullable = False
+
+    def __init__(self, type: Edm, value: object, origin: Origin | None = None) -> None:
+        self.type = type
+        self.raw = value
+        self.origin = origin
+
+    @property
+    def value(self) -> object:
+        if self.origin is not None:
+            self.origin.fixed = True
+        return self.raw
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Parameter) and (self.type, self.value) == (other.type, other.value)
+
+    def __hash__(self) -> int:
+        return hash((self.type, self.value))
+
+    def turned(self, to: Edm, value: object) -> Parameter:
+        """The same literal as a value of another type."""
+        if self.origin is not None and self.type is not self.origin.type:
+            self.origin.fixed = True
+        return Parameter(to, value, self.origin)
 
 
 class Null(NamedTuple):

@@ -6,7 +6,7 @@ Source: OData 4.01 Part 1, section 11.2, and Part 2, section 5; the `$` is optio
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from collections.abc import Mapping
 from enum import Enum
 from functools import lru_cache
 from typing import Any, LiteralString, NoReturn, cast
@@ -17,14 +17,16 @@ from keyrack.model.fields import Resource
 from keyrack.odata import tree
 from keyrack.odata.constants import refuse
 from keyrack.odata.limits import Limits
-from keyrack.odata.newest import Lead, lead
-from keyrack.odata.plan import Rows
+from keyrack.odata.newest import lead
+from keyrack.odata.plan import Origin, Rows
 from keyrack.odata.results import shaped
 from keyrack.odata.rows import Asked, rows
+from keyrack.odata.shapes import DIGITS, Shapes, literals
 from keyrack.odata.sql import Writer
-from keyrack.odata.stages import Source, shown, source
+from keyrack.odata.stages import shown, source
+from keyrack.odata.statement import Query
 from keyrack.odata.syntax import NOT_SUPPORTED, parse
-from keyrack.odata.walking import Key, keys
+from keyrack.odata.walking import keys
 
 PLANS = 2_000  # query strings whose result is kept, in each process
 LONGEST_KEPT = 1_000  # bytes of a query string that is kept: nobody can fill the memory with long ones
@@ -59,35 +61,10 @@ OPTIONS: dict[str, frozenset[Shape]] = {
 # `$id` belongs to `$entity`, which there is not, so it is an unknown option here
 _REFUSED = frozenset(NOT_SUPPORTED) - {"id"}
 
+_MADE_ANEW = frozenset(("apply", "compute"))  # with which the rows are no longer the resource's own
+
 _ALIAS = re.compile(r"@[^\W\d]\w*").fullmatch
 _BROKEN = re.compile(rb"%(?![0-9A-Fa-f]{2})").search
-
-
-@dataclass(frozen=True, slots=True)
-class Query:
-    """What a query string asks of a resource, as the parts of a statement. Parameters are numbered from `first` on."""
-
-    columns: LiteralString  # the select list in place of `Resource.shown`
-    value: bool  # whether that is one column, `value`, which is the row as JSON
-    where: LiteralString  # "" or a predicate; the tenant's stands beside it
-    order: LiteralString  # of ORDER BY, the key appended; "" where there is no key
-    limit: LiteralString  # "" or " limit $n offset $m"
-    count: bool  # `$count=true`
-    args: tuple[object, ...]
-    counted: int  # how many of `args`, from the first, `where` uses
-    unpaged: int  # how many of them everything but `limit` uses
-    walk: tuple[Key, ...]  # the criteria of `order` where rows can be gone through by it; else none
-    top: int | None
-    skip: int | None
-    # `columns` show nothing but values of the resource's own fields, and `walk` leads to the rows: their values tell
-    # them apart for less than their JSON. What is expanded, computed, or has no key, is dug out of something larger,
-    # and of rows that are sorted many more are read than shown
-    plain: bool
-    # The keys of the page's rows are found first, and what is shown of them then: of rows that are skipped,
-    # sorted or perhaps left out many more are read than shown, and PostgreSQL would make all of them
-    apart: bool = False
-    lead: Lead | None = None  # what leads to the first rows of such a page
-    source: Source | None = None  # where the rows come from and how they are shown, with `$apply` and `$compute`
 
 
 def query(resource: Resource, text: bytes, shape: Shape, *, alias: LiteralString, first: int, limits: Limits) -> Query:
@@ -103,9 +80,37 @@ def query(resource: Resource, text: bytes, shape: Shape, *, alias: LiteralString
 
 @lru_cache(PLANS)
 def _query(resource: Resource, text: bytes, shape: Shape, alias: LiteralString, first: int, limits: Limits) -> Query:
-    options, aliases = _options(text, shape, limits) if text else ({}, {})
-    asked = Asked(limits, aliases, (resource, 0))
-    plan = (shaped if "apply" in options or "compute" in options else rows)(asked, resource, _tree(options))
+    values, aliases = _sorted(text)
+    if "filter" not in values or aliases or not _MADE_ANEW.isdisjoint(values) or limits.digits < DIGITS:
+        return _compiled(resource, values, aliases, shape, alias, first, limits)
+    others = tuple([option for option in values.items() if option[0] != "filter"])
+    around, found = (resource, shape, alias, first, limits, others), literals(values["filter"])
+    known = _shapes.find(around, found)
+    if known is not None:
+        return known
+    origins: list[Origin] = []
+    made = _compiled(resource, values, aliases, shape, alias, first, limits, origins)
+    _shapes.learn(around, found, made, origins)
+    return made
+
+
+_shapes = Shapes()
+
+
+def _compiled(
+    resource: Resource,
+    values: Mapping[str, str],
+    aliases: Mapping[str, str],
+    shape: Shape,
+    alias: LiteralString,
+    first: int,
+    limits: Limits,
+    origins: list[Origin] | None = None,
+) -> Query:
+    """What the options ask, from their texts; `origins` gets the literals of the filter."""
+    options, nodes = _trees(values, aliases, shape, limits)
+    asked = Asked(limits, nodes, (resource, 0), origins=origins)
+    plan = (rows if _MADE_ANEW.isdisjoint(options) else shaped)(asked, resource, _tree(options))
     return _written(plan, bool(options.get("count")), alias, first)
 
 
@@ -135,15 +140,21 @@ def _tree(options: dict[str, tree.Tree]) -> tree.Options:
     return tree.Options(**cast("dict[str, Any]", found))  # each is what `parse` gives for its name
 
 
-def _options(text: bytes, shape: Shape, limits: Limits) -> tuple[dict[str, tree.Tree], dict[str, tree.Node]]:
-    """The trees of the options and of the aliases. What is malformed is refused before what is not supported."""
+def _sorted(text: bytes) -> tuple[dict[str, str], dict[str, str]]:
+    """The texts of the options and of the aliases, decoded. Raises `BadRequest`."""
     values: dict[str, str] = {}
     aliases: dict[str, str] = {}
     for part in text.split(b"&"):
-        if not part:
-            continue
-        name, _, value = part.partition(b"=")
-        _sort(_decoded(name), _decoded(value), values, aliases)
+        if part:
+            name, _, value = part.partition(b"=")
+            _sort(_decoded(name), _decoded(value), values, aliases)
+    return values, aliases
+
+
+def _trees(
+    values: Mapping[str, str], aliases: Mapping[str, str], shape: Shape, limits: Limits
+) -> tuple[dict[str, tree.Tree], dict[str, tree.Node]]:
+    """The trees of the options and of the aliases. What is malformed is refused before what is not supported."""
     trees: dict[str, tree.Tree] = {}
     unsupported: NotImplemented | None = None
     for name, value in values.items():

@@ -23,6 +23,7 @@ from keyrack.odata.plan import (
     Nested,
     Not,
     Order,
+    Origin,
     Parameter,
     Rows,
     Shown,
@@ -41,15 +42,21 @@ class Asked(NamedTuple):
     aliases: Mapping[str, tree.Node]
     root: Row
     view: View | None = None  # what the request itself has made of its rows
+    origins: list[Origin] | None = None  # of the literals in its own `$filter`
 
     def binder(self, base: Row) -> Binder:
         return Binder(self.limits, self.aliases, base, self.root, self.view)
+
+    def condition(self, base: Row, node: tree.Node) -> Value:
+        """What a `$filter` says of the rows at `base`. Raises `BadRequest`."""
+        origins = self.origins if base == self.root else None
+        return Binder(self.limits, self.aliases, base, self.root, self.view, origins).condition(node)
 
 
 def rows(asked: Asked, resource: Resource, options: tree.Options, level: int = 0) -> Rows:
     """The plan of the options for rows of the resource. Raises `BadRequest`."""
     row = (resource, level)
-    where = None if options.filter is None else asked.binder(row).condition(options.filter)
+    where = None if options.filter is None else asked.condition(row, options.filter)
     if options.search is not None:
         where = both(where, searched(asked.limits, row, options.search))
     made: dict[str, Made | Nested] = {}

@@ -106,7 +106,10 @@ class Writer:
     def literal(self, literal: Parameter, _loose: bool) -> LiteralString:
         known = self._numbers.get(id(literal))
         if known is None:
-            known = self._numbers[id(literal)] = self.parameter(literal.value, CASTS[literal.type])
+            if (origin := literal.origin) is not None:
+                origin.fixed = origin.fixed or origin.number is not None
+                origin.number, origin.written = len(self.args), literal.type
+            known = self._numbers[id(literal)] = self.parameter(literal.raw, CASTS[literal.type])
         return known
 
     def null(self, _null: Null, _loose: bool) -> LiteralString:

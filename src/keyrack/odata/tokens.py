@@ -22,11 +22,13 @@ _TIME = rf"{_HOUR_MINUTE}(?::(?:[0-5][0-9]|60)(?:\.[0-9]{{1,12}})?)?"
 _LONG_TIME = rf"{_HOUR_MINUTE}(?::(?:[0-5][0-9]|60)(?:\.[0-9]+)?)?"
 # A `+` that was not encoded has become a blank, and is meant as the sign of the offset
 _OFFSET = rf"[Zz]|[-+ ]{_HOUR_MINUTE}"
+# One of the forms of a date-time: what programs write
+UTC = rf"[0-9]{{4}}-(?:0[1-9]|1[0-2])-(?:0[1-9]|[12][0-9]|3[01])[Tt]{_LONG_TIME}[Zz]"
 _NUMBER = r"[-+]?[0-9]+(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?|-INF(?!\w)"
-_GUID = r"[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}(?!\w)"
+GUID = r"[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}(?!\w)"
 
 OPERAND = re.compile(
-    rf"(?P<guid>{_GUID})"
+    rf"(?P<guid>{GUID})"
     rf"|(?P<name>{QUALIFIED}(?:/{QUALIFIED})*)"
     rf"|(?P<string>'[^']*(?:''[^']*)*')"
     rf"|(?P<date_time>{_DATE}[Tt]{_LONG_TIME}(?P<offset>{_OFFSET})?)"

@@ -15,13 +15,16 @@ __all__ = ["Access", "ApiError", "Options", "Summary", "drive_in_background", "s
 A_YEAR = 60.0 * 24 * 365
 
 
-def drive_in_background(access: Access, cars: int = 14) -> threading.Thread:
-    """Let a small fleet drive in real time for as long as the process lives, whatever becomes of the server."""
+def drive_in_background(access: Access, cars: int = 12) -> threading.Thread:
+    """Let the first cars drive in real time for as long as the process lives, whatever becomes of the server.
+
+    `keyrack simulate` takes the last ones, so that both get along in one fleet.
+    """
 
     def drive() -> None:
         while True:
             try:
-                asyncio.run(simulate(access, Options(cars=cars, minutes=A_YEAR, every=5, live=True)))
+                asyncio.run(simulate(access, Options(cars=cars, minutes=A_YEAR, every=5, live=True, first=True)))
             except ApiError:
                 time.sleep(5)
 

@@ -28,13 +28,14 @@ Progress = Callable[[int, Summary], None]
 class Options:
     """What is to be simulated."""
 
-    cars: int = 10
+    cars: int = 5
     minutes: float = 30.0
     every: float = 10.0  # seconds between two samples of a driving car
     seed: int = 1
     faults: frozenset[str] = frozenset()
     live: bool = False  # in real time from now on; otherwise the time that ends now, as fast as the server takes it
     start: datetime | None = None
+    first: bool = False  # whether the fleet's first cars drive, not its last
 
     @property
     def steps(self) -> int:
@@ -202,10 +203,11 @@ async def _stopped_before(stopping: asyncio.Event, at: datetime) -> bool:
 
 
 async def _units(client: Client, options: Options) -> list[Unit]:
-    """The first cars that have an IQ unit, each as the server knows it."""
+    """The last cars, or the first, that have an IQ unit, each as the server knows it."""
     users = [row["id"] for row in await client.rows("/users")]
     units: list[Unit] = []
-    for row in await client.rows("/cars"):
+    cars = await client.rows("/cars")
+    for row in cars if options.first else reversed(cars):
         if len(units) == options.cars:
             break
         products = await client.get(f"/cars/{row['id']}/products", missing=[])

@@ -93,6 +93,8 @@ async def check(
             path = f"/cars/{account.car}"
             telemetry = await client.get(f"{path}/telemetry")
             compare(f"car {account.car}, carDataReadTime", _time(account.read_at), _time(telemetry["carDataReadTime"]))
+            if account.read_at is None or _later(telemetry["carDataReadTime"], account.read_at):
+                summary.disagreements.append(f"car {account.car} tells more than was sent: others drive it, too")
             location = await client.get(f"{path}/location")
             found = (_time(location["date"]), _number(location["latitude"]), _number(location["longitude"]))
             place = (_time(account.place_at), _number(account.place[0]), _number(account.place[1]))

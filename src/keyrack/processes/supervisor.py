@@ -18,7 +18,7 @@ from keyrack import systemd
 from keyrack.embedded.server import end_with_parent
 from keyrack.monitoring.family import Child
 from keyrack.monitoring.reporting import of_children
-from keyrack.processes import stop_signal
+from keyrack.processes.process import stop_signal
 from keyrack.settings import Settings
 
 log = structlog.get_logger("keyrack.supervisor")

@@ -20,8 +20,8 @@ import uvloop
 from keyrack import systemd
 from keyrack.database.connection import UNREACHABLE
 from keyrack.monitoring.reporting import NOWHERE, Reports, reporting
+from keyrack.processes.worker import Worker, connect
 from keyrack.settings import Settings
-from keyrack.worker import Worker, connect
 
 if TYPE_CHECKING:
     from keyrack.http.app import Edge

@@ -1,0 +1,60 @@
+"""In charge of the pages of the documentation's site: docs/ and the repository's own documents, side by side.
+
+    python docs-site/stage.py .site/pages
+
+A generator sees one directory only, so the documents beside docs/ are laid into it under the names of `BESIDE`, and
+links between the two are written anew. Nothing else is changed: what is read in the repository is what the site shows.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+# Document of the repository -> page of the site
+BESIDE = {
+    "README.md": "readme.md",
+    "CONTRIBUTING.md": "contributing.md",
+    "CHANGELOG.md": "changelog.md",
+    "SECURITY.md": "security-policy.md",
+}
+LICENSE = {"LICENSE": "license.txt"}
+NAMES = {**BESIDE, **LICENSE}
+UP = re.compile(rf"\]\(((?:\.\./)+)({'|'.join(map(re.escape, NAMES))})(#[^)]*)?\)")
+DOWN = re.compile(rf"\]\((?:docs/|({'|'.join(map(re.escape, NAMES))}))")
+SHOWN = {".md", ".png", ".svg", ".css"}
+
+
+def of_docs(text: str) -> str:
+    """A document of docs/, whose links to documents beside it lead to their pages."""
+    return UP.sub(lambda link: f"]({link[1].removeprefix('../')}{NAMES[link[2]]}{link[3] or ''})", text)
+
+
+def of_beside(text: str) -> str:
+    """A document beside docs/, as if it lay in it."""
+    return DOWN.sub(lambda link: f"]({NAMES[link[1]] if link[1] else ''}", text)
+
+
+def stage(pages: Path) -> None:
+    """Lay all pages and pictures into the directory, which is made anew."""
+    shutil.rmtree(pages, ignore_errors=True)
+    for file in sorted((ROOT / "docs").rglob("*")):
+        if file.suffix in SHOWN:
+            target = pages / file.relative_to(ROOT / "docs")
+            target.parent.mkdir(parents=True, exist_ok=True)
+            if file.suffix == ".md":
+                target.write_text(of_docs(file.read_text()))
+            else:
+                shutil.copyfile(file, target)
+    for name, page in BESIDE.items():
+        (pages / page).write_text(of_beside((ROOT / name).read_text()))
+    for name, file in LICENSE.items():
+        shutil.copyfile(ROOT / name, pages / file)
+    shutil.copyfile(Path(__file__).parent / "style.css", pages / "style.css")
+
+
+if __name__ == "__main__":
+    stage(Path(sys.argv[1]))

@@ -1,0 +1,76 @@
+"""In charge of pages that are walked: their programs are saved and their commands run as they stand, in one shell.
+
+A program stands below `<!-- file: NAME -->`. A `sh` block is run; the `text` block behind it, if there is one, is
+what it prints: each line is among what came, `...` stands for anything.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+DEMO_ENV = re.compile(r"^\. ~/\S+.*$", re.MULTILINE)
+PROGRAM = re.compile(r"<!-- file: (\S+) -->\n```\w+\n(.*?)^```", re.DOTALL | re.MULTILINE)
+COMMANDS = re.compile(r"^```sh\n(.*?)^```(?:\n\n```text\n(.*?)^```)?", re.DOTALL | re.MULTILINE)
+END = "@@@"
+PATIENCE = 60  # seconds
+
+
+@dataclass(frozen=True)
+class Page:
+    """A document, by its path."""
+
+    path: str
+
+    @property
+    def text(self) -> str:
+        return (ROOT / self.path).read_text()
+
+    def walk(self, place: Path, env: dict[str, str], *, loads: str = "", before: str = "") -> None:
+        """Run its blocks one after another in `place`, behind what stands `before`, and compare what each one prints.
+
+        `loads` stands for the line that loads demo.env.
+        """
+        for name, content in PROGRAM.findall(self.text):
+            (place / name).write_text(content)
+        blocks = COMMANDS.findall(self.text)
+        assert blocks, self.path
+        script = before + "\n".join(f"{DEMO_ENV.sub(loads, commands)}echo {END}" for commands, _ in blocks)
+        printed = _run(script, place, env).split(f"{END}\n")
+        assert len(printed) == len(blocks) + 1
+        for told, (_, expected) in zip(printed, blocks, strict=False):
+            for line in expected.splitlines():
+                form = ".*".join(re.escape(part) for part in line.split("..."))
+                assert re.search(f"^{form}", told.replace("\r", ""), re.MULTILINE), f"{line!r} is not among {told!r}"
+
+
+def _run(script: str, place: Path, env: dict[str, str]) -> str:
+    """What the script prints in a shell that knows nothing of these tests. Whatever it has left running is ended."""
+    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    theirs = {name: value for name, value in os.environ.items() if not name.startswith("KEYRACK_")}
+    with subprocess.Popen(
+        ["bash", "-euo", "pipefail", "-c", script],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=place, start_new_session=True,
+        env=theirs | {"PATH": path} | env,
+    ) as running:  # fmt: skip
+        try:
+            printed, errors = running.communicate(timeout=PATIENCE)
+        finally:
+            if running.poll() is None or _is_left(running.pid):
+                os.killpg(running.pid, signal.SIGKILL)
+    assert running.returncode == 0, f"{printed}\n{errors}"
+    return printed
+
+
+def _is_left(group: int) -> bool:
+    try:
+        os.killpg(group, 0)
+    except ProcessLookupError:
+        return False
+    return True
