@@ -5,13 +5,14 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet install
 PYTEST_ARGS ?=
 TOOLS := .venv-tools
+CLIENTS := .clients
 SITE_TOOLS := .venv-site
 # Where it is set, each test run would read all tests anew, and each command that they start the changed modules
 unexport PYTHONDONTWRITEBYTECODE
 ASSETS := src/keyrack/console/assets
 BUILD_ASSETS := $(BIN)/python console-assets/build.py
 
-.PHONY: help demo install install-dev test dist test-dist image test-image audit test-abuse test-faults test-odata-long test-openapi-long test-upgrade check unit bench clean docs lock screenshots test-console-long cluster test-failover soak site test-site
+.PHONY: help demo install install-dev test dist test-dist image test-image audit test-abuse test-faults test-odata-long test-openapi-long test-upgrade check unit bench clean docs lock screenshots test-console-long cluster test-failover soak site test-site test-clients
 
 ## help: these lines
 help:
@@ -69,6 +70,17 @@ test-odata-long: install-dev
 ## test-openapi-long: 100 requests of each kind at each endpoint, as OpenAPI allows them and as it does not
 test-openapi-long: install-dev
 	KEYRACK_LONG=1 $(BIN)/pytest tests/documents/test_openapi.py $(PYTEST_ARGS)
+
+## test-clients: lint the OpenAPI document, generate clients, check their types, run them (two minutes)
+test-clients: install-dev $(CLIENTS)/.installed
+	KEYRACK_CLIENTS=$(CURDIR)/$(CLIENTS) $(BIN)/pytest -s -p no:cacheprovider tests/clients $(PYTEST_ARGS)
+
+$(CLIENTS)/.installed: requirements/clients.txt tests/clients/package-lock.json $(VENV)/.installed-dev
+	@echo "Installing the generators of clients into $(CLIENTS) ..."
+	@$(PYTHON) -m venv --clear $(CLIENTS)/venv
+	@$(CLIENTS)/venv/bin/python -m pip --disable-pip-version-check --quiet install --require-hashes -r $<
+	@$(BIN)/python tests/clients/tools.py $(CLIENTS)
+	@touch $@
 
 ## test-console-long: the tests of the console, with every page in both themes, both languages, narrow and wide
 test-console-long: install-dev
@@ -172,11 +184,14 @@ lock:
 	uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header \
 	  --no-annotate requirements/tools.in -o requirements/tools.txt
 	uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header \
+	  --no-annotate requirements/clients.in -o requirements/clients.txt
+	uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header \
 	  --no-annotate requirements/site.in -o requirements/site.txt
 	$(PYTHON) console-assets/build.py lock
+	$(BIN)/python tests/clients/tools.py $(CLIENTS) lock
 	@$(MAKE) install $(TOOLS)/.installed
 	$(BIN)/python packages/materials.py $(TOOLS)/bin/cyclonedx-py
 
 ## clean: without the virtual environment, the console's third-party files and what tools have left
 clean:
-	rm -rf $(VENV) $(TOOLS) $(SITE_TOOLS) .site dist $(ASSETS) $(dir $(ASSETS)).assets-* .pytest_cache .ruff_cache
+	rm -rf $(VENV) $(TOOLS) $(SITE_TOOLS) $(CLIENTS) .site dist $(ASSETS) $(dir $(ASSETS)).assets-* .pytest_cache .ruff_cache

@@ -103,7 +103,7 @@ DOORS = {
     "endpoints": {"", "documents", "health"},
     "http": {"app", "compression", "connections", "pages"},
     "metrics": {"exposition", "instruments", "measures"},
-    "model": {"bodies", "faults", "fields", "members", "resources", "telematics", "texts"},
+    "model": {"bodies", "faults", "fields", "meanings", "members", "resources", "telematics", "texts"},
     "monitoring": {"backlog", "family", "judging", "limits", "picture", "reporting"},
     "odata": {""},
     "processes": {"process", "supervisor", "worker"},

@@ -19,6 +19,7 @@ ROOT = Path(__file__).parents[2]
 WALKS = ("README.md", "docs/batch.md", "docs/errors.md", "docs/odata.md", "docs/telemetry.md", "docs/webhooks.md")
 # Run by tests of their own: document -> the file, which names the document
 OWN = {
+    "docs/clients.md": "tests/clients/test_clients.py",
     "docs/command-line.md": "tests/commands/test_command_line_page.py",
     "docs/console.md": "tests/documents/test_console_page.py",
     "docs/http.md": "tests/documents/test_http_page.py",

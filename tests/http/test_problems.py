@@ -23,6 +23,7 @@ from keyrack.endpoints import ALL
 from keyrack.errors import NotFound
 from keyrack.http.problems import shown
 from keyrack.settings import Settings
+from tests.documents.reading import inlined
 from tests.endpoints.test_ingest import unit_of
 from tests.http.test_contract import KEYED, TOKENED, WITH_CUSTOMER, content, over, path_of, unknown_method
 from tests.http.test_hostile import Line, head
@@ -37,7 +38,7 @@ Ask = Callable[..., httpx.Response]
 
 @pytest.fixture(scope="module")
 def document(server: RunningServer) -> Json:
-    return web().get(server.url + "/openapi.json").json()
+    return inlined(web().get(server.url + "/openapi.json").json())
 
 
 @pytest.fixture(scope="module")

@@ -8,7 +8,7 @@ from html import escape
 from itertools import groupby
 
 from keyrack.api.endpoint import Endpoint
-from keyrack.documents.openapi import operation_id
+from keyrack.documents.operations import operation_id
 from keyrack.documents.reference import STYLE, table
 from keyrack.documents.refusals import Code
 from keyrack.documents.responses import REASONS

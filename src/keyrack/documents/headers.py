@@ -5,7 +5,7 @@ from __future__ import annotations
 from keyrack.api.endpoint import Endpoint
 from keyrack.api.idempotency import LONGEST
 from keyrack.api.live import EVENTS
-from keyrack.documents.schemas import Json
+from keyrack.documents.members import Json
 
 # Of a stream of live updates
 _LAST_EVENT_ID: Json = {
@@ -32,7 +32,8 @@ def parameters(endpoint: Endpoint) -> list[Json]:
                 "name": "Customer-ID",
                 "in": "header",
                 "required": True,
-                "description": "One of the customers that GET /customers returns.",
+                "description": "One of the customers that `GET /customers` returns: its `id`, which is text there, as a"
+                " number.",
                 "schema": {"type": "integer", "format": "int32"},
             }
         )

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import json
+import re
 from html import escape
 from typing import Any, cast
 
+from keyrack.documents.sharing import whole
+
 Json = dict[str, Any]
+
+CODE = re.compile(r"`([^`]+)`")
 
 STYLE = """
 :root { color-scheme: light dark; --line: #8884; --soft: #8881; --get: #1a7f5a; --put: #9a6700; --patch: #6f42c1;
@@ -23,7 +29,10 @@ summary code { font-weight: 600; overflow-wrap: anywhere } summary span:last-chi
 .delete { background: var(--delete) } .post { background: var(--post) }
 table { border-collapse: collapse; width: 100%; margin: .3rem 0 1rem } td, th { text-align: left; vertical-align: top;
   padding: .25rem .6rem .25rem 0; border-top: 1px solid var(--line) }
+td:nth-child(2) { min-width: 8rem } @media (max-width: 48rem) { td { overflow-wrap: anywhere; min-width: 4.5rem } }
 code, pre { font: .875rem/1.5 ui-monospace, monospace }
+details pre { background: var(--soft); border-radius: .5rem; margin: .3rem 0 1rem; max-height: 24rem; overflow: auto;
+  padding: .7rem .9rem }
 h3 { font-size: .95rem; margin: .6rem 0 .2rem } .ours { font-size: .8rem; opacity: .7 }
 """
 
@@ -34,9 +43,10 @@ def page(document: Json) -> str:
     for path, methods in document["paths"].items():
         for method, operation in methods.items():
             by_tag[operation["tags"][0]].append(_operation(document, path, method, operation))
+    words = {tag["name"]: tag["description"] for tag in document["tags"]}
     links = "".join(f'<a href="#{_anchor(tag)}">{escape(tag)}</a> ' for tag in by_tag)
     sections = "".join(
-        f'<section><h2 id="{_anchor(tag)}">{escape(tag)}</h2>{"".join(operations)}</section>'
+        f'<section><h2 id="{_anchor(tag)}">{escape(tag)}</h2><p>{_coded(words[tag])}</p>{"".join(operations)}</section>'
         for tag, operations in by_tag.items()
     )
     info = document["info"]
@@ -46,7 +56,7 @@ def page(document: Json) -> str:
         '<meta name="viewport" content="width=device-width, initial-scale=1"><link rel="icon" href="data:,">'
         f"<title>{escape(info['title'])}</title><style>{STYLE}</style></head><body>"
         f"<header><h1>{escape(info['title'])}</h1><p>{escape(info['summary'])} Version {escape(info['version'])}, base "
-        f"<code>{escape(document['servers'][0]['url'])}</code>. {escape(info['description'])}</p>"
+        f"<code>{escape(document['servers'][0]['url'])}</code>. {_coded(info['description'])}</p>"
         f"<p>Every call carries <code>{escape(key)}</code> and, but for the token endpoint, "
         "<code>Authorization: Bearer ...</code>; the ones that name it also <code>Customer-ID</code>. "
         'The same as data: <a href="openapi.json">openapi.json</a>.</p>'
@@ -60,14 +70,15 @@ def _operation(document: Json, path: str, method: str, operation: Json) -> str:
     return (
         f'<details id="{escape(operation["operationId"])}"><summary><span class="m {method}">{method.upper()}</span>'
         f"<code>{escape(path)}</code>{ours}<span>{escape(operation['summary'])}</span></summary>"
-        f"{_parameters(operation)}{_body(document, operation)}{_responses(document, operation)}</details>"
+        f"<p>{_coded(operation['description'])}</p>{_parameters(document, operation)}{_body(document, operation)}"
+        f"{_responses(document, operation)}</details>"
     )
 
 
-def _parameters(operation: Json) -> str:
+def _parameters(document: Json, operation: Json) -> str:
     rows = [
-        (parameter["name"], f"{parameter['in']}, {_type({}, parameter['schema'])}", parameter.get("description", ""))
-        for parameter in operation["parameters"]
+        (parameter["name"], f"{parameter['in']}, {_type({}, parameter['schema'])}", parameter["description"])
+        for parameter in (whole(document, part) for part in operation["parameters"])
     ]
     return table("Parameters", rows)
 
@@ -76,18 +87,27 @@ def _body(document: Json, operation: Json) -> str:
     if "requestBody" not in operation:
         return ""
     contents = operation["requestBody"]["content"]
-    return _members(document, f"Body ({', '.join(contents)})", next(iter(contents.values()))["schema"])
+    first = next(iter(contents.values()))
+    return _members(document, f"Body ({', '.join(contents)})", first["schema"]) + _example(first)
 
 
 def _responses(document: Json, operation: Json) -> str:
     rows: list[tuple[str, str, str]] = []
     shape = ""
-    for status, response in operation["responses"].items():
+    for status, part in operation["responses"].items():
+        response = whole(document, part)
         rows.append((status, ", ".join(response.get("content", {})), response["description"]))
         for content in response.get("content", {}).values():
             if status.startswith("2"):
-                shape = _members(document, "Answer", content["schema"])
+                shape = shape or _members(document, f"Answer ({status})", content["schema"]) + _example(content)
     return shape + table("Statuses", rows)
+
+
+def _example(content: Json) -> str:
+    """An example of a body; of what is no JSON the text itself."""
+    shown = content["example"]
+    text = shown if isinstance(shown, str) else json.dumps(shown, indent=2)
+    return f"<h3>Example</h3><pre>{escape(text)}</pre>"
 
 
 def _members(document: Json, title: str, schema: Json) -> str:
@@ -129,10 +149,15 @@ def table(title: str, rows: list[tuple[str, str, str]]) -> str:
     if not rows:
         return ""
     lines = "".join(
-        f"<tr><td><code>{escape(name)}</code></td><td>{escape(kind)}</td><td>{escape(text)}</td></tr>"
+        f"<tr><td><code>{escape(name)}</code></td><td>{escape(kind)}</td><td>{_coded(text)}</td></tr>"
         for name, kind, text in rows
     )
     return f"<h3>{escape(title)}</h3><table>{lines}</table>"
+
+
+def _coded(text: str) -> str:
+    """A text as HTML, what stands between backticks as code."""
+    return CODE.sub(r"<code>\1</code>", escape(text))
 
 
 def _anchor(tag: str) -> str:

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from typing import Any
 
 from pydantic import TypeAdapter
 
 from keyrack.api.endpoint import TAGGED, Endpoint, Read
+from keyrack.documents import examples
+from keyrack.documents.components import ANSWERS
+from keyrack.documents.members import Json
+from keyrack.documents.operations import operation_id
 from keyrack.documents.refusals import refusals, special
-from keyrack.documents.schemas import Json, model, rows
+from keyrack.documents.schemas import model, rows
 from keyrack.errors import JSON, PLAIN_TEXT, PROBLEM
-from keyrack.reasons import Reason
+from keyrack.reasons import INVALID_TOKEN, RATE_LIMITED, WRONG_CREDENTIALS, Reason
 
 REASONS = {
     200: "The answer",
@@ -43,7 +48,7 @@ LIST = (
 )
 
 
-def responses(endpoint: Endpoint, schemas: dict[str, Json]) -> dict[str, Json]:
+def responses(endpoint: Endpoint, schemas: dict[str, Json], public_url: str) -> dict[str, Json]:
     """The answers of an endpoint, by status."""
     found: dict[str, Json] = {str(endpoint.status): _success(endpoint, schemas)}
     if endpoint.tagged:
@@ -51,7 +56,7 @@ def responses(endpoint: Endpoint, schemas: dict[str, Json]) -> dict[str, Json]:
     if endpoint.shows is not None and endpoint.shows.read is not None:
         _add_shown(endpoint, endpoint.shows.read, found, schemas)
     for status, reasons in refusals(endpoint).items():
-        found[str(status)] = _error(endpoint, status, reasons, schemas)
+        found[str(status)] = _error(endpoint, status, reasons, schemas, public_url)
     return found
 
 
@@ -78,8 +83,11 @@ def _success(endpoint: Endpoint, schemas: dict[str, Json]) -> Json:
         schema = model(TypeAdapter(endpoint.answers), schemas)
     elif endpoint.status == 201:
         schema = {"$ref": "#/components/schemas/Created"}
+    elif endpoint.status == 200 and endpoint.media_type == JSON:
+        name, schemas[name] = ANSWERS[operation_id(endpoint)]
+        schema = {"$ref": f"#/components/schemas/{name}"}
     elif endpoint.status == 200:
-        schema = {"type": "object"} if endpoint.media_type == JSON else {"type": "string"}
+        schema = {"type": "string"}
     if schema is not None:
         response["content"] = {endpoint.media_type.split(";")[0]: {"schema": schema}}
     return response
@@ -99,10 +107,7 @@ def _add_shown(endpoint: Endpoint, read: Read, found: dict[str, Json], schemas: 
             found[status]["headers"] = dict(found[str(endpoint.status)]["headers"])
     else:
         content = found[status]["content"][JSON]
-        more = {name for name in _members(content["schema"], schemas) if name != "id"}
-        if more:  # what only the write tells
-            own = {"type": "object", "properties": {name: {"type": ["string", "null"]} for name in sorted(more)}}
-            shown = {"allOf": [shown, own]}
+        shown = _with_more(content["schema"], shown, schemas)
         content["schema"] = {"anyOf": [content["schema"], shown]}
     told = {"Preference-Applied": "The preference that was followed."}
     if endpoint.status == 201:
@@ -112,19 +117,32 @@ def _add_shown(endpoint: Endpoint, read: Read, found: dict[str, Json], schemas: 
         headers |= _headers(told)
 
 
-def _members(schema: Json, schemas: dict[str, Json]) -> Iterable[str]:
-    return schemas.get(schema["$ref"].rpartition("/")[2], {}).get("properties", {})
+def _with_more(told: Json, shown: Json, schemas: dict[str, Json]) -> Json:
+    """What is shown, with the members that only the write tells."""
+    written, row = _name(told), _name(shown)
+    more = {name: schema for name, schema in schemas[written]["properties"].items() if name != "id"}
+    if not more:
+        return shown
+    name = row + "With" + "And".join(member[:1].upper() + member[1:] for member in sorted(more))
+    schemas[name] = {"allOf": [shown, {"type": "object", "properties": more}]}
+    return {"$ref": f"#/components/schemas/{name}"}
 
 
-def _error(endpoint: Endpoint, status: int, reasons: Iterable[Reason], schemas: dict[str, Json]) -> Json:
+def _name(reference: Json) -> str:
+    return reference["$ref"].rpartition("/")[2]
+
+
+def _error(
+    endpoint: Endpoint, status: int, reasons: Iterable[Reason], schemas: dict[str, Json], public_url: str
+) -> Json:
     several = list(dict.fromkeys(reasons))
     listed = [reason.text for reason in special(several) if "{" not in reason.text]
     description = REASONS[status] + (": " + " / ".join(dict.fromkeys(listed)) if listed else "")
     schema: Json = {"type": "string"}
     media_type = PLAIN_TEXT.split(";")[0]
     named = {401: "Unauthorized", 415: "UnsupportedMediaType", 429: "TooManyRequests"}.get(status)
-    if endpoint.form and status == 400:
-        named = "GrantRefused"
+    if endpoint.form:
+        named = {400: "GrantRefused", 401: "SignInRefused"}.get(status, named)
     if named is not None:
         schema, media_type = {"$ref": f"#/components/schemas/{named}"}, JSON
     response: Json = {"description": description, "content": {media_type: {"schema": schema}}}
@@ -140,8 +158,45 @@ def _error(endpoint: Endpoint, status: int, reasons: Iterable[Reason], schemas: 
         schemas[f"Problem{status}"] = problem
         problem = {"$ref": f"#/components/schemas/Problem{status}"}
     response["content"][PROBLEM] = {"schema": problem}
+    likely = [*endpoint.refuses.get(status, ()), *special(several), *several]
+    _add_examples(endpoint, response["content"], status, examples.refusal(status, likely, public_url))
     if status in endpoint.reports:
         response["content"][JSON] = {"schema": model(TypeAdapter(endpoint.reports[status]), schemas)}
     if status in (429, 503):
         response["headers"] = {"Retry-After": {"description": "Seconds to wait", "schema": {"type": "integer"}}}
     return response
+
+
+# Of the refusals that have a form of their own
+_FORMS: Mapping[int, Json] = {
+    401: {"statusCode": 401, "message": INVALID_TOKEN.text},
+    415: {
+        "type": "https://tools.ietf.org/html/rfc7231#section-6.5.13",
+        "title": "Unsupported Media Type",
+        "status": "415",
+        "traceId": examples.TRACE,
+        "detail": "The header Content-Type is missing. Taken is application/json.",
+    },
+    429: {"status": "429", "message": RATE_LIMITED.format(seconds=6).text},
+}
+# Of those of the token endpoint (RFC 6749, section 5.2)
+_GRANTS: Mapping[int, Json] = {
+    400: {"error": "unsupported_grant_type", "error_description": "The only grant_type here is password."},
+    401: {
+        "statusCode": 401,
+        "message": WRONG_CREDENTIALS.text,
+        "error": "invalid_grant",
+        "error_description": WRONG_CREDENTIALS.text,
+    },
+}
+
+
+def _add_examples(endpoint: Endpoint, content: dict[str, Json], status: int, told: Mapping[str, Any]) -> None:
+    """The examples of a refusal, as the spec's body and as a problem."""
+    forms = {**_FORMS, **_GRANTS} if endpoint.form else _FORMS
+    if status in forms and JSON in content:
+        other = ("detail",) if endpoint.form or endpoint.raw else ()  # they take other media types
+        content[JSON]["example"] = {key: value for key, value in forms[status].items() if key not in other}
+    for media_type, value in told.items():
+        if media_type in content:
+            content[media_type]["example"] = value

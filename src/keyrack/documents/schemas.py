@@ -1,92 +1,19 @@
-"""In charge of JSON Schema: of the resources' rows, of the bodies' models, and of the errors that are no plain text."""
+"""In charge of JSON Schema: of the resources' rows, and of the bodies' models."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from pydantic import TypeAdapter
 
 from keyrack.api.endpoint import Read
+from keyrack.documents.members import Json, subject, told
 from keyrack.model.fields import Complex, Field, Relation, Resource, Type
 from keyrack.model.resources import PRODUCT_LISTED, RESOURCES
 from keyrack.odata import COUNT
-from keyrack.reasons import FAULTS
-
-Json = dict[str, Any]
-
-ERROR_SCHEMAS: dict[str, Json] = {
-    "Unauthorized": {
-        "type": "object",
-        "required": ["statusCode", "message"],
-        "properties": {
-            "statusCode": {"const": 401},
-            "message": {"type": "string"},
-            "header": {"type": "string", "description": "Where the API key is expected, if that was refused."},
-        },
-    },
-    "GrantRefused": {
-        "type": "object",
-        "required": ["error"],
-        "description": "RFC 6749, section 5.2.",
-        "properties": {"error": {"type": "string"}, "error_description": {"type": "string"}},
-    },
-    "UnsupportedMediaType": {
-        "type": "object",
-        "required": ["type", "title", "status", "traceId"],
-        "properties": {
-            "type": {"type": "string", "format": "uri"},
-            "title": {"const": "Unsupported Media Type"},
-            "status": {"const": "415"},
-            "traceId": {"type": "string"},
-            "detail": {"type": "string", "description": "Which header came how, and what is taken."},
-        },
-    },
-    "TooManyRequests": {
-        "type": "object",
-        "required": ["status", "message"],
-        "properties": {"status": {"const": "429"}, "message": {"type": "string"}},
-    },
-    "Problem": {
-        "type": "object",
-        "required": ["type", "title", "status", "detail", "code", "traceId"],
-        "description": "RFC 9457. What the code means, and what to do about it, is at the address in `type`.",
-        "properties": {
-            "type": {"type": "string", "format": "uri"},
-            "title": {"type": "string"},
-            "status": {"type": "integer", "minimum": 400, "maximum": 599},
-            "detail": {"type": "string"},
-            "code": {"type": "string", "pattern": "^[a-z]+(-[a-z]+)*$"},
-            "errors": {"type": "array", "items": {"$ref": "#/components/schemas/Fault"}},
-            "traceId": {"type": "string"},
-            "retryAfter": {"type": "integer", "minimum": 1, "description": "Seconds, as in `Retry-After`."},
-            "error": {"type": "string", "description": "RFC 6749, section 5.2."},
-            "error_description": {"type": "string"},
-        },
-    },
-    "Fault": {
-        "type": "object",
-        "required": ["code", "detail"],
-        "description": "One thing that is wrong with the request.",
-        "properties": {
-            "pointer": {"type": "string", "description": "JSON Pointer (RFC 6901) into the request's body."},
-            "parameter": {"type": "string", "description": "The option of the query string."},
-            "position": {
-                "type": "integer",
-                "minimum": 0,
-                "description": "In the option's value, in characters from 0.",
-            },
-            "header": {"type": "string"},
-            "code": {"enum": list(FAULTS)},
-            "detail": {"type": "string"},
-            "valid": {"type": "array", "description": "The values, or the names, that would have been right."},
-        },
-    },
-    "Created": {
-        "type": "object",
-        "required": ["id"],
-        "properties": {"id": {"type": "integer", "format": "int32"}},
-    },
-}
+from keyrack.telemetry.samples import Trouble
+from keyrack.webhooks.outcomes import Kind, Outcome
 
 _TYPES: dict[Type, Json] = {
     Type.INT32: {"type": "integer", "format": "int32"},
@@ -103,6 +30,14 @@ _TYPES: dict[Type, Json] = {
 
 # A form of a resource with fewer members is a schema of its own
 _FORMS: dict[Resource, str] = {form: name for name, form in RESOURCES.items()} | {PRODUCT_LISTED: "ProductListed"}
+# What an opaque member of a subject holds
+_HELD: Mapping[tuple[str, str], TypeAdapter[Any]] = {
+    ("Telemetry", "dtc"): TypeAdapter(list[Trouble]),
+    ("Webhook", "kinds"): TypeAdapter(list[Kind]),
+    ("Delivery", "payload"): TypeAdapter(Outcome),
+}
+# What an object within a row is called
+_PARTS: Mapping[str, str] = {"userData": "PersonName", "keyForm": "KeyForm"}
 
 
 def rows(read: Read, schemas: dict[str, Json]) -> Json:
@@ -115,15 +50,16 @@ def rows(read: Read, schemas: dict[str, Json]) -> Json:
 
 
 def _row(resource: Resource, schemas: dict[str, Json]) -> Json:
-    """A reference to the schema of one row."""
+    """A reference to the schema of one row. A plain answer has every member but those that `$expand` adds."""
     name = _FORMS.get(resource, resource.name)
     if name not in schemas:
         properties: dict[str, Json] = {}
-        schemas[name] = {"type": "object", "properties": properties}  # before its relations, which lead back to it
-        properties |= {name: _field(f) for name, f in resource.fields.items()}
+        # Before its relations, which lead back to it
+        schemas[name] = {"type": "object", "required": list(resource.fields), "properties": properties}
+        properties |= {member: _member(name, member, f, schemas) for member, f in resource.fields.items()}
         for relation, found in resource.relations.items():
             properties |= _expandable(relation, found, schemas)
-    return {"$ref": f"#/components/schemas/{name}"}
+    return _reference(name)
 
 
 def _expandable(name: str, relation: Relation, schemas: dict[str, Json]) -> dict[str, Json]:
@@ -136,9 +72,17 @@ def _expandable(name: str, relation: Relation, schemas: dict[str, Json]) -> dict
     return {name + COUNT: count, name: listed}
 
 
-def _field(field: Field | Complex) -> Json:
+def _member(name: str, member: str, field: Field | Complex, schemas: dict[str, Json]) -> Json:
     if isinstance(field, Complex):
-        return {"type": "object", "properties": {name: _field(f) for name, f in field.fields.items()}}
+        part = _PARTS[member]
+        members = {inner: told(part, inner, _field(f), schemas) for inner, f in field.fields.items()}
+        schemas[part] = {"type": "object", "required": list(members), "properties": members}
+        return told(name, member, _reference(part), schemas)
+    held = _HELD.get((subject(name), member))
+    return told(name, member, _field(field) if held is None else model(held, schemas), schemas)
+
+
+def _field(field: Field) -> Json:
     schema: Json = dict(_TYPES[field.type])
     if field.format is not None:  # shown as text
         schema = {"type": "string", "format": field.format}
@@ -152,9 +96,23 @@ def _field(field: Field | Complex) -> Json:
 def model(adapter: TypeAdapter[Any], schemas: dict[str, Json]) -> Json:
     """The schema of a Pydantic model; the named ones are put among `schemas`."""
     schema = adapter.json_schema(ref_template="#/components/schemas/{model}")
-    schemas.update(schema.pop("$defs", {}))
+    for name, inner in schema.pop("$defs", {}).items():
+        _add(name, inner, schemas)
     title = schema.get("title")
     if title and schema.get("type") == "object":
-        schemas[title] = schema
-        return {"$ref": f"#/components/schemas/{title}"}
+        return _add(title, schema, schemas)
+    if "discriminator" in schema:
+        schemas["Batch"] = schema
+        return _reference("Batch")
     return schema
+
+
+def _add(name: str, schema: Json, schemas: dict[str, Json]) -> Json:
+    """Put a model among `schemas`, each of its members explained, and give a reference to it."""
+    members: Json = schema.get("properties", {})
+    schemas[name] = schema | {"properties": {key: told(name, key, value, schemas) for key, value in members.items()}}
+    return _reference(name)
+
+
+def _reference(name: str) -> Json:
+    return {"$ref": f"#/components/schemas/{name}"}

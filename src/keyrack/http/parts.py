@@ -21,7 +21,7 @@ def documents(settings: Settings) -> Documents:
         return openapi.document(ALL, settings)
 
     return Documents(
-        cache(lambda: json.dumps(document()).encode()),
+        cache(lambda: json.dumps(document(), separators=(",", ":")).encode()),
         cache(lambda: reference.page(document()).encode()),
         cache(lambda: errors.page(refusals.codes(ALL), settings.public_url).encode()),
     )

@@ -9,13 +9,14 @@ from uuid import UUID
 from pydantic import BaseModel, ConfigDict
 from pydantic.alias_generators import to_camel
 
-from keyrack.model.bodies import Int32
+from keyrack.model.bodies import Int32, Moment
 from keyrack.model.fields import Resource, boolean, date_time, guid, int32, int64, opaque, string
 from keyrack.model.resources import ASSIGNMENT
 from keyrack.webhooks.failures import CODE, CODES
 
 Kind = Literal["assignment.created", "assignment.updated", "assignment.deleted"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
+Sent = Literal["assignment.created", "assignment.updated", "assignment.deleted", "webhook.test"]
 TEST = "webhook.test"
 SENT: dict[str, str] = {  # what a webhook may be told: type -> when
     "assignment.created": "An assignment was created, or could not be",
@@ -132,7 +133,7 @@ class Outcome(BaseModel):
 
     model_config = ConfigDict(alias_generator=to_camel)
 
-    type: Kind | Literal["webhook.test"]
+    type: Sent
     operation_id: UUID | None
     customer_id: Int32
     operation_succeeded: bool
@@ -141,8 +142,8 @@ class Outcome(BaseModel):
     assignment_id: Int32 | None
     car_id: Int32 | None
     user_id: Int32 | None
-    start: str | None
-    end: str | None
+    start: Moment | None
+    end: Moment | None
     lifetime: Int32 | None
     renewable_after: Int32 | None
 

@@ -1,0 +1,146 @@
+"""In charge of the ids and descriptions of the operations that stand beside the spec."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+LIMITED = " It is limited for each customer: beyond the limit the answer is 429 with `Retry-After`."
+
+# Method and path -> the id, and what it does
+OWN: Mapping[str, tuple[str, str]] = {
+    "GET /.well-known/jwks.json": (
+        "getJwks",
+        "The keys by which access tokens and id tokens are verified, as a JSON Web Key Set (RFC 7517).",
+    ),
+    "GET /.well-known/openid-configuration": (
+        "getOpenIdConfiguration",
+        "The document of OpenID Connect Discovery 1.0, as far as it applies here.",
+    ),
+    "GET /retention": (
+        "getRetention",
+        "Each kind of data with the time for which it is kept, the setting that says so, and the oldest that there is.",
+    ),
+    "GET /users/{userId}/erasure": (
+        "previewErasure",
+        "Counts what `POST /users/{userId}/erase` would remove, end or make anonymous, and says what would stay, and"
+        " why. Nothing is changed.",
+    ),
+    "POST /users/{userId}/erase": (
+        "eraseUser",
+        "The user leaves the customer at once; within minutes events and logs do not say any more who it was. It cannot"
+        " be undone: look at `GET /users/{userId}/erasure` before.",
+    ),
+    "GET /assignments": (
+        "listAssignments",
+        "Those of all cars and users of the customer, by id unless `$orderby` says otherwise.",
+    ),
+    "GET /groups/{groupId}": ("getGroup", "One group; `$expand` adds what is in it."),
+    "GET /keys": ("listKeys", "The keys of every brand in one list; it is the same for all customers."),
+    "GET /key-forms/{keyFormId}.svg": (
+        "getKeyFormDrawing",
+        "An SVG that a page can show: `keyForm.imageUrl` of a key leads to it.",
+    ),
+    "GET /events": (
+        "listEvents",
+        "Events are numbered for each customer, without gaps and in the order in which they were recorded, so"
+        " `$filter=id gt N&$orderby=id` reads what is new and misses nothing. A list that is too long comes in pages.",
+    ),
+    "POST /ingest/events": (
+        "deliverEvents",
+        "Events of boxes and apps that were offline, one JSON object a line. `clientId` names each: one that comes"
+        " again is counted as a duplicate, and gets the number that it had. Lines that are not valid are reported, and"
+        " the others are recorded.",
+    ),
+    "POST /ingest/telemetry": (
+        "deliverTelemetry",
+        "What units have read, one JSON object a line. A line that tells nothing new is counted as a duplicate, so a"
+        " delivery may be sent again. Lines that are not valid are reported, and the others are kept.",
+    ),
+    "GET /positions": (
+        "listPositions",
+        "Every car, whether it has a unit or not, with its newest position and whether somebody may use it now.",
+    ),
+    "GET /cars/{carId}/track": (
+        "getCarTrack",
+        "The places where the car was between `from` and `to`, in order. If there are more than `points`, they are"
+        " thinned out evenly.",
+    ),
+    "GET /cars/{carId}/samples": (
+        "getCarSamples",
+        "Readings between `from` and `to`, in at most `points` buckets of equal length for each member of `fields`."
+        " Buckets without a reading are left out.",
+    ),
+    "GET /operations": (
+        "listOperations",
+        "Creations, changes and ends of assignments that were asked for, with their state. Finished ones are kept for"
+        " a time that `GET /retention` tells.",
+    ),
+    "GET /operations/{operationId}": (
+        "getOperation",
+        "`Pending` until it was applied, then `Succeeded`, or `Failed` with the reason in `errorCode` and"
+        " `errorMessage`.",
+    ),
+    "POST /batch": (
+        "runBatch",
+        "Items of one kind, each of which is what the single request would be, in their order. `atomic` does all or"
+        " nothing, `dryRun` tells what would happen. Each item's result has the status that the single request would"
+        " have had.",
+    ),
+    "GET /webhooks": ("listWebhooks", "The webhooks of the customer, with how many deliveries wait or were given up."),
+    "GET /webhooks/{webhookId}": ("getWebhook", "One webhook. Its secrets are never shown again."),
+    "GET /webhooks/{webhookId}/deliveries": (
+        "listDeliveriesOfWebhook",
+        "What was sent to it, with attempts, the start of the last answer, and when it is tried next.",
+    ),
+    "GET /deliveries": (
+        "listDeliveries",
+        "Those of all webhooks of the customer in one list: `$filter=state eq 'Dead'` finds those that were given up.",
+    ),
+    "PUT /webhooks": (
+        "createWebhook",
+        "Every outcome of the wanted kinds is sent to its address from now on, signed as Standard Webhooks says."
+        " Only addresses that the operator allows are dialled.",
+    ),
+    "PATCH /webhooks/{webhookId}": (
+        "updateWebhook",
+        "A JSON Patch (RFC 6902) of `remove` and `replace`. What is removed gets its default; the url cannot be"
+        " removed. Enabling it sends what has waited.",
+    ),
+    "DELETE /webhooks/{webhookId}": ("deleteWebhook", "What waits for it is not sent any more."),
+    "POST /webhooks/{webhookId}/rotate-secret": (
+        "rotateWebhookSecret",
+        "Until the old secret ends, every delivery is signed with both, so receivers can change over in their time.",
+    ),
+    "POST /webhooks/{webhookId}/test": (
+        "testWebhook",
+        "Sends a `webhook.test`, whatever kinds the webhook wants. How it went is told by"
+        " `GET /webhooks/{webhookId}/deliveries`." + LIMITED,
+    ),
+    "POST /webhooks/{webhookId}/deliveries/{deliveryId}/replay": (
+        "replayDelivery",
+        "The same body and `webhook-id` as before, with a new timestamp and signature." + LIMITED,
+    ),
+    "POST /webhooks/{webhookId}/replay": (
+        "replayDeliveries",
+        "Everything that the webhook was told from `from` up to, and without, `to`. If there is more than one request"
+        " takes, `next` is the `from` of the next one." + LIMITED,
+    ),
+    "GET /live": (
+        "streamChanges",
+        "Server-sent events (text/event-stream), each of which names what has changed, and not how: read it again then."
+        " A stream that broke is resumed with `Last-Event-ID`.",
+    ),
+    "GET /me": ("getMe", "Who the access token is for, and how the manager likes the pages to be."),
+    "GET /sessions": ("listSessions", "The sessions of the web console, with when each was last seen."),
+    "PUT /me/preferences": ("setPreferences", "All three are needed; null leaves it to the browser."),
+    "PUT /me/password": ("changePassword", "The current password is needed as well. Sign in again afterwards."),
+    "DELETE /sessions": ("endSessions", "Every browser has to sign in again. Access tokens stay as they are."),
+    "DELETE /sessions/{sessionId}": ("endSession", "That browser has to sign in again."),
+    "GET /": ("getAbout", "Name, version, and where the interface and its documents are."),
+    "GET /openapi.json": ("getOpenApi", "The document that this is part of. Clients can be generated from it."),
+    "GET /docs": ("getReference", "One page without scripts, made from the OpenAPI document."),
+    "GET /docs/errors": ("getCodes", "Each code with its texts, where it comes from, and what to do about it."),
+    "GET /health": ("getHealth", "For load balancers: 503 with one reason where it is not ready."),
+    "GET /health/live": ("getLiveness", "For whoever restarts processes: it says nothing of the database."),
+    "GET /health/ready": ("getReadiness", "For load balancers and people: all reasons, and warnings beside a 200."),
+}
