@@ -20,7 +20,7 @@ PACKAGE = SOURCE / "keyrack"
 # A room imports from its own floor and from those below it. A new module is put into the room that it belongs to.
 FLOORS = [
     "__main__ cli commands",
-    "demo simulator",
+    "demo simulator moving",
     "client",
     "processes supervisor worker housekeeping monitoring backups doctor",
     "console",
@@ -94,10 +94,11 @@ DOORS = {
     "metrics": {"exposition", "instruments", "measures"},
     "model": {"bodies", "faults", "fields", "members", "resources", "telematics", "texts"},
     "monitoring": {"backlog", "family", "judging", "limits", "picture", "reporting"},
+    "moving": {"exporting", "manifest", "taking"},
     "odata": {""},
     "settings": {""},
     "simulator": {"", "fleet"},
-    "telemetry": {"correction", "ingest", "lines", "mqtt", "samples"},
+    "telemetry": {"correction", "history", "ingest", "lines", "mqtt", "samples", "stretches"},
     "tracing": {"exporting", "places", "spans"},
     "vault": {"holdings", "keeping", "master", "rotation", "sealing"},
     "webhooks": {
