@@ -61,7 +61,7 @@ DOORS = {
     },
     "assignments": {"asking", "attendance", "holds", "overlaps", "rounds", "rules"},
     "backups": {"aftermath", "asking", "checking", "drilling", "planning", "restoring", "shelf", "taking", "wal"},
-    "client": {"answers", "credentials", "session"},
+    "client": {"answers", "credentials", "patience", "session"},
     "console": {"", "files", "tiles"},
     "database": {
         "archiving",
@@ -94,7 +94,7 @@ DOORS = {
     "metrics": {"exposition", "instruments", "measures"},
     "model": {"bodies", "faults", "fields", "members", "resources", "telematics", "texts"},
     "monitoring": {"backlog", "family", "judging", "limits", "picture", "reporting"},
-    "moving": {"exporting", "manifest", "taking"},
+    "moving": {"arriving", "comparing", "exporting", "manifest", "source", "taking"},
     "odata": {""},
     "settings": {""},
     "simulator": {"", "fleet"},

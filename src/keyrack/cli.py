@@ -51,7 +51,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "brand": ("keyrack.commands.brand", "Brands: the catalogue of key forms."),
     "webhook": ("keyrack.commands.webhook", "Webhooks: where outcomes are sent; and tools for their receivers."),
     "housekeeping": ("keyrack.commands.housekeeping", "Housekeeping: what is forgotten in time, and when it last was."),
-    "import": ("keyrack.commands.moving", "Import a whole customer; or products, services or brands from a file."),
+    "import": ("keyrack.commands.arriving", "Import a whole customer; or products, services or brands from a file."),
     "export": ("keyrack.commands.exporting", "Export a whole customer into files."),
 }
 

@@ -30,7 +30,7 @@ def carla(town: Town) -> Person:
     return furnished(town.person("carla"))
 
 
-def furnished(person: Person, cars: int = 3) -> Person:
+def furnished(person: Person, cars: int = 2) -> Person:
     """Some rows of every kind, made the way that users make them."""
     users = [person.user(), person.user(type="Normal", password="correct horse battery")]
     group = person.group("Pool =1+1")

@@ -40,7 +40,19 @@ class Kind:
         """Write rows, $2 as a JSON array, into customer $1."""
         columns = ", ".join([sql.rpartition(".")[2] for sql, _ in self.members.values()])
         given = ", ".join([f'r."{name}"' for name in self.members])
-        return "insert into " + self.into + " (customer_id, " + columns + ") select $1, " + given + " " + self.told
+        again: LiteralString = "" if self.numbered else " on conflict do nothing"
+        told: LiteralString = ") select $1, " + given + " " + self.told + again
+        return "insert into " + self.into + " (customer_id, " + columns + told
+
+    @property
+    def key(self) -> str:
+        """The member by which rows are found again."""
+        return next(iter(self.members))
+
+    @property
+    def some(self) -> LiteralString:
+        """Those of customer $1 with one of the keys $2, as JSON texts."""
+        return self.select + ' where r."' + next(iter(self.members)) + '" = any($2)'
 
     @property
     def told(self) -> LiteralString:

@@ -41,27 +41,23 @@ insert into customer_user (customer_id, user_id) select $1, user_id from unnest(
 on conflict do nothing
 """
 PAIR: LiteralString = 'update service s set product_id = r."productId" ' + PAIRINGS.told + (
-    ' where s.customer_id = $1 and s.service_id = r."serviceId"'
+    ' where s.customer_id = $1 and s.service_id = r."serviceId" and s.product_id is null'
+    ' and not exists (select from service o where o.customer_id = $1 and o.product_id = r."productId")'
 )  # fmt: skip
 INSTALL: LiteralString = 'update product p set car_id = r."carId" ' + INSTALLATIONS.told + (
-    ' where p.customer_id = $1 and p.product_id = r."productId"'
+    ' where p.customer_id = $1 and p.product_id = r."productId" and p.car_id is null'
+    ' and not exists (select from product o where o.customer_id = $1 and o.car_id = r."carId" and o.kind = p.kind)'
 )  # fmt: skip
 INSIDE = {"carId": "cars", "userId": "users", "assignmentId": "assignments"}  # of an operation's request and result
 
 
-async def write(
-    sql: Connection, customer: int, kind: Kind, rows: Sequence[Json], given: dict[int, int] | None = None
-) -> list[Json]:
-    """Write rows; what was written. Whatever they point to has been written before. `given` are new numbers that rows
-    are to have."""
-    given = {} if given is None else given
+async def write(sql: Connection, customer: int, kind: Kind, rows: Sequence[Json]) -> list[Json]:
+    """Write rows; what was written. Whatever they point to has been written before."""
     rows = await _renumbered(sql, customer, kind, rows)
-    if kind is USERS:
-        await _write_users(sql, customer, rows, given)
-    elif kind.numbered:
-        given |= await ids.drawn(sql, kind, [row["id"] for row in rows if row["id"] not in given])
     if kind.numbered:
-        await ids.note(sql, customer, kind, {row["id"]: given[row["id"]] for row in rows})
+        own = _write_users(sql, rows) if kind is USERS else ids.drawn(sql, kind, [row["id"] for row in rows])
+        given = await own
+        await ids.note(sql, customer, kind, given)
         rows = [row | {"id": given[row["id"]]} for row in rows]
     if own := OWN.get(kind.name):
         await own(sql, customer, rows)
@@ -87,14 +83,14 @@ def _points(value: object, member: str) -> bool:
     return isinstance(value, dict) and isinstance(value.get(member), int)  # pyright: ignore[reportUnknownMemberType]
 
 
-async def _write_users(sql: Connection, customer: int, rows: Sequence[Json], given: dict[int, int]) -> None:
+async def _write_users(sql: Connection, rows: Sequence[Json]) -> dict[int, int]:
+    """Write those whom nobody has yet; everybody's number here."""
     people = {row["address"]: row["user_id"] for row in await sql.fetch(PEOPLE, [row["emailAddress"] for row in rows])}
-    for row in rows:
-        if (there := people.get(row["emailAddress"].lower())) is not None:
-            given[row["id"]] = there
+    given = {row["id"]: people[name] for row in rows if (name := row["emailAddress"].lower()) in people}
     new = [row for row in rows if row["id"] not in given]
     given |= await ids.drawn(sql, USERS, [row["id"] for row in new])
     await sql.execute(NEW_PEOPLE, [row | {"id": given[row["id"]]} for row in new])
+    return given
 
 
 async def _join(sql: Connection, customer: int, rows: Sequence[Json]) -> None:
