@@ -14,7 +14,7 @@ from tests.commands.test_cli import Operator
 from tests.moving.faulty import Faulty
 from tests.moving.test_export import furnished
 from tests.people import Person, Town
-from tests.servers import DEADLINE, RunningServer, Sql
+from tests.servers import DEADLINE, RunningServer, Sql, eventually
 
 LONG = bool(os.environ.get("KEYRACK_MOVING"))
 CARS, KILLS = (60, 40) if LONG else (2, 2)
@@ -104,14 +104,14 @@ def test_killed_midway_it_goes_on_and_writes_nothing_twice(
     with Faulty(server.url) as source:
         env = access(dora, source.url)
         for number in range(KILLS):
-            mark = source.after(12 + number * 19 % 60 if LONG else 12 + number * 25)
+            mark = source.after(5 + number * 37 % 240 if LONG else 12 + number * 25)
             process = subprocess.Popen(
                 [sys.executable, "-m", "keyrack", *map(str, arrive(customer))],
                 env=os.environ | env | {"KEYRACK_DATABASE_URL": target.dsn},
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
             )
-            assert mark.wait(DEADLINE)
+            eventually(lambda mark=mark, process=process: mark.is_set() or process.poll() is not None, "the moment")
             process.kill()
             process.wait(DEADLINE)
         result = target.value(*arrive(customer), env=env)
