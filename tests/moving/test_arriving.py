@@ -137,6 +137,13 @@ def test_killed_midway_it_goes_on_and_writes_nothing_twice(
         assert "differs in name" in output
         assert "KIND" in output and "passwords" in output
 
+        # what is removed here does not come again, nor what hangs on it
+        there.execute("delete from car where customer_id = $1 and car_id = $2", customer, car)
+        code, output, errors = target.quick(*arrive(customer), env=env)
+        assert (code, errors) == (1, "")
+        assert "cars: id" in output and "is not here" in output
+        assert there.value("select count(*) from car where customer_id = $1", customer) == counts["cars"] - 1
+
 
 def test_what_it_refuses(dora: Person, target: Operator, server: RunningServer, tmp_path: Any) -> None:
     customer = target.value("customer", "add", "Refusing fleet")["id"]

@@ -32,7 +32,7 @@ from keyrack.moving.source import TOLD, Source
 TRIES, LONGEST, TOLD_WAIT = 30, 30.0, 900.0  # of a request: how often, and seconds that are waited for the source
 NOT_TOLD = (
     "What the API does not tell, and what to do about it:",
-    "- passwords and types of users: all are {type} users now. Whoever is to log in gets a password from you.",
+    "- types and passwords of users: all are {type} users without one; PUT /users gives one only to who is new.",
     "- API keys, managers, SDK keys, device keys: keyrack api-key, manager, sdk-key and device-key make new ones.",
     "- webhooks and their secrets: register them here (keyrack webhook add), before the source is switched off.",
     "- telemetry and positions of the past: units tell new ones as soon as they deliver here.",

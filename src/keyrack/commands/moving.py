@@ -19,7 +19,7 @@ from keyrack.moving.taking import Different, take
 
 # What an export does not have, and what to do about it
 LEFT = {
-    "passwords": "{count} users have a password: they sign in anew by a password that you give them.",
+    "passwords": "{count} users have a password, and none there: PUT /users gives one only to who is new.",
     "webhookSecrets": "{count} webhooks have secrets: they are imported disabled, with new signing secrets. Tell these"
     " to the receivers (keyrack webhook rotate-secret ID), then keyrack webhook change ID --enable.",
     "deviceKeys": "{count} device keys: make new ones with keyrack device-key add, and give them to the units.",

@@ -6,6 +6,7 @@ here. Whoever is killed in between goes on there: what has a number is not writt
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, LiteralString
@@ -126,11 +127,14 @@ async def _take(sql: Connection, customer: int, kind: Kind, rows: Sequence[Json]
 
 
 async def _standing(sql: Connection, customer: int, kind: Kind, rows: Sequence[Json]) -> list[Json]:
-    """Those whose car, user and so on are here: what was made while we read comes with the next run."""
+    """Those whose car, user and so on are here: what was made while we read comes with the next run, and what was
+    removed here since it came stays away."""
     standing = list(rows)
     for member, name in (kind.of or {}).items():
-        known = await ids.known(sql, customer, BY_NAME[name], (row[member] for row in standing))
-        standing = [row for row in standing if row[member] in known]
+        other = BY_NAME[name]
+        known = await ids.known(sql, customer, other, (row[member] for row in standing))
+        there = {json.loads(row[0])["id"] for row in await sql.fetch(other.some, customer, list(known.values()))}
+        standing = [row for row in standing if known.get(row[member]) in there]
     return standing
 
 

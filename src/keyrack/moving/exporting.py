@@ -72,7 +72,7 @@ async def export(sql: Connection, customer: int, target: Path, progress: Progres
         manifest = Manifest(
             release=__version__,
             revision=await sql.fetchval(REVISION),
-            moment=datetime.now(UTC).isoformat(timespec="seconds"),
+            moment=datetime.now(UTC).isoformat(),
             customer=Owner(**owner),
             files=files.written,
             months=sorted(files.months),
