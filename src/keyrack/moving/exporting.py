@@ -112,7 +112,7 @@ class _Files:
 
     async def write(self, sql: Connection, customer: int, kind: Kind, progress: Progress) -> None:
         """Write the two files of a kind."""
-        there: int = await sql.fetchval(kind.count, customer)
+        there: int = 0 if kind.has_months else await sql.fetchval(kind.count, customer)
         progress(kind.name, 0, there)
         lines, sheet = _Out(self._directory / f"{kind.name}.jsonl"), _Out(self._directory / f"{kind.name}.csv")
         writer = csv.writer(sheet, lineterminator="\r\n")
@@ -127,7 +127,7 @@ class _Files:
                 if kind.has_months:
                     self.months.add(value["at"][: len("2026-01")])
             count += len(rows)
-            progress(kind.name, count, there)
+            progress(kind.name, count, max(there, count))
         await sql.execute(CLOSE)
         self.written += [lines.closed(count), sheet.closed(count)]
 

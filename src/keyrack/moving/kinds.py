@@ -22,8 +22,7 @@ class Kind:
     into: LiteralString = ""  # where they are inserted; a kind without it is written by a statement of its own
     numbered: LiteralString = ""  # draws numbers, $1 of them: `id` is one of the database's
     of: dict[str, str] | None = None
-    plain: LiteralString | None = None  # what is counted in the place of `rows`, where that is quicker
-    has_months: bool = False  # `at` says in which partition a row lies
+    has_months: bool = False  # history: `at` says in which partition a row lies, and to count the rows is to read them
 
     @property
     def select(self) -> LiteralString:
@@ -33,7 +32,7 @@ class Kind:
 
     @property
     def count(self) -> LiteralString:
-        return "select count(*) from (select 1 " + (self.plain or self.rows) + ") r"
+        return "select count(*) from (select 1 " + self.rows + ") r"
 
     @property
     def insert(self) -> LiteralString:
