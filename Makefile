@@ -12,7 +12,7 @@ unexport PYTHONDONTWRITEBYTECODE
 ASSETS := src/keyrack/console/assets
 BUILD_ASSETS := $(BIN)/python console-assets/build.py
 
-.PHONY: help demo install install-dev test dist test-dist image test-image audit test-abuse test-faults test-odata-long test-openapi-long test-upgrade check unit bench clean docs lock screenshots test-console-long cluster test-failover soak site test-site test-clients
+.PHONY: help demo install install-dev test dist test-dist image test-image audit test-abuse test-faults test-odata-long test-openapi-long test-upgrade check unit bench clean docs lock screenshots test-console-long cluster test-failover soak site test-site test-clients test-moving
 
 ## help: these lines
 help:
@@ -151,6 +151,10 @@ test-site: install-dev site
 ## test-upgrade: from 0.1.0 with a stop, and from the release before without one, with many rows and under load
 test-upgrade: install-dev
 	KEYRACK_UPGRADES=1 $(BIN)/pytest -s -p no:cacheprovider tests/upgrades tests/embedded/test_upgrading.py $(PYTEST_ARGS)
+
+## test-moving: a customer moves in from another server while the import is killed forty times, and from 0.1.0
+test-moving: install-dev
+	KEYRACK_MOVING=1 $(BIN)/pytest -s -p no:cacheprovider tests/moving $(PYTEST_ARGS)
 
 ## bench: the tables of docs/performance.md; BENCH="outcomes" for one of them
 bench: install-dev

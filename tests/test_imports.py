@@ -20,7 +20,7 @@ PACKAGE = SOURCE / "keyrack"
 # A room imports from its own floor and from those below it. A new module is put into the room that it belongs to.
 FLOORS = [
     "__main__ cli commands",
-    "demo simulator",
+    "demo simulator moving",
     "client",
     "processes housekeeping monitoring backups doctor",
     "console",
@@ -105,11 +105,12 @@ DOORS = {
     "metrics": {"exposition", "instruments", "measures"},
     "model": {"bodies", "faults", "fields", "meanings", "members", "resources", "telematics", "texts"},
     "monitoring": {"backlog", "family", "judging", "limits", "picture", "reporting"},
+    "moving": {"arriving", "comparing", "exporting", "manifest", "source", "taking"},
     "odata": {""},
     "processes": {"process", "supervisor", "worker"},
     "settings": {""},
     "simulator": {"", "fleet"},
-    "telemetry": {"correction", "ingest", "lines", "mqtt", "samples"},
+    "telemetry": {"correction", "history", "ingest", "lines", "mqtt", "samples", "stretches"},
     "tracing": {"exporting", "places", "spans"},
     "vault": {"holdings", "keeping", "master", "rotation", "sealing"},
     "webhooks": {

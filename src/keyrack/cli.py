@@ -66,7 +66,11 @@ HEADINGS: dict[str, dict[str, tuple[str, str]]] = {
         ),
         "webhook": ("keyrack.commands.webhook", "Say where outcomes are sent, see what was sent, and try a receiver."),
         "telemetry": ("keyrack.commands.telemetry", "Take back what a wrong clock or a hostile key has told."),
-        "import": ("keyrack.commands.importing", "Import products, services or brands from CSV or JSON."),
+        "import": (
+            "keyrack.commands.arriving",
+            "Import a whole customer; or products, services or brands.",
+        ),
+        "export": ("keyrack.commands.exporting", "Export a whole customer into files."),
         "simulate": ("keyrack.commands.simulate", "Drive a virtual fleet through a running server."),
     },
     "Call the API": {

@@ -23,6 +23,7 @@ OWN = {
     "docs/command-line.md": "tests/commands/test_command_line_page.py",
     "docs/console.md": "tests/documents/test_console_page.py",
     "docs/http.md": "tests/documents/test_http_page.py",
+    "docs/moving.md": "tests/documents/test_moving_page.py",
     **dict.fromkeys(
         (
             "docs/tutorials/python.md", "docs/tutorials/javascript.md", "docs/tutorials/from-empty.md",

@@ -65,13 +65,13 @@ async def settle(connection: Connection, customer: int) -> None:
     await _apply(connection, rows)
 
 
-async def apply_at_once(connection: Connection, customer: int, operation: UUID) -> None:
-    """Apply an operation that the caller has written after `settle`, in the same transaction.
+async def apply_at_once(connection: Connection, customer: int, *operations: UUID) -> None:
+    """Apply operations that the caller has written after `settle`, in the same transaction.
 
-    Whoever asked meanwhile comes after it: their requests and this one overlap, so either order is true, and this one
+    Whoever asked meanwhile comes after them: their requests and this one overlap, so either order is true, and this one
     leaves nothing between what the caller has seen and what the operation changes. Raises `Unavailable`.
     """
-    await _apply(connection, await applying.named(connection, customer, [operation]))
+    await _apply(connection, await applying.named(connection, customer, operations))
 
 
 async def drain(db: Database, customer: int, settings: Settings) -> None:

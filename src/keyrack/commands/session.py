@@ -134,6 +134,7 @@ async def open_database(settings: Settings, application: str = "keyrack command"
 TOLD: dict[str, Topics] = {
     "customer": frozenset(TOPICS),
     "importing": frozenset(TOPICS),
+    "moving": frozenset(TOPICS),
     "privacy": frozenset(("users", "events", "groups")) | APPLIED,
     "product": frozenset(("products", "cars")) | APPLIED,
     "service": frozenset(("services", "products")) | APPLIED,

@@ -15,13 +15,16 @@ from keyrack.settings.configuration import KEYS, VARIABLE, entries, masked, name
 from keyrack.settings.secrets import ENDING, is_secret, variable
 
 PREFIX = "KEYRACK_"
-# Names of others: what `keyrack demo` prints for a shell, and what this project's tests and tools are told
+# Names of others: what `keyrack demo` prints for a shell, what `keyrack import api` is told of its source, and what the
+# tests and tools of this project are told
 OTHERS = frozenset(
     PREFIX + name
     for name in (
-        "URL", "API_KEY", "USERNAME", "PASSWORD", "CUSTOMER_ID", "DEVICE_KEY", "SDK_KEY", "TOKEN", "LONG", "FAULTS",
-        "HISTORIES", "ABUSE", "UPGRADES", "CLUSTER", "DIST", "BASE", "PODMAN", "PODMAN_RUN", "TEST_DATABASE_URL",
-        "DRILL_NAMESPACE", "PROFILE",
+        "URL", "API_KEY", "USERNAME", "PASSWORD", "CUSTOMER_ID", "DEVICE_KEY", "SDK_KEY", "TOKEN", "PROFILE",
+        "SOURCE_URL", "SOURCE_API_KEY", "SOURCE_API_KEY_FILE", "SOURCE_USERNAME", "SOURCE_PASSWORD",
+        "SOURCE_PASSWORD_FILE", "SOURCE_CUSTOMER_ID", "SOURCE_BRAND", "LONG", "FAULTS", "HISTORIES", "ABUSE",
+        "UPGRADES", "CLUSTER", "CLIENTS", "DIST", "MOVING", "SITE", "BASE", "PODMAN", "PODMAN_RUN",
+        "TEST_DATABASE_URL", "DRILL_NAMESPACE",
     )
 )  # fmt: skip
 

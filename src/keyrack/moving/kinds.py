@@ -1,0 +1,253 @@
+"""In charge of what a customer consists of: every kind of row once, as it is written out and taken in.
+
+The order is that in which rows are taken in: what others point to comes first. A member that holds the number of a row
+of another kind says so, for that number is another one on the other side.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import LiteralString
+
+Member = tuple[LiteralString, LiteralString]  # an SQL expression, and its type
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """Rows of one kind. `members` have the API's names; `of` says which of them are numbers of which kind."""
+
+    name: str
+    members: dict[LiteralString, Member]
+    rows: LiteralString  # from ... where ... order by ..., with the customer as $1
+    into: LiteralString = ""  # where they are inserted; a kind without it is written by a statement of its own
+    numbered: LiteralString = ""  # draws numbers, $1 of them: `id` is one of the database's
+    of: dict[str, str] | None = None
+    has_months: bool = False  # history: `at` says in which partition a row lies, and to count the rows is to read them
+
+    @property
+    def select(self) -> LiteralString:
+        """The rows of customer $1 as JSON texts."""
+        members = ", ".join([f'{sql} as "{name}"' for name, (sql, _) in self.members.items()])
+        return "select row_to_json(r)::text from (select " + members + " " + self.rows + ") r"
+
+    @property
+    def count(self) -> LiteralString:
+        return "select count(*) from (select 1 " + self.rows + ") r"
+
+    @property
+    def insert(self) -> LiteralString:
+        """Write rows, $2 as a JSON array, into customer $1."""
+        columns = ", ".join([sql.rpartition(".")[2] for sql, _ in self.members.values()])
+        given = ", ".join([f'r."{name}"' for name in self.members])
+        again: LiteralString = "" if self.numbered else " on conflict do nothing"
+        told: LiteralString = ") select $1, " + given + " " + self.told + again
+        return "insert into " + self.into + " (customer_id, " + columns + told
+
+    @property
+    def key(self) -> str:
+        """The member by which rows are found again."""
+        return next(iter(self.members))
+
+    @property
+    def some(self) -> LiteralString:
+        """Those of customer $1 with one of the keys $2, as JSON texts."""
+        return self.select + ' where r."' + next(iter(self.members)) + '" = any($2)'
+
+    @property
+    def told(self) -> LiteralString:
+        """The rows of $2 as a table."""
+        return "from jsonb_to_recordset($2::jsonb) r (" + ", ".join(
+            [f'"{name}" {type}' for name, (_, type) in self.members.items()]
+        ) + ")"  # fmt: skip
+
+
+def _next(table: LiteralString, column: LiteralString) -> LiteralString:
+    return "select nextval(pg_get_serial_sequence('" + table + "', '" + column + "')) from generate_series(1, $1)"
+
+
+def _all(table: LiteralString, order: LiteralString) -> LiteralString:
+    return "from " + table + " where customer_id = $1 order by " + order
+
+
+TEXT: LiteralString = "text"
+INT: LiteralString = "integer"
+TIME: LiteralString = "timestamptz"
+REAL: LiteralString = "double precision"
+FLAG: LiteralString = "boolean"
+JSON: LiteralString = "jsonb"
+
+
+def _group(item: LiteralString, member: LiteralString) -> Kind:
+    table: LiteralString = "group_" + item
+    return Kind(
+        f"group-{item}s",
+        {"groupId": ("group_id", INT), member: (item + "_id", INT)},
+        _all(table, "group_id, " + item + "_id"),
+        table,
+        of={"groupId": "groups", member: f"{item}s"},
+    )
+
+
+_POSITIONS: LiteralString = """
+from (
+  select car_id, n.at, latitude, longitude from position p, packed_times(p.at, p.times) n(at) where p.customer_id = $1
+  union all
+  select car_id, n.at, latitude, longitude from car_state s, packed_times(s.position_since, s.position_times) n(at)
+  where s.customer_id = $1
+) r order by car_id, at
+"""
+_ODOMETERS: LiteralString = """
+from (
+  select car_id, n.at, odometer from odometer p, packed_times(p.at, p.times) n(at) where p.customer_id = $1
+  union all
+  select car_id, n.at, odometer from car_state s, packed_times(s.odometer_since, s.odometer_times) n(at)
+  where s.customer_id = $1
+) r order by car_id, at
+"""
+
+PRODUCTS = Kind(
+    "products",
+    {
+        "id": ("product_id", INT), "uniqueId": ("unique_id", TEXT), "serialNumber": ("serial_number", TEXT),
+        "sapNumber": ("sap_number", TEXT), "kind": ("kind", TEXT),
+        "dongleTerminationTimeStamp": ("dongle_terminated_at", TIME),
+    },
+    _all("product", "product_id"), "product", _next("product", "product_id"),
+)  # fmt: skip
+SERVICES = Kind(
+    "services",
+    {
+        "id": ("service_id", INT), "name": ("name", TEXT), "isTerminated": ("is_terminated", FLAG),
+        "terminationDate": ("terminated_at", TIME), "terminationCause": ("termination_cause", TEXT),
+    },
+    _all("service", "service_id"), "service", _next("service", "service_id"),
+)  # fmt: skip
+CONTRACTS = Kind(
+    "contracts",
+    {
+        "serviceId": ("service_id", INT), "orderNumber": ("order_number", TEXT),
+        "documentNumber": ("document_number", TEXT), "orderPosition": ("order_position", INT),
+        "start": ("starts_at", TIME), "end": ("ends_at", TIME), "termOfContract": ("term_of_contract", INT),
+        "termOfNotice": ("term_of_notice", INT), "unitOfNotice": ("unit_of_notice", TEXT),
+    },
+    _all("contract", "service_id"), "contract", of={"serviceId": "services"},
+)  # fmt: skip
+CARS = Kind(
+    "cars",
+    {
+        "id": ("car_id", INT), "name": ("name", TEXT), "description": ("description", TEXT), "vin": ("vin", TEXT),
+        "licensePlate": ("license_plate", TEXT), "brand": ("brand", TEXT), "model": ("model", TEXT),
+    },
+    _all("car", "car_id"), "car", _next("car", "car_id"),
+)  # fmt: skip
+USERS = Kind(
+    "users",
+    {
+        "id": ("user_id", INT), "emailAddress": ("email_address", TEXT), "firstName": ("first_name", TEXT),
+        "lastName": ("last_name", TEXT), "type": ("type", TEXT), "createdAt": ("created_at", TIME),
+    },
+    "from customer_user join person using (user_id) where customer_id = $1 order by user_id",
+    numbered=_next("person", "user_id"),
+)  # fmt: skip
+GROUPS = Kind(
+    "groups",
+    {"id": ("group_id", INT), "name": ("name", TEXT)},
+    _all("fleet_group", "group_id"), "fleet_group", _next("fleet_group", "group_id"),
+)  # fmt: skip
+GROUP_CARS = _group("car", "carId")
+GROUP_USERS = _group("user", "userId")
+GROUP_SERVICES = _group("service", "serviceId")
+GROUP_PRODUCTS = _group("product", "productId")
+PAIRINGS = Kind(
+    "pairings",
+    {"serviceId": ("service_id", INT), "productId": ("product_id", INT)},
+    "from service where customer_id = $1 and product_id is not null order by service_id",
+    of={"serviceId": "services", "productId": "products"},
+)
+INSTALLATIONS = Kind(
+    "installations",
+    {"productId": ("product_id", INT), "carId": ("car_id", INT)},
+    "from product where customer_id = $1 and car_id is not null order by product_id",
+    of={"productId": "products", "carId": "cars"},
+)
+ASSIGNMENTS = Kind(
+    "assignments",
+    {
+        "id": ("assignment_id", INT), "carId": ("car_id", INT), "userId": ("user_id", INT),
+        "start": ("starts_at", TIME), "end": ("ends_at", TIME),
+        "lifetime": ("lifetime", INT), "renewableAfter": ("renewable_after", INT),
+    },
+    _all("assignment", "assignment_id"), "assignment", _next("assignment", "assignment_id"),
+    of={"carId": "cars", "userId": "users"},
+)  # fmt: skip
+# In the order in which they were asked for; whoever asked is a manager, who is not of the customer
+OPERATIONS = Kind(
+    "operations",
+    {
+        "id": ("operation_id", "uuid"), "kind": ("kind", TEXT), "cause": ("cause", TEXT), "state": ("state", TEXT),
+        "carId": ("car_id", INT), "userId": ("user_id", INT), "assignmentId": ("assignment_id", INT),
+        "request": ("request", JSON), "result": ("result", JSON), "checksum": ("checksum", TEXT),
+        "errorMessage": ("error_message", TEXT), "attempts": ("attempts", INT), "requestedAt": ("requested_at", TIME),
+        "finishedAt": ("finished_at", TIME), "applied": ("applied", "bigint"), "askedFrom": ("asked_from", TEXT),
+        "requestId": ("request_id", TEXT), "traceparent": ("traceparent", TEXT),
+    },
+    _all("operation", "seq"), "operation", of={"carId": "cars", "userId": "users", "assignmentId": "assignments"},
+)  # fmt: skip
+EVENTS = Kind(
+    "events",
+    {
+        "id": ("event_id", INT), "dateTime": ("local_text", TEXT), "localTime": ("local_at", TIME),
+        "utcDateTime": ("utc_at", TIME), "userId": ("user_id", INT), "carId": ("car_id", INT), "type": ("type", TEXT),
+        "userAgent": ("user_agent", TEXT), "latitude": ("latitude", REAL), "longitude": ("longitude", REAL),
+        "clientId": ("client_id", TEXT),
+    },
+    _all("event", "event_id"), "event", of={"carId": "cars", "userId": "users"},
+)  # fmt: skip
+CAR_STATES = Kind(
+    "car-states",
+    {
+        "carId": ("car_id", INT), "productId": ("product_id", INT), "positionAt": ("position_at", TIME),
+        "latitude": ("latitude", REAL), "longitude": ("longitude", REAL), "odometerAt": ("odometer_at", TIME),
+        "odometer": ("odometer", REAL), "readAt": ("read_at", TIME), "telemetry": ("telemetry", JSON),
+        "told": ("told", JSON),
+    },
+    _all("car_state", "car_id"), "car_state", of={"carId": "cars", "productId": "products"},
+)  # fmt: skip
+POSITIONS = Kind(
+    "positions",
+    {"carId": ("car_id", INT), "at": ("at", TIME), "latitude": ("latitude", REAL), "longitude": ("longitude", REAL)},
+    _POSITIONS, of={"carId": "cars"}, has_months=True,
+)  # fmt: skip
+ODOMETERS = Kind(
+    "odometers",
+    {"carId": ("car_id", INT), "at": ("at", TIME), "odometer": ("odometer", REAL)},
+    _ODOMETERS, of={"carId": "cars"}, has_months=True,
+)  # fmt: skip
+TELEMETRY = Kind(
+    "telemetry",
+    {
+        "carId": ("car_id", INT), "at": ("at", TIME), "readAt": ("read_at", TIME), "readings": ("readings", JSON),
+        "told": ("told", JSON),
+    },
+    _all("telemetry", "car_id, at"), "telemetry", of={"carId": "cars"}, has_months=True,
+)  # fmt: skip
+WEBHOOKS = Kind(
+    "webhooks",
+    {
+        "id": ("webhook_id", INT), "url": ("url", TEXT), "kinds": ("kinds", "text[]"),
+        "isEnabled": ("is_enabled", FLAG), "createdAt": ("created_at", TIME),
+    },
+    _all("webhook", "webhook_id"), numbered=_next("webhook", "webhook_id"),
+)  # fmt: skip
+ERASURES = Kind(
+    "erasures",
+    {"userId": ("user_id", INT), "askedAt": ("asked_at", TIME), "lastEvent": ("last_event", INT)},
+    _all("erasure", "user_id"), "erasure", of={"userId": "users"},
+)  # fmt: skip
+
+KINDS = (
+    PRODUCTS, SERVICES, CONTRACTS, CARS, USERS, GROUPS, GROUP_CARS, GROUP_USERS, GROUP_SERVICES, GROUP_PRODUCTS,
+    PAIRINGS, INSTALLATIONS, ASSIGNMENTS, OPERATIONS, EVENTS, CAR_STATES, POSITIONS, ODOMETERS, TELEMETRY, WEBHOOKS,
+    ERASURES,
+)  # fmt: skip
+BY_NAME = {kind.name: kind for kind in KINDS}

@@ -1,0 +1,112 @@
+"""In charge of what an export says about itself: whose it is, of which moment, its files with their checksums."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic.alias_generators import to_camel
+
+FORMAT = "keyrack-export"
+VERSION = 1  # of the files' form; another one is refused
+NAME = "manifest.json"
+CHUNK = 1 << 20  # bytes
+
+
+class NotWhole(Exception):
+    """Why a directory is no export that can be taken in."""
+
+
+class _Told(BaseModel):
+    model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True, extra="ignore")
+
+
+class File(_Told):
+    """A file, with what must be in it."""
+
+    name: str
+    rows: int
+    bytes: int
+    sha256: str
+
+
+class Owner(_Told):
+    """The customer, with its settings and counters."""
+
+    id: int
+    name: str
+    created_at: str
+    history_days: int | None
+    keeps_positions: bool
+    applied: int  # the number of the last operation that was applied
+    last_event: int
+
+
+class Manifest(_Told):
+    """The file `manifest.json`. It is written last: a directory without it is no export."""
+
+    format: str = FORMAT
+    version: int = VERSION
+    release: str
+    revision: str
+    moment: str
+    customer: Owner
+    files: list[File]
+    months: list[str] = []  # in which history lies
+    left: dict[str, int] = {}  # what is not in the files, for it is secret or not the customer's alone
+
+    def write(self, directory: Path) -> None:
+        text = json.dumps(self.model_dump(by_alias=True), indent=2, ensure_ascii=False)
+        (directory / NAME).write_text(text + "\n", "utf-8")
+
+    def rows_of(self, kind: str) -> int:
+        return next((file.rows for file in self.files if file.name == f"{kind}.jsonl"), 0)
+
+
+def digest(path: Path) -> str:
+    """The SHA-256 of a file, in hexadecimal digits."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def read(directory: Path) -> Manifest:
+    """The manifest of a directory, all of whose files are as it says. Raises `NotWhole`."""
+    path = directory / NAME
+    try:
+        value: Any = json.loads(path.read_text("utf-8"))
+    except FileNotFoundError:
+        raise NotWhole(f"{directory} has no {NAME}: it is no export, or one that was broken off.") from None
+    except ValueError as error:
+        raise NotWhole(f"{path} is no JSON: {error}.") from None
+    if not isinstance(value, dict) or value.get("format") != FORMAT:  # pyright: ignore[reportUnknownMemberType]
+        raise NotWhole(f"{path} is not that of an export.")
+    if value.get("version") != VERSION:  # pyright: ignore[reportUnknownMemberType]
+        raise NotWhole(f"{path} has version {value.get('version')}; this Keyrack reads version {VERSION}.")  # pyright: ignore[reportUnknownMemberType]
+    try:
+        manifest = Manifest.model_validate(value)
+    except ValidationError as error:
+        wrong = error.errors()[0]
+        raise NotWhole(f"{path}, {'.'.join(map(str, wrong['loc']))}: {wrong['msg']}.") from None
+    for file in manifest.files:
+        _check(directory, file)
+    return manifest
+
+
+def _check(directory: Path, file: File) -> None:
+    path = directory / file.name
+    if Path(file.name).name != file.name or not path.is_file():
+        raise NotWhole(f"{path} is missing.")
+    if path.stat().st_size != file.bytes or digest(path) != file.sha256:
+        raise NotWhole(f"{path} is not as it was written: its checksum is another one.")
+
+
+def rows(directory: Path, kind: str) -> Iterator[dict[str, Any]]:
+    """The rows of a kind, one after the other; none where the export has none."""
+    path = directory / f"{kind}.jsonl"
+    if path.exists():
+        with path.open(encoding="utf-8") as file:
+            yield from (json.loads(line) for line in file)
