@@ -142,8 +142,10 @@ def test_a_write_is_sent_again_with_its_key_and_never_without_one() -> None:
     assert len(script.seen) == 3
     bare = Scripted(saying(lambda: web.Response(status=500), fine))
     assert call(bare, lambda client: client.call("PUT", "/cars", b"{}")).status == 500
-    refused = Scripted(saying(lambda: web.Response(status=503), fine))
+    refused = Scripted(saying(lambda: web.Response(status=503, headers={"Retry-After": "0"}), fine))
     assert call(refused, lambda client: client.call("PUT", "/cars", b"{}")).status == 200
+    unknown = Scripted(saying(lambda: web.Response(status=503), fine))  # it may have been done
+    assert call(unknown, lambda client: client.call("PUT", "/cars", b"{}")).status == 503
 
 
 def test_closed_connections_and_nobody_there() -> None:

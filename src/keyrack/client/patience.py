@@ -10,7 +10,6 @@ from email.utils import parsedate_to_datetime
 from random import uniform
 
 PASSING = frozenset((408, 425, 429, 500, 502, 503, 504))
-UNDONE = frozenset((429, 503))  # the server has done nothing, so that anything may be sent again
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +44,12 @@ class Pace:
         now = asyncio.get_running_loop().time()
         at, self._next = max(now, self._next), max(now, self._next) + self._apart
         await asyncio.sleep(at - now)
+
+
+def undone(status: int, named: float | None) -> bool:
+    """Whether the server has done nothing, so that anything may be sent again. A 503 that names no time may be one of
+    which nobody knows (code `outcome-unknown`)."""
+    return status == 429 or (status == 503 and named is not None)
 
 
 def retry_after(headers: Mapping[str, str]) -> float | None:

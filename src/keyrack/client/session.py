@@ -16,7 +16,7 @@ import aiohttp
 from keyrack.client.answers import Answer, ApiError, read
 from keyrack.client.credentials import Login, Server, Token
 from keyrack.client.pages import PAGE, pages
-from keyrack.client.patience import PASSING, UNDONE, Pace, Patience, retry_after
+from keyrack.client.patience import PASSING, Pace, Patience, retry_after, undone
 
 ACCEPT = "application/json, application/problem+json"  # refusals with their codes, where the server has them
 KEY = "Idempotency-Key"
@@ -103,7 +103,7 @@ class Client:
         out with `headers` alone. Raises `ApiError`.
 
         Reads, what carries an `Idempotency-Key` and what is `repeatable` are sent again also where nobody knows whether
-        the server has done it; anything else only where it has not: 429, and 503.
+        the server has done it; anything else only where it has not: 429, and 503 with `Retry-After`.
         """
         repeatable = repeatable or method in READS or KEY in (headers or {})
         renewed = False
@@ -143,7 +143,7 @@ class Client:
                     answer = await read(method, path, reply)
                 named = retry_after(answer.headers)
                 in_flight = answer.status == 409 and KEY in headers and named is not None
-                if not in_flight and answer.status not in (PASSING if repeatable else UNDONE):
+                if not in_flight and not (answer.status in PASSING if repeatable else undone(answer.status, named)):
                     return answer
                 problem = answer.error()
             except (aiohttp.ClientError, TimeoutError) as error:
