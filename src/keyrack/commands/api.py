@@ -25,14 +25,12 @@ def _methods(incomplete: str) -> list[str]:
     return [method for method in METHODS if method.startswith(incomplete.upper())]
 
 
-Method = Annotated[str, typer.Argument(metavar="METHOD", help="GET may be left out.", autocompletion=_methods)]
+Method = Annotated[str, typer.Argument(metavar="METHOD", help="May be left out: GET.", autocompletion=_methods)]
 
 
 @app.command("api")
 def api(
-    method: Annotated[
-        str, typer.Argument(metavar="METHOD", help="May be left out: GET.", autocompletion=lambda: [*METHODS])
-    ],
+    method: Method,
     path: Annotated[str | None, typer.Argument(metavar="PATH", help="With query options, as '/cars?$top=3'.")] = None,
     data: Annotated[
         str | None,
