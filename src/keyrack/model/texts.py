@@ -1,4 +1,5 @@
-"""In charge of texts: what is blank, what is cut off at their ends, and which e-mail addresses there can be."""
+"""In charge of texts: what is blank, what is cut off at their ends, which e-mail addresses there can be, and what a
+spreadsheet would take for a formula."""
 
 from __future__ import annotations
 
@@ -17,6 +18,9 @@ _UNSEEN = (
 NOT_BLANK = rf"^[^\x00]*[^\x00{_UNSEEN}][^\x00]*$"  # the same for a schema; PostgreSQL's text holds no U+0000
 NOT_BLANK_LINE = NOT_BLANK.replace(r"\x00", r"\x00-\x1f")  # and no other control character
 _SEEN = re.compile(rf"[^{_UNSEEN}]")
+FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")  # what a spreadsheet would run (CWE-1236)
+# The same behind a separator: a spreadsheet of another language may cut the text there
+_INSIDE = re.compile(r"([,;\t\r\n] *)(?=[=+\-@＝＋－＠])")
 
 
 def trimmed(text: str) -> str:
@@ -44,3 +48,9 @@ def email_address(text: str) -> str:
     except EmailNotValidError as error:
         raise ValueError(str(error)) from None
     return address
+
+
+def no_formula(text: str) -> str:
+    """The text as no spreadsheet takes it for a formula, nor what begins so behind blanks or separators."""
+    inside = _INSIDE.sub(r"\1'", text)
+    return f"'{inside}" if text.lstrip(" ").startswith(FORMULA) else inside

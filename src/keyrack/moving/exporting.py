@@ -7,7 +7,6 @@ import csv
 import hashlib
 import json
 import os
-import re
 import shutil
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -16,13 +15,11 @@ from typing import IO, Any, LiteralString
 
 from keyrack import __version__
 from keyrack.database.connection import Connection
+from keyrack.model.texts import no_formula
 from keyrack.moving.kinds import KINDS, Kind
 from keyrack.moving.manifest import File, Manifest, Owner
 
 PIECE = 1_000  # rows that are fetched at a time
-FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")  # what a spreadsheet would run (CWE-1236)
-# The same where a spreadsheet of another language cuts the text; the console's files have it so, too
-_INSIDE = re.compile(r"([,;\t\r\n] *)(?=[=+\-@＝＋－＠])")
 
 Progress = Callable[[str, int, int], None]  # kind, rows written, rows there are
 
@@ -160,6 +157,4 @@ def _cell(value: Any) -> str | int | float:
         return "true" if value else "false"
     if isinstance(value, int | float):
         return value
-    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-    inside = _INSIDE.sub(r"\1'", text)
-    return f"'{inside}" if text.lstrip(" ").startswith(FORMULA) else inside
+    return no_formula(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))

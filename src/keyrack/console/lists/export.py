@@ -23,6 +23,7 @@ from keyrack.console.lists.state import Broken, State, read
 from keyrack.console.rendering import clock, gettext, tongue
 from keyrack.errors import BadRequest, BrokenOff, NotImplemented, Refusal
 from keyrack.http.pages import Reply, Visit
+from keyrack.model.texts import no_formula
 from keyrack.reasons import Reason
 
 log = structlog.get_logger("keyrack.console")
@@ -32,9 +33,6 @@ MARK = "\ufeff"  # so that Excel takes it for UTF-8
 SEPARATORS = {"de": ";"}  # what Excel expects where the comma is that of decimals
 AT_ONCE = 10_000  # rows of a list that is answered in pages
 WRITTEN = 500  # rows that are written before they go out
-FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")  # what a spreadsheet would run (CWE-1236)
-# The same behind a separator: a spreadsheet of another language may cut the text there
-_INSIDE = re.compile(r"([,;\t\r\n] *)(?=[=+\-@＝＋－＠])")
 _ROW = re.compile(r"[\[,\s]*\{")  # up to the beginning of the next row
 
 COMPLETE = N_("Complete: %(rows)s rows")
@@ -141,7 +139,7 @@ class _Sheet:
     def add(self, texts: Sequence[str], kinds: Sequence[str] = ()) -> None:
         """A line; what is not of the kind `number` is never a formula."""
         guarded = [
-            text if kind == "number" else _guarded(text) for text, kind in zip(texts, kinds or texts, strict=True)
+            text if kind == "number" else no_formula(text) for text, kind in zip(texts, kinds or texts, strict=True)
         ]
         self._writer.writerow(guarded)
 
@@ -151,12 +149,6 @@ class _Sheet:
         self._lines.seek(0)
         self._lines.truncate()
         return text
-
-
-def _guarded(text: str) -> str:
-    """The text as no spreadsheet takes it for a formula, nor what begins so behind blanks or separators."""
-    inside = _INSIDE.sub(r"\1'", text)
-    return f"'{inside}" if text.lstrip(" ").startswith(FORMULA) else inside
 
 
 async def _rows(reply: Reply) -> AsyncGenerator[dict[str, Any]]:
