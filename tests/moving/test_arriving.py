@@ -63,7 +63,7 @@ def access(person: Person, url: str) -> dict[str, str]:
     }
 
 
-def arrive(customer: int) -> tuple[object, ...]:
+def arrive(customer: int | str) -> tuple[object, ...]:
     return ("import", "api", "--customer", customer, "--per-second", 1000)
 
 
@@ -80,7 +80,7 @@ def test_a_customer_moves_in_by_the_spec_alone_with_failures(
         foretold = target.value(*arrive(customer), "--dry-run", env=env)
         assert by_kind(foretold, "source") == by_kind(foretold, "coming")
         assert sum(there.rows(COUNTS, customer)[0].values()) == 0
-        result = target.value(*arrive(customer), env=env)
+        result = target.value(*arrive("Dora's new fleet"), env=env)
         assert source.failed > 3
         assert source.writes == 0
     assert result["agrees"], result["differences"]

@@ -18,6 +18,7 @@ from keyrack.client.credentials import Login, Server
 from keyrack.client.patience import Patience
 from keyrack.client.session import Client
 from keyrack.commands.moving import app as app
+from keyrack.commands.names import resolved
 from keyrack.commands.options import Customer
 from keyrack.commands.printing import Listed, table
 from keyrack.commands.session import Failed, Json, State, explained, open_database, read_settings
@@ -87,12 +88,13 @@ def api(
                 open_database(read_settings(state)) as db,
                 Client(server, Login(username, password), patience=patience) as client,
             ):
+                whose: int = (await resolved(db, {"customer": customer}))["customer"]
                 source = Source(client, user_type)
                 await source.check(source_customer)
                 if dry_run:
-                    return await _foretold(db, source, customer)
-                await begin(db, customer, f"{server.base} customer {source_customer}")
-                return await _brought(db, read_settings(state), source, customer)
+                    return await _foretold(db, source, whose)
+                await begin(db, whose, f"{server.base} customer {source_customer}")
+                return await _brought(db, read_settings(state), source, whose)
 
         try:
             result = asyncio.run(work())

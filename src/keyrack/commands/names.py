@@ -13,7 +13,7 @@ from typing import Any, LiteralString, cast
 import typer
 
 from keyrack.commands.printing import Failed
-from keyrack.database.connection import Connection
+from keyrack.database.connection import Statements
 from keyrack.model.bodies import INT32_MAX
 from keyrack.model.texts import trimmed
 
@@ -74,18 +74,18 @@ def reference(noun: str) -> Callable[[str], Any]:
     return read
 
 
-async def resolved(sql: Connection, options: Mapping[str, Any]) -> dict[str, Any]:
+async def resolved(sql: Statements, options: Mapping[str, Any]) -> dict[str, Any]:
     """The options with ids in the place of names. Raises `Failed`."""
     return {name: await _resolved(sql, value) for name, value in options.items()}
 
 
-async def _resolved(sql: Connection, value: Any) -> Any:
+async def _resolved(sql: Statements, value: Any) -> Any:
     if isinstance(value, list):
         return [await _resolved(sql, item) for item in cast("list[Any]", value)]
     return await _id(sql, value) if isinstance(value, Name) else value
 
 
-async def _id(sql: Connection, wanted: Name) -> int:
+async def _id(sql: Statements, wanted: Name) -> int:
     noun = NOUNS[wanted.noun]
     matching: LiteralString = MATCHING.replace("{rows}", noun.rows)
     rows = await sql.fetch(matching, wanted.text, MOST)
@@ -103,7 +103,7 @@ def _which(row: Any) -> str:
     return str(row["id"]) if row["of"] is None else f"{row['id']} (of customer {row['of']})"
 
 
-async def _meant(sql: Connection, noun: Noun, text: str) -> str:
+async def _meant(sql: Statements, noun: Noun, text: str) -> str:
     """The names that are near, or those of the first rows."""
     known: LiteralString = KNOWN.replace("{rows}", noun.rows)
     rows = await sql.fetch(known, MOST)
