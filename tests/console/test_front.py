@@ -293,6 +293,7 @@ def test_preferences(carol: Person, bob: Person) -> None:
     assert bob.get("/me").json()["language"] is None
     for member, value in (("language", "fr"), ("timeZone", "Berlin"), ("theme", "pink"), ("timeZone", "../etc/passwd")):
         answer = carol.put("/me/preferences", mine | {member: value})
-        refused(answer, 400, f"Couldn't change preferences. No valid {member} provided.")
+        assert answer.status_code == 400
+        assert answer.text.startswith(f"Couldn't change preferences. No valid {member} provided.")
     done(carol.put("/me/preferences", dict.fromkeys(mine)))
     assert carol.get("/me").json()["theme"] is None

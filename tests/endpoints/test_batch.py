@@ -188,30 +188,35 @@ def test_one_item_may_be_about_what_one_before_it_did(carol: Person) -> None:
     assert statuses(send(carol, "cars", end(car), end(car), change(car, name="x"))) == [204, 404, 404]
 
 
+KINDS = "kind should be one of assignments, cars, groups, users."
+WAYS = "conflicts should be one of allow, report, refuse."
+NO_OP = "No valid op provided. op should be one of"
+
+
 @pytest.mark.parametrize(
     ("body", "text"),
     [
         ({}, "No valid kind provided."),
-        ({"kind": "trees", "items": [end(1)]}, "No valid kind provided."),
-        ({"kind": 5, "items": [end(1)]}, "No valid kind provided."),
+        ({"kind": "trees", "items": [end(1)]}, f"No valid kind provided. {KINDS}"),
+        ({"kind": 5, "items": [end(1)]}, f"No valid kind provided. {KINDS}"),
         ({"kind": "cars"}, "No valid items provided."),
         ({"kind": "cars", "items": []}, "No valid items provided."),
         ({"kind": "cars", "items": {}}, "No valid items provided."),
         ({"kind": "cars", "items": [7]}, "No valid items provided."),
         ({"kind": "cars", "items": [{}]}, "No valid op provided."),
-        ({"kind": "cars", "items": [{"op": "delete", "id": 1}]}, "No valid op provided."),
-        ({"kind": "users", "items": [{"op": "change", "id": 1, "patch": []}]}, "No valid op provided."),
+        ({"kind": "cars", "items": [{"op": "delete", "id": 1}]}, f"{NO_OP} change, create, end."),
+        ({"kind": "users", "items": [{"op": "change", "id": 1, "patch": []}]}, f"{NO_OP} create, end."),
         ({"kind": "cars", "items": [{"op": "create"}]}, "No valid body provided."),
         ({"kind": "cars", "items": [{"op": "change", "id": 1}]}, "No valid patch provided."),
         ({"kind": "cars", "items": [{"op": "end"}]}, "No valid id provided."),
         ({"kind": "cars", "items": [end(1) | {"id": "1"}]}, "No valid id provided."),
         (
             {"kind": "cars", "items": [end(2**31)]},
-            "No valid id provided. Input should be less than or equal to 2147483647.",
+            "No valid id provided. id should be less than or equal to 2147483647.",
         ),
         ({"kind": "cars", "items": [end(1)], "atomic": "yes"}, "No valid atomic provided."),
         ({"kind": "cars", "items": [end(1)], "dryRun": 1}, "No valid dryRun provided."),
-        ({"kind": "assignments", "items": [end(1)], "conflicts": "ignore"}, "No valid conflicts provided."),
+        ({"kind": "assignments", "items": [end(1)], "conflicts": "ignore"}, f"No valid conflicts provided. {WAYS}"),
         ({"kind": "cars", "items": [end(1)], "atomik": True}, "There is no member atomik. Did you mean atomic?"),
         ({"kind": "cars", "items": [end(1)], "conflicts": "refuse"}, "There is no member conflicts."),
         ({"kind": "cars", "items": [{"op": "create", "boddy": {}}]}, "There is no member boddy. Did you mean body?"),

@@ -102,8 +102,11 @@ def test_rename_a_group(alice: Person) -> None:
         ({"value": "x" * 5000}, "Couldn't update group. The name must not be longer than 250 characters."),
         ({"value": 5}, "Couldn't update group. No valid value provided."),
         ({"value": "a\0"}, "Couldn't update group. No valid value provided."),
-        ({"op": "remove"}, "Couldn't update group. No valid op provided."),
-        ({"path": "/id", "value": "5"}, "Couldn't update group. No valid path provided."),
+        ({"op": "remove"}, "Couldn't update group. No valid op provided. op should be 'replace'."),
+        (
+            {"path": "/id", "value": "5"},
+            "Couldn't update group. No valid path provided. path should be '/name'.",
+        ),
     ],
 )
 def test_a_group_keeps_a_name(alice: Person, step: dict[str, Any], text: str) -> None:

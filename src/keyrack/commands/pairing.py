@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from typing import Annotated, LiteralString
 
+import asyncpg
 import typer
 
 from keyrack.commands.options import which
 from keyrack.commands.printing import Failed, Said
 from keyrack.commands.session import Session, command
 from keyrack.database.connection import Connection
-from keyrack.errors import Conflict, on_constraint
-from keyrack.reasons import Reason
 
 app = typer.Typer()
 
@@ -25,7 +24,6 @@ left join service s on s.customer_id = p.customer_id and s.product_id = p.produc
 """
 BY_SERIAL_NUMBER: LiteralString = "select product_id from product where customer_id = $1 and serial_number = $2"
 SET: LiteralString = "update service set product_id = $2 where service_id = $1"
-TAKEN = Reason("product-already-paired", "Another command has paired the product meanwhile.")
 
 
 async def product_of(sql: Connection, customer: int, serial_number: str) -> int:
@@ -50,8 +48,10 @@ async def paired(session: Session, service: int, product: int) -> None:
         )
     if of_product["service_id"] is not None:
         raise Failed(f"Product {product} is paired with service {of_product['service_id']} already.")
-    with on_constraint({"service_product_key": (Conflict, TAKEN)}):
+    try:
         await session.sql.execute(SET, service, product)
+    except asyncpg.UniqueViolationError:
+        raise Failed(f"Another command has paired product {product} meanwhile.") from None
 
 
 async def _settle(session: Session, service: int) -> None:
