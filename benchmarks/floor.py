@@ -45,7 +45,7 @@ class Floor:
         if scope["type"] == "lifespan":
             await receive()
             self.pool = await asyncpg.create_pool(
-                self.dsn, init=prepare, server_settings=session(self.settings, "floor")
+                self.dsn, init=prepare, server_settings=session(self.settings) | {"application_name": "floor"}
             )
             await send({"type": "lifespan.startup.complete"})
             await receive()

@@ -2,6 +2,8 @@
 
 import os
 import sys
+from pathlib import Path
 
 python, app, dsn, port = sys.argv[1:]
-os.execv(python, [python, "-m", f"benchmarks.peers.{app}", dsn, port])  # noqa: S606 - no shell is wanted
+os.environ["PYTHONPATH"] = str(Path(__file__).parents[1])  # by itself: that Python has nothing of Keyrack
+os.execv(python, [python, "-m", f"peers.{app}", dsn, port])  # noqa: S606 - no shell is wanted

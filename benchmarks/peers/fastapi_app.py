@@ -16,7 +16,7 @@ from sqlalchemy import Select, select
 from sqlalchemy.ext.asyncio import AsyncSession, async_sessionmaker
 from sqlalchemy.orm import selectinload
 
-from benchmarks.peers.models import Car, engine, serve
+from peers.models import Car, engine, serve
 
 app = FastAPI()
 logging.getLogger("odata_query").setLevel(logging.ERROR)  # it warns of every field whose type it does not know

@@ -33,7 +33,7 @@ from odatapy.server.uri.resource import UriInfo, UriResourceEntitySet
 from sqlalchemy import select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from benchmarks.peers.models import Assignment, Car, Product, engine, serve
+from peers.models import Assignment, Car, Product, engine, serve
 
 STRING, INT32, MOMENT = "Edm.String", "Edm.Int32", "Edm.DateTimeOffset"
 FIELDS = {
