@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +33,8 @@ def carla(town: Town) -> Person:
 
 def furnished(person: Person, cars: int = 2) -> Person:
     """Some rows of every kind, made the way that users make them."""
-    users = [person.user(), person.user(type="Normal", password="correct horse battery")]
+    address = f"İPEK.{person.customer}@example.org"  # Python and PostgreSQL have other small letters for the first one
+    users = [person.user(address), person.user(type="Normal", password="correct horse battery")]
     group = person.group("Pool =1+1")
     for number in range(cars):
         car = person.car_with_box(f"=cmd|' /C calc'!A{number}")
@@ -65,12 +67,21 @@ def furnished(person: Person, cars: int = 2) -> Person:
     return person
 
 
+TEN = datetime.now(UTC).replace(hour=10, minute=0, second=0, microsecond=0) - timedelta(days=20)
+
+
+def read_at(day: int, minute: int) -> str:
+    """When the unit was read."""
+    return (TEN + timedelta(days=day, minutes=minute)).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
 def driven(person: Person) -> None:
     """A unit that has told some places, odometers and other values, the last of them twice."""
     unit, key = unit_of(person), device_key(person)
     lines = [
         {
-            "serialNumber": unit.serial, "carDataReadTime": f"2026-11-0{day}T10:{minute:02}:00Z",
+            "serialNumber": unit.serial,
+            "carDataReadTime": read_at(day, minute),
             "fuelLevelPercent": day,
             "currentLatitude": 52.5 + minute // 4, "currentLongitude": 13.4, "odometer": 1000 + day,
         }
@@ -162,11 +173,11 @@ def test_the_customer_goes_on_where_it_was(carla: Person, operator: Operator, to
     eventually(lambda: heir.get(f"/assignments/{assignment['id']}").status_code == 404, "the end")
     old = carla.get("/cars?$filter=products/any(p:p/type eq 'vendor IQ')").json()[0]["id"]
     there = heir.get("/cars?$filter=products/any(p:p/type eq 'vendor IQ')").json()[0]["id"]
-    at = "2026-11-02T10:13:00Z"
+    at = read_at(2, 13)
     assert heir.get(f"/cars/{there}/location/{at}").json() == carla.get(f"/cars/{old}/location/{at}").json()
     assert heir.get(f"/cars/{there}/telemetry").json() == carla.get(f"/cars/{old}/telemetry").json()
     driven_again = heir.get(f"/cars/{there}/location").json()
-    assert driven_again["date"] == "2026-11-03T10:38:00Z"
+    assert driven_again["date"] == read_at(3, 38)
 
 
 def test_no_cell_is_a_formula(carla: Person, operator: Operator, tmp_path: Path) -> None:

@@ -29,8 +29,7 @@ Write = Callable[[Connection, int, Sequence[Json]], Awaitable[None]]
 
 # A person is one, whatever customers have them; whoever is there already stays as they are
 PEOPLE: LiteralString = """
-select lower(email_address) as address, user_id from person where lower(email_address) = any(
-  select lower(a) from unnest($1::text[]) a)
+select a as address, user_id from unnest($1::text[]) a join person on lower(email_address) = lower(a)
 """
 NEW_PEOPLE: LiteralString = """
 insert into person (user_id, email_address, first_name, last_name, type, created_at)
@@ -86,7 +85,7 @@ def _points(value: object, member: str) -> bool:
 async def _write_users(sql: Connection, rows: Sequence[Json]) -> dict[int, int]:
     """Write those whom nobody has yet; everybody's number here."""
     people = {row["address"]: row["user_id"] for row in await sql.fetch(PEOPLE, [row["emailAddress"] for row in rows])}
-    given = {row["id"]: people[name] for row in rows if (name := row["emailAddress"].lower()) in people}
+    given = {row["id"]: people[name] for row in rows if (name := row["emailAddress"]) in people}
     new = [row for row in rows if row["id"] not in given]
     given |= await ids.drawn(sql, USERS, [row["id"] for row in new])
     await sql.execute(NEW_PEOPLE, [row | {"id": given[row["id"]]} for row in new])
