@@ -281,7 +281,8 @@ def test_who_serves_nothing_carries_nothing_that_answers() -> None:
     assert sorted(heavy.intersection(loaded)) == []
 
 
-TEXTS = {"keyrack.webhooks.failures", "keyrack.webhooks.troubles"}  # why something failed: words, and no more
+# Words and no more: why something failed, and what a spreadsheet makes of a text
+TEXTS = {"keyrack.webhooks.failures", "keyrack.webhooks.troubles", "keyrack.model.texts"}
 
 
 def called(source: str) -> Iterator[tuple[str, str]]:

@@ -147,11 +147,7 @@ def make_cluster(layout: Layout, binaries: Binaries, account: Account) -> None:
     if (layout.data / "PG_VERSION").exists():
         _check_major(layout, binaries)
         return
-    if before := sorted(layout.state.glob("pgdata.[0-9]*")):
-        raise EmbeddedServerError(
-            f"{layout.data} is missing, but {before[-1]} is there: an upgrade was interrupted. Nothing was changed. "
-            f"Bring back what was with `mv {before[-1]} {layout.data}`, and upgrade again."
-        )
+    refuse_interrupted(layout)
     fresh = layout.fresh
     init(fresh, binaries, account)
     single = [binaries.directory / "postgres", "--single", "-D", fresh, "-c", "fsync=off", "template1"]
@@ -164,6 +160,16 @@ def make_cluster(layout: Layout, binaries: Binaries, account: Account) -> None:
     descriptor = os.open(layout.state, os.O_RDONLY)
     os.fsync(descriptor)
     os.close(descriptor)
+
+
+def refuse_interrupted(layout: Layout) -> None:
+    """Raises EmbeddedServerError where data are missing that were moved aside for an upgrade."""
+    before = [] if layout.data.exists() else sorted(layout.state.glob("pgdata.[0-9]*"))
+    if before:
+        raise EmbeddedServerError(
+            f"{layout.data} is missing, but {before[-1]} is there: an upgrade was interrupted. Nothing was changed. "
+            f"Bring back what was with `mv {before[-1]} {layout.data}`, and upgrade again."
+        )
 
 
 def init(fresh: Path, binaries: Binaries, account: Account, *, checksums: bool = True) -> None:

@@ -30,6 +30,7 @@ from keyrack.embedded.layout import (
     check_sockets,
     make_cluster,
     make_sockets,
+    refuse_interrupted,
     write_access_files,
 )
 from keyrack.embedded.probe import Answer, announced_ready, drop_foreign_pids, left_behind, probe
@@ -95,7 +96,8 @@ class EmbeddedServer:
         return (self._layout.data / "PG_VERSION").exists()
 
     def refuse_beginning(self) -> None:
-        """Raises EmbeddedServerError where data are missing that there are backups of."""
+        """Raises EmbeddedServerError where data are missing that were moved aside, or that there are backups of."""
+        refuse_interrupted(self._layout)
         directory = archive.chosen(self._layout, self._backups)
         if directory is not None:
             archive.refuse_beginning(self._layout, directory)
