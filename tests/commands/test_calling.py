@@ -127,6 +127,17 @@ def test_any_request_with_the_status_of_its_answer(signed_in: Caller, alice: Per
     assert pretty == (0, f'{{\n  "id": {first},\n  "name": "Of a file"\n}}\n')
 
 
+def test_no_name_makes_the_terminal_do_something(signed_in: Caller, alice: Person) -> None:
+    """Of tables, JSON and refusals alike (CWE-150); a program reads the same text."""
+    name = "Car \x1b]0;mine\x07 \x9b31m \u202etxt"
+    car = alice.car(name=name)
+    for words in (("cars", "--filter", f"id eq {car}"), ("cars", str(car)), ("api", f"/cars/{car}")):
+        _, output = seen(200, signed_in.env, *words)
+        assert "Car \\u001b]0;mine\\u0007 \\u009b31m \\u202etxt" in output
+    assert signed_in.json("cars", "--filter", f"id eq {car}", "--json")[0]["name"] == name
+    assert "\\u001b" in (said := signed_in.refused("cars", "--customer", "\x1b[31m")) and "\x1b" not in said
+
+
 def test_lists_are_read_page_by_page_up_to_a_limit(signed_in: Caller, alice: Person) -> None:
     alice.sql.execute(
         "insert into car (customer_id, name, license_plate) select $1, 'Many ' || n, 'B-KR ' || n"

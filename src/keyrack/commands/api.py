@@ -14,7 +14,7 @@ import typer
 from keyrack.client.answers import Answer
 from keyrack.commands import calling, profiles
 from keyrack.commands.calling import ForCustomer, ProfileName
-from keyrack.commands.printing import Failed
+from keyrack.commands.printing import Failed, as_text, visible
 
 app = typer.Typer()
 
@@ -104,13 +104,13 @@ def _print(answer: Answer, include: bool) -> None:
         phrase = responses.get(answer.status, "")
         typer.echo(f"HTTP/1.1 {answer.status} {phrase}".rstrip())
         for name, value in answer.headers.items():
-            typer.echo(f"{name}: {value}")
+            typer.echo(visible(f"{name}: {value}"))
         typer.echo("")
     if not sys.stdout.isatty():
         sys.stdout.flush()
         typer.echo(answer.body, nl=False)
         return
     try:
-        typer.echo(json.dumps(json.loads(answer.body), indent=2, ensure_ascii=False))
+        typer.echo(as_text(json.loads(answer.body), indent=2))
     except ValueError:
-        typer.echo(answer.body.decode(errors="replace"), nl=bool(answer.body))
+        typer.echo(visible(answer.body.decode(errors="replace")), nl=bool(answer.body))

@@ -20,7 +20,7 @@ from keyrack.client.session import Client
 from keyrack.commands.moving import app as app
 from keyrack.commands.names import resolved
 from keyrack.commands.options import Customer
-from keyrack.commands.printing import Listed, table
+from keyrack.commands.printing import Listed, table, visible
 from keyrack.commands.session import Failed, Json, State, explained, open_database, read_settings
 from keyrack.database import notices
 from keyrack.database.connection import Database
@@ -178,7 +178,7 @@ def _say(result: dict[str, Any], user_type: str, as_json: bool) -> None:
         typer.echo(json.dumps(result, ensure_ascii=False))
         return
     for line in _lines(result, user_type):
-        typer.echo(line)
+        typer.echo(visible(line))
 
 
 def _lines(result: dict[str, Any], user_type: str) -> Sequence[str]:

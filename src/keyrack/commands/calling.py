@@ -21,7 +21,7 @@ from keyrack.client.credentials import Login, Server, Token
 from keyrack.client.patience import Patience
 from keyrack.client.session import Client
 from keyrack.commands import profiles
-from keyrack.commands.printing import Failed
+from keyrack.commands.printing import Failed, visible
 
 PATIENCE = Patience(attempts=4)  # somebody waits
 
@@ -121,11 +121,11 @@ def run(work: Coroutine[Any, Any, None], profile: str) -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         raise typer.Exit(1) from None
     except Failed as failed:
-        typer.echo(f"keyrack: {failed}", err=True)
+        typer.echo(visible(f"keyrack: {failed}"), err=True)
         raise typer.Exit(1) from None
     except ApiError as error:
         hint = f" Log in again: keyrack login --profile {profile}" if error.status == 401 else ""
-        typer.echo(f"keyrack: {str(error).rstrip('.')}.{hint}", err=True)
+        typer.echo(visible(f"keyrack: {str(error).rstrip('.')}.{hint}"), err=True)
         raise typer.Exit(status_of(error.status)) from None
 
 

@@ -12,7 +12,7 @@ from typing import Annotated, Any
 
 import typer
 
-from keyrack.commands.printing import Failed, Said
+from keyrack.commands.printing import Failed, Said, visible
 
 Yes = Annotated[bool, typer.Option("--yes", help="Do it without being asked.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Show what would go, and change nothing.")]
@@ -44,6 +44,6 @@ def agree(preview: Preview) -> None:
     refused: dict[str, Any] = {"done": False, **{k: v for k, v in preview.said.value.items() if k != "dryRun"}}
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
         raise Failed(f"This would {preview.sentence} To do it, add --yes.", value=refused)
-    typer.echo(f"This would {preview.sentence}", err=True)
+    typer.echo(visible(f"This would {preview.sentence}"), err=True)
     if not typer.confirm("Do it?", err=True):
         raise Failed("Nothing was changed.", value=refused)

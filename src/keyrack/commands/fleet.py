@@ -14,7 +14,7 @@ from keyrack.client.answers import ApiError
 from keyrack.client.session import Client
 from keyrack.commands import calling, profiles
 from keyrack.commands.calling import ForCustomer, ProfileName
-from keyrack.commands.printing import Json, Listed, Said, show
+from keyrack.commands.printing import Json, Listed, Said, as_text, show, visible
 
 app = typer.Typer()
 
@@ -221,8 +221,8 @@ async def _follow(client: Client, options: dict[str, str], limit: int, as_json: 
 
 def _tell(row: Any, options: Mapping[str, str], as_json: bool) -> int:
     if as_json:
-        typer.echo(json.dumps(row, ensure_ascii=False))
+        typer.echo(as_text(row))
     else:
         cells = [_told(_member(row, member)) for member in _columns("events", options, [row]).values()]
-        typer.echo("  ".join("-" if cell is None else str(cell) for cell in cells))
+        typer.echo(visible("  ".join("-" if cell is None else str(cell) for cell in cells)))
     return row["id"]

@@ -18,6 +18,8 @@ Json = Annotated[bool, typer.Option("--json", help="Print JSON, for machines.")]
 
 GAP = "  "  # between two columns
 SHORTEST = 12  # characters that a text keeps, however narrow the terminal is
+# What makes a terminal do something (CWE-150): controls but line ends and tabs, and what turns the direction of a text
+CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 NUMERIC = re.compile(r"-|yes|no|[\d ,:.-]*")  # what a column of says too little when it is cut
 
 
@@ -50,12 +52,22 @@ def show(result: Said | Listed, as_json: bool) -> None:
     """Print a result: JSON for machines, else text for people."""
     if as_json:
         value = [dict(row) for row in result.rows] if isinstance(result, Listed) else dict(result.value)
-        typer.echo(json.dumps(value, default=plain, ensure_ascii=False))
+        typer.echo(as_text(value))
     elif isinstance(result, Said):
-        typer.echo(result.text)
+        typer.echo(visible(result.text))
     else:
         for line in table(result, width=terminal_width()):
             typer.echo(line)
+
+
+def visible(text: str) -> str:
+    """The text as a terminal shows it and does nothing else: names of cars and the like may be anybody's."""
+    return CONTROL.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+
+
+def as_text(value: object, *, indent: int | None = None) -> str:
+    """The value as JSON, with the same escaped."""
+    return visible(json.dumps(value, default=plain, ensure_ascii=False, indent=indent))
 
 
 def terminal_width() -> int | None:
@@ -129,8 +141,8 @@ def _cell(value: object) -> str:
     if isinstance(value, datetime):
         return f"{value.astimezone(UTC):%Y-%m-%d %H:%M}"
     if isinstance(value, list | tuple):
-        return ", ".join(map(str, cast("list[object]", value))) or "-"
-    return " ".join(str(value).split())
+        return visible(", ".join(map(str, cast("list[object]", value)))) or "-"
+    return visible(" ".join(str(value).split()))
 
 
 def plain(value: object) -> str:

@@ -23,7 +23,7 @@ import typer
 from keyrack.commands import names
 from keyrack.commands.consent import DryRun, Preview, Yes, agree
 from keyrack.commands.environment import read_settings
-from keyrack.commands.printing import Failed, Json, Listed, Said, show
+from keyrack.commands.printing import Failed, Json, Listed, Said, show, visible
 from keyrack.database import notices, schema
 from keyrack.database.connection import UNREACHABLE, Connection, Database, OutcomeUnknown
 from keyrack.database.telling import APPLIED, DELIVERED, EVERYBODY, NOTHING, NOTIFY, TOPICS, Topics, payloads
@@ -192,16 +192,17 @@ async def _done(state: Path | None, called: Call) -> Said | Listed:
     """Do what was called, in one transaction; before it, in another one, what would go is looked at."""
     settings = read_settings(state)
     async with open_database(settings) as database:
+        options = called.options
         if called.preview is not None and (called.dry_run or not called.yes):
             async with _transaction(database, settings) as session:
-                options = await names.resolved(session.sql, called.options)
+                options = await names.resolved(session.sql, options)  # what is agreed to is done, whatever it is called
                 preview = await called.preview(session, **options)
             if called.dry_run:
                 return (preview or Preview("remove this, and nothing else", then="")).said
             if preview is not None:
                 agree(preview)
         async with _transaction(database, settings) as session:
-            options = await names.resolved(session.sql, called.options)
+            options = await names.resolved(session.sql, options)
             result = await called.work(session, **options)
         if isinstance(result, Said):
             for notice in (notices.ACCESS, notices.WORK, notices.DELIVER):
@@ -257,8 +258,8 @@ def explained(work: Callable[[], None], *, as_json: bool = False) -> None:
             if as_json and error.value is not None:
                 show(Said(error.value, ""), as_json)
             for line in error.lines:
-                typer.echo(line, err=True)
-        typer.echo(f"keyrack: {explain(error)}", err=True)
+                typer.echo(visible(line), err=True)
+        typer.echo(visible(f"keyrack: {explain(error)}"), err=True)
         raise typer.Exit(1) from None
 
 
