@@ -181,7 +181,9 @@ def test_the_customer_goes_on_where_it_was(carla: Person, operator: Operator, to
 
 
 def test_no_cell_is_a_formula(carla: Person, operator: Operator, tmp_path: Path) -> None:
-    operator.value("export", "--customer", carla.customer, "--to", tmp_path / "out")
+    """Of a customer that is called by its name."""
+    operator.value("customer", "change", carla.customer, "--name", "Carla's fleet")
+    operator.value("export", "--customer", "Carla's fleet", "--to", tmp_path / "out")
     with (tmp_path / "out/cars.csv").open(newline="") as file:
         names = [row["name"] for row in csv.DictReader(file)]
     assert names[0] == "'=cmd|' /C calc'!A0"

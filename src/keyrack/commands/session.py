@@ -192,17 +192,17 @@ async def _done(state: Path | None, called: Call) -> Said | Listed:
     """Do what was called, in one transaction; before it, in another one, what would go is looked at."""
     settings = read_settings(state)
     async with open_database(settings) as database:
-        options = called.options
+        options = await names.resolved(
+            database, called.options
+        )  # what is agreed to is what is done
         if called.preview is not None and (called.dry_run or not called.yes):
             async with _transaction(database, settings) as session:
-                options = await names.resolved(session.sql, options)  # what is agreed to is done, whatever it is called
                 preview = await called.preview(session, **options)
             if called.dry_run:
                 return (preview or Preview("remove this, and nothing else", then="")).said
             if preview is not None:
                 agree(preview)
         async with _transaction(database, settings) as session:
-            options = await names.resolved(session.sql, options)
             result = await called.work(session, **options)
         if isinstance(result, Said):
             for notice in (notices.ACCESS, notices.WORK, notices.DELIVER):
