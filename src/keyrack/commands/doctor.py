@@ -39,7 +39,10 @@ def doctor(state: State = None, as_json: Json = False) -> None:
             for one in findings
         ]
         value = {"verdict": FAULT[level], "keyrack": __version__, "checks": checks}
-        show(Said(value, "" if as_json else "\n".join(_lines(found, level))), as_json)
+        if as_json:
+            show(Said(value, ""), as_json)
+        else:
+            typer.echo("\n".join(_lines(found, level)))
         raise typer.Exit(level)
 
     explained(run)

@@ -11,6 +11,7 @@ import sys
 import textwrap
 from collections.abc import Iterable
 
+from keyrack.commands.printing import visible
 from keyrack.monitoring.judging import Finding, Level
 
 WIDEST, ELSEWHERE = 110, 100  # columns: lines that are longer are hard to read; where there is no terminal
@@ -34,7 +35,7 @@ class Screen:
 
     def verdict(self, level: Level, text: str, word: str | None = None) -> str:
         """The first line, which monitoring programs show alone."""
-        return f"{self._in(f'{BOLD};{COLOURS[level]}', (word or WORDS[level]).upper())}: {text}"
+        return f"{self._in(f'{BOLD};{COLOURS[level]}', (word or WORDS[level]).upper())}: {visible(text)}"
 
     def heading(self, text: str) -> str:
         """What the next lines are about."""
@@ -58,7 +59,7 @@ class Screen:
 
     def _wrapped(self, text: str, indent: int, deeper: str) -> list[str]:
         """What has blanks in a row stands in columns, and stays as it is where it fits."""
-        room = self.width - indent
+        room, text = self.width - indent, visible(text)
         if len(text) <= room:
             return [text]
         return textwrap.wrap(text, room, subsequent_indent=deeper, break_long_words=False, break_on_hyphens=False) or [

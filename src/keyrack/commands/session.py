@@ -192,9 +192,7 @@ async def _done(state: Path | None, called: Call) -> Said | Listed:
     """Do what was called, in one transaction; before it, in another one, what would go is looked at."""
     settings = read_settings(state)
     async with open_database(settings) as database:
-        options = await names.resolved(
-            database, called.options
-        )  # what is agreed to is what is done
+        options = await names.resolved(database, called.options)  # what is agreed to is what is done
         if called.preview is not None and (called.dry_run or not called.yes):
             async with _transaction(database, settings) as session:
                 preview = await called.preview(session, **options)
