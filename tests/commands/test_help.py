@@ -117,7 +117,7 @@ def test_zsh_completes_what_is_typed() -> None:
     pid, terminal = pty.fork()
     if pid == 0:
         os.environ.update(PATH=f"{HOME}:{os.environ['PATH']}", TERM="dumb", PS1="> ")
-        os.execv(zsh, ["zsh", "-f", "-i"])  # noqa: S606
+        os.execv(zsh, ["zsh", "-f", "-i"])  # noqa: S606 - the shell itself is what is tried
     os.write(terminal, b'autoload -Uz compinit; compinit -u -D; eval "$(keyrack completion zsh)"; print rea""dy\n')
     _until(terminal, b"ready\r")
     os.write(terminal, b"keyrack customer rem\t")

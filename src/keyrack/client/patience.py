@@ -28,7 +28,7 @@ class Patience:
         so that many callers do not come back together."""
         if named is not None:
             return named
-        return min(self.first * 2 ** (attempt - 1), self.longest) * uniform(0.5, 1)  # noqa: S311
+        return min(self.first * 2 ** (attempt - 1), self.longest) * uniform(0.5, 1)  # noqa: S311 - no secret
 
 
 class Pace:

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 import sys
-from collections.abc import Callable, Generator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -20,11 +18,11 @@ from keyrack.client.session import Client
 from keyrack.commands.moving import app as app
 from keyrack.commands.names import resolved
 from keyrack.commands.options import Customer
-from keyrack.commands.printing import Listed, table, visible
-from keyrack.commands.session import Failed, Json, State, explained, open_database, read_settings
-from keyrack.database import notices
+from keyrack.commands.printing import Listed, Said, show, table, visible
+from keyrack.commands.progress import progress
+from keyrack.commands.session import Failed, Json, State, explained, open_database, read_settings, tell
 from keyrack.database.connection import Database
-from keyrack.database.telling import NOTIFY, TOPICS, payloads
+from keyrack.database.telling import TOPICS
 from keyrack.model.bodies import INT32_MAX
 from keyrack.moving.arriving import NotThis, begin, bring, lacking
 from keyrack.moving.comparing import Compared, compare
@@ -123,13 +121,13 @@ def _secret(name: str) -> str:
 
 
 async def _brought(db: Database, settings: Any, source: Source, customer: int) -> dict[str, Any]:
-    with _progress("read") as told:
-        arrived = await bring(db, settings, source, customer, told)
-    for notice in (notices.ACCESS, notices.WORK, notices.DELIVER):
-        await db.execute(notice)
-    await db.execute(NOTIFY, list(payloads({customer: frozenset(TOPICS)})))
-    with _progress("compared") as told:
-        compared = await compare(db, source, customer, told)
+    with progress() as show_progress:
+        arrived = await bring(
+            db, settings, source, customer, lambda kind, done: show_progress(f"{kind}: {done:,} read")
+        )
+    await tell(db, customer, frozenset(TOPICS))
+    with progress() as show_progress:
+        compared = await compare(db, source, customer, lambda kind, done: show_progress(f"{kind}: {done:,} compared"))
     return {
         "kinds": [_row(one) | {"new": arrived.new[one.kind]} for one in compared],
         "refused": arrived.refused,
@@ -144,38 +142,20 @@ def _row(one: Compared) -> dict[str, Any]:
 
 async def _foretold(db: Database, source: Source, customer: int) -> dict[str, Any]:
     rows: list[dict[str, Any]] = []
-    with _progress("counted") as told:
+    with progress() as show_progress:
         for kind in TOLD:
             row: dict[str, Any] = {"kind": kind.name, "source": 0, "coming": 0}
             async for page in source.pages(kind):
                 row["source"] += len(page)
                 row["coming"] += len(await lacking(db, customer, kind, page))
-                told(kind.name, row["source"])
+                show_progress(f"{kind.name}: {row['source']:,} counted")
             rows.append(row)
     return {"kinds": rows, "dryRun": True}
 
 
-@contextmanager
-def _progress(what: str) -> Generator[Callable[[str, int], None]]:
-    """Shows how far each kind is, on standard error where somebody looks at it."""
-    from rich.console import Console
-    from rich.progress import Progress, SpinnerColumn, TaskID, TextColumn
-
-    columns = (SpinnerColumn(), TextColumn("{task.description:<16}"), TextColumn("{task.completed:,} " + what))
-    with Progress(*columns, console=Console(stderr=True), disable=not sys.stderr.isatty()) as display:
-        lines: dict[str, TaskID] = {}
-
-        def tell(kind: str, done: int) -> None:
-            if kind not in lines:
-                lines[kind] = display.add_task(kind, total=None)
-            display.update(lines[kind], completed=done)
-
-        yield tell
-
-
 def _say(result: dict[str, Any], user_type: str, as_json: bool) -> None:
     if as_json:
-        typer.echo(json.dumps(result, ensure_ascii=False))
+        show(Said(result, ""), as_json)
         return
     for line in _lines(result, user_type):
         typer.echo(visible(line))

@@ -7,9 +7,10 @@ from typing import Annotated
 
 import typer
 
-from keyrack.commands.moving import left_by_export, progress
+from keyrack.commands.moving import left_by_export
 from keyrack.commands.options import Customer
 from keyrack.commands.printing import Said
+from keyrack.commands.progress import progress
 from keyrack.commands.session import Failed, Session, command
 from keyrack.moving.exporting import NotExported
 from keyrack.moving.exporting import export as write_out

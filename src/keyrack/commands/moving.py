@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable, Generator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, LiteralString
 
@@ -13,6 +10,7 @@ import typer
 from keyrack.commands.importing import app
 from keyrack.commands.options import Customer, words
 from keyrack.commands.printing import Listed, Said
+from keyrack.commands.progress import progress
 from keyrack.commands.session import Failed, Session, command
 from keyrack.moving.manifest import NotWhole
 from keyrack.moving.taking import Different, take
@@ -36,24 +34,6 @@ def left_by_export(left: dict[str, int]) -> list[str]:
     """What is in no file, in words."""
     told = [f"- {text.format(count=left[name])}" for name, text in LEFT.items() if left.get(name)]
     return ["Secrets are never written. What is to be done where it is imported:", *told] if told else []
-
-
-@contextmanager
-def progress() -> Generator[Callable[[str, int, int], None]]:
-    """Shows how far each kind is, on standard error where somebody looks at it."""
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn
-
-    columns = (TextColumn("{task.description:<16}"), BarColumn(), MofNCompleteColumn())
-    with Progress(*columns, console=Console(stderr=True), disable=not sys.stderr.isatty()) as display:
-        bars: dict[str, TaskID] = {}
-
-        def tell(kind: str, done: int, there: int) -> None:
-            if kind not in bars:
-                bars[kind] = display.add_task(kind, total=there)
-            display.update(bars[kind], completed=done, total=there)
-
-        yield tell
 
 
 Directory = Annotated[Path, typer.Argument(metavar="DIR", help="What `keyrack export` has written.")]

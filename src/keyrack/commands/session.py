@@ -203,12 +203,16 @@ async def _done(state: Path | None, called: Call) -> Said | Listed:
         async with _transaction(database, settings) as session:
             result = await called.work(session, **options)
         if isinstance(result, Said):
-            for notice in (notices.ACCESS, notices.WORK, notices.DELIVER):
-                await database.execute(notice)
-            if called.topics:
-                whose = {options.get("customer") or EVERYBODY: called.topics}
-                await database.execute(NOTIFY, list(payloads(whose)))
+            await tell(database, options.get("customer") or EVERYBODY, called.topics)
         return result
+
+
+async def tell(database: Database, customer: int, topics: Topics) -> None:
+    """Tell all processes that something was done, and those who watch the customer what may be new."""
+    for notice in (notices.ACCESS, notices.WORK, notices.DELIVER):
+        await database.execute(notice)
+    if topics:
+        await database.execute(NOTIFY, list(payloads({customer: topics})))
 
 
 @asynccontextmanager

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
+from keyrack.documents.members import Json
 from keyrack.reasons import FAULTS
-
-Json = dict[str, Any]
 
 
 def _object(description: str, required: Mapping[str, Json], optional: Mapping[str, Json] | None = None) -> Json:

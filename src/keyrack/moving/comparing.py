@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
 from keyrack.database.connection import Database
 from keyrack.moving import ids
-from keyrack.moving.arriving import KEEPS_POSITIONS
+from keyrack.moving.arriving import KEEPS_POSITIONS, Progress
 from keyrack.moving.kinds import ASSIGNMENTS, BY_NAME, EVENTS, USERS, Kind
 from keyrack.moving.source import TOLD, Json, Source
 
@@ -18,8 +18,6 @@ SHOWN = 20  # differences of a kind that are told one by one
 # Members that are not compared: a person who was here already stays as they are, and no server tells the others
 LEFT_OUT = {USERS.name: {"firstName", "lastName", "type", "createdAt"}, EVENTS.name: {"clientId", "localTime"}}
 PIECE = 1_000
-
-Progress = Callable[[str, int], None]
 
 
 @dataclass(slots=True)

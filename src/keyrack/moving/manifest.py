@@ -6,7 +6,7 @@ import hashlib
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 from pydantic.alias_generators import to_camel
@@ -82,12 +82,13 @@ def read(directory: Path) -> Manifest:
         raise NotWhole(f"{directory} has no {NAME}: it is no export, or one that was broken off.") from None
     except ValueError as error:
         raise NotWhole(f"{path} is no JSON: {error}.") from None
-    if not isinstance(value, dict) or value.get("format") != FORMAT:  # pyright: ignore[reportUnknownMemberType]
+    members = cast("dict[str, Any]", value) if isinstance(value, dict) else {}
+    if members.get("format") != FORMAT:
         raise NotWhole(f"{path} is not that of an export.")
-    if value.get("version") != VERSION:  # pyright: ignore[reportUnknownMemberType]
-        raise NotWhole(f"{path} has version {value.get('version')}; this Keyrack reads version {VERSION}.")  # pyright: ignore[reportUnknownMemberType]
+    if members.get("version") != VERSION:
+        raise NotWhole(f"{path} has version {members.get('version')}; this Keyrack reads version {VERSION}.")
     try:
-        manifest = Manifest.model_validate(value)
+        manifest = Manifest.model_validate(members)
     except ValidationError as error:
         wrong = error.errors()[0]
         raise NotWhole(f"{path}, {'.'.join(map(str, wrong['loc']))}: {wrong['msg']}.") from None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from datetime import date
 from itertools import islice
 from pathlib import Path
@@ -11,6 +11,7 @@ from typing import Any, LiteralString
 from keyrack.database import partitions
 from keyrack.database.connection import Connection, Database
 from keyrack.moving import manifest as manifests
+from keyrack.moving.exporting import Progress
 from keyrack.moving.kinds import KINDS, WEBHOOKS
 from keyrack.moving.manifest import NAME, Manifest, NotWhole
 from keyrack.moving.writing import write
@@ -20,8 +21,6 @@ from keyrack.webhooks.registry import new_signing_secret
 
 PIECE = 1_000  # rows that one statement writes
 DISABLED = "imported: its receiver does not know the new signing secret yet"
-
-Progress = Callable[[str, int, int], None]  # kind, rows written, rows there are
 
 ALONE: LiteralString = "select pg_advisory_xact_lock(7260923)"  # two imports of the same export at once
 TAKEN: LiteralString = "select customer_id, began_at from customer_import where source = $1"

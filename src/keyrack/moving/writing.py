@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime
 from itertools import groupby
-from typing import Any, LiteralString
+from typing import Any, LiteralString, cast
 
 from keyrack.database.connection import Connection
 from keyrack.moving import ids
@@ -79,7 +79,7 @@ async def _renumbered(sql: Connection, customer: int, kind: Kind, rows: Sequence
 
 
 def _points(value: object, member: str) -> bool:
-    return isinstance(value, dict) and isinstance(value.get(member), int)  # pyright: ignore[reportUnknownMemberType]
+    return isinstance(value, dict) and isinstance(cast("Json", value).get(member), int)
 
 
 async def _write_users(sql: Connection, rows: Sequence[Json]) -> dict[int, int]:
