@@ -22,6 +22,7 @@ from keyrack.database.partitions import month
 from keyrack.database.telling import DRIVEN, Tell, to_nobody
 from keyrack.metrics.measures import SAMPLES, SAMPLES_OF
 from keyrack.settings import Settings
+from keyrack.telemetry import ahead
 from keyrack.telemetry.history import ODOMETERS, POSITIONS
 from keyrack.telemetry.known import Changes, Known, Moment, Track, ended, take
 from keyrack.telemetry.lines import Invalid, Report
@@ -120,6 +121,17 @@ class Telemetry:
         return report
 
     async def _store(self, db: Database, customer: int, parts: Sequence[Sequence[Reading]]) -> list[Report]:
+        latest = datetime.now(UTC) + timedelta(seconds=self._settings.clock_skew)
+        left = await ahead.take(db, customer, parts, latest, self._settings.history_days)
+        if any(left):
+            reports = await self._rest(db, customer, left)
+        else:
+            reports = [Report(self._settings.ingest_refused) for _ in parts]
+        for part, rest, report in zip(parts, left, reports, strict=True):
+            report.accepted += len(part) - len(rest)
+        return reports
+
+    async def _rest(self, db: Database, customer: int, parts: Sequence[Sequence[Reading]]) -> list[Report]:
         for _ in range(2):
             try:
                 async with db.transaction() as connection:
