@@ -21,7 +21,8 @@ import asyncpg
 
 from benchmarks.foundation import UNLIMITED, database, free_port, load, running, token
 from benchmarks.load import cpu_seconds, http, machine, measure, resident
-from keyrack.database.connection import Connection, InTransaction
+from keyrack.database.connection import Connection
+from keyrack.database.within import InTransaction
 from keyrack.settings import Settings
 from keyrack.vault.keeping import open_vault
 from keyrack.webhooks import registry

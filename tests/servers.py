@@ -100,7 +100,12 @@ class Sql:
         self._thread.start()
         self._connection: Any = self.run(
             asyncpg.connect(
-                dsn, server_settings={**session(Settings(read_timeout=DEADLINE)), "application_name": "keyrack tests"}
+                dsn,
+                server_settings={
+                    **session(Settings(read_timeout=DEADLINE)),
+                    "application_name": "keyrack tests",
+                    "keyrack.who": '{"type": "operator", "name": "tests"}',
+                },
             )
         )
 

@@ -18,6 +18,7 @@ import structlog
 from keyrack.access import auth, erasing, limits, privacy, sessions
 from keyrack.api import idempotency
 from keyrack.database import heartbeat, partitions
+from keyrack.database.acting import acting, system
 from keyrack.database.connection import Database, Row, Statements, is_interruption
 from keyrack.database.trouble import Interruptions
 from keyrack.settings import Settings
@@ -100,6 +101,7 @@ class Housekeeping:
 
     async def run(self) -> None:
         """Do what is due, one step after another, until cancelled."""
+        acting.set(system("housekeeping"))
         while True:
             try:
                 await self._db.execute(KNOW, list(self._steps))

@@ -20,7 +20,8 @@ import keyrack.database
 from keyrack.assignments.rounds import Rounds
 from keyrack.database import schema
 from keyrack.database.batching import Batches
-from keyrack.database.connection import Connection, InTransaction
+from keyrack.database.connection import Connection
+from keyrack.database.within import InTransaction
 from keyrack.settings import Settings
 from keyrack.telemetry.ingest import Telemetry
 from tests.servers import Sql, eventually, fresh_database

@@ -23,7 +23,8 @@ import pytest
 
 from keyrack.database import schema
 from keyrack.database.batching import Batches
-from keyrack.database.connection import Connection, InTransaction
+from keyrack.database.connection import Connection
+from keyrack.database.within import InTransaction
 from keyrack.embedded.server import EmbeddedServer
 from tests.people import Person, Town, refused, web
 from tests.servers import DEADLINE, Process, Sql, eventually, reachable_directory

@@ -392,7 +392,8 @@ def test_410_disables_and_what_waits_goes_on_when_enabled(alice: Person, receive
 
 
 def test_a_removed_webhook_leaves_nothing_behind(alice: Person, receiver: Receiver) -> None:
-    from keyrack.database.connection import Connection, InTransaction
+    from keyrack.database.connection import Connection
+    from keyrack.database.within import InTransaction
     from keyrack.webhooks import forgetting
 
     with Hook(alice, receiver, "removed") as hook:

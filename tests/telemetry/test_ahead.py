@@ -16,7 +16,8 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from keyrack.database.batching import Batches
-from keyrack.database.connection import Database, InTransaction
+from keyrack.database.connection import Database
+from keyrack.database.within import InTransaction
 from keyrack.settings import Settings
 from keyrack.telemetry.ingest import Telemetry
 from keyrack.telemetry.stretches import Stretch, continued

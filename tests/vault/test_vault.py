@@ -22,7 +22,8 @@ from typer.testing import CliRunner
 
 from keyrack.cli import application
 from keyrack.database import schema
-from keyrack.database.connection import Connection, Database, InTransaction
+from keyrack.database.connection import Connection, Database
+from keyrack.database.within import InTransaction
 from keyrack.settings import Settings
 from keyrack.vault import keeping, master, rotation
 from keyrack.vault.holdings import HOLDINGS, PRIVATE_KEY

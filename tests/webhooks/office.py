@@ -10,7 +10,8 @@ from typing import Any
 
 import asyncpg
 
-from keyrack.database.connection import Connection, InTransaction
+from keyrack.database.connection import Connection
+from keyrack.database.within import InTransaction
 from keyrack.processes.worker import Worker, connect
 from keyrack.settings import Settings
 from keyrack.vault.keeping import open_vault

@@ -23,7 +23,8 @@ import asyncpg
 import pytest
 from standardwebhooks import Webhook
 
-from keyrack.database.connection import Connection, InTransaction
+from keyrack.database.connection import Connection
+from keyrack.database.within import InTransaction
 from keyrack.settings import Settings
 from keyrack.webhooks import forgetting, publishing
 from keyrack.webhooks.claims import Pace, backoff

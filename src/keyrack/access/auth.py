@@ -35,7 +35,8 @@ TOKEN_SECONDS = 3600
 API_AUDIENCE = "keyrack"
 
 MANAGER: LiteralString = """
-select m.manager_id, m.sign_outs, array_agg(c.customer_id) filter (where c.customer_id is not null) as customers
+select m.manager_id, m.username, m.sign_outs,
+  array_agg(c.customer_id) filter (where c.customer_id is not null) as customers
 from manager m left join manager_customer c using (manager_id)
 where m.subject = $1 and not m.is_disabled group by m.manager_id
 """
@@ -59,6 +60,7 @@ class Manager:
     """Who calls, and for which customers it may act."""
 
     id: int
+    username: str
     customers: frozenset[int]
     sign_outs: int  # tokens that say less are over
 
@@ -243,7 +245,9 @@ class Access:
 
     async def _acting(self, subject: UUID) -> Manager | None:
         row = await self._db.fetchrow(MANAGER, subject)
-        return None if row is None else Manager(row["manager_id"], frozenset(row["customers"] or ()), row["sign_outs"])
+        if row is None:
+            return None
+        return Manager(row["manager_id"], row["username"], frozenset(row["customers"] or ()), row["sign_outs"])
 
     def _may_remember(self) -> bool:
         return self.listener is not None and self.listener.fresh

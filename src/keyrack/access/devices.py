@@ -9,7 +9,7 @@ from typing import LiteralString
 from keyrack.database.connection import Statements
 
 DEVICE: LiteralString = """
-select k.customer_id, k.scopes, k.product_id, p.serial_number, p.unique_id
+select k.customer_id, k.scopes, k.device_key_id, k.name, k.product_id, p.serial_number, p.unique_id
 from device_key k left join product p using (customer_id, product_id)
 where k.hash = $1 and k.revoked_at is null
 """
@@ -28,6 +28,8 @@ class Device:
 
     customer: int
     scopes: frozenset[str]
+    key: int  # the id of the key
+    name: str | None
     product: int | None = None
     names: frozenset[tuple[str, str]] | None = None  # by which the unit may call itself: member of a line, and value
 
@@ -39,6 +41,6 @@ async def find(statements: Statements, hashed: bytes) -> Device | None:
         return None
     customer, scopes, product = row["customer_id"], frozenset(row["scopes"]), row["product_id"]
     if product is None:
-        return Device(customer, scopes)
+        return Device(customer, scopes, row["device_key_id"], row["name"])
     names = frozenset({("serialNumber", row["serial_number"]), ("uniqueId", row["unique_id"])})
-    return Device(customer, scopes, product, names)
+    return Device(customer, scopes, row["device_key_id"], row["name"], product, names)

@@ -12,7 +12,8 @@ from keyrack.access.auth import Manager
 from keyrack.access.devices import Device
 from keyrack.assignments.asking import Asker, checksum
 from keyrack.database.batching import Batches
-from keyrack.database.connection import Database, InTransaction
+from keyrack.database.connection import Database
+from keyrack.database.within import InTransaction
 from keyrack.errors import JSON, Refusal
 from keyrack.tracing.places import here
 

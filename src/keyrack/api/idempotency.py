@@ -21,8 +21,9 @@ from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from keyrack.api.exchange import Answer, Request
-from keyrack.database.connection import Connection, Database, InTransaction
+from keyrack.database.connection import Connection, Database
 from keyrack.database.pieces import repeat
+from keyrack.database.within import InTransaction
 from keyrack.errors import BadRequest, Conflict, Refusal, Repeated, TooManyRequests, Unprocessable
 from keyrack.reasons import Fault, Reason
 from keyrack.settings import Settings

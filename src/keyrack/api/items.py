@@ -16,7 +16,8 @@ import asyncpg
 
 from keyrack.api.endpoint import Endpoint
 from keyrack.api.exchange import Answer, Request
-from keyrack.database.connection import Connection, InTransaction, Row
+from keyrack.database.connection import Connection, Row
+from keyrack.database.within import InTransaction
 from keyrack.errors import Refusal, TooManyRequests
 from keyrack.model.bodies import checked
 

@@ -13,7 +13,7 @@ from typing import LiteralString
 from keyrack.api.endpoint import Endpoint, Read
 from keyrack.api.exchange import Answer, Request, varied
 from keyrack.api.spool import Spool
-from keyrack.database.connection import InTransaction
+from keyrack.database.within import InTransaction
 from keyrack.odata import Limits
 from keyrack.settings import Settings
 

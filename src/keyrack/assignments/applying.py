@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, LiteralString
 from uuid import UUID
 
@@ -61,18 +61,23 @@ union all
 select customer_id, null, user_id, null
 from unnest($3::integer[], $4::integer[]) k (customer_id, user_id) join customer_user using (customer_id, user_id)
 """
+# What is recorded of an assignment is told to be on behalf of the operation: these say which one, before their triggers
+# look, which is at the end of a statement
 CREATE: LiteralString = """
 with wanted as (
   select u.*, nextval(pg_get_serial_sequence('assignment', 'assignment_id')) as assignment_id
-  from unnest($1::integer[], $2::integer[], $3::integer[], $4::text[], $5::text[], $6::integer[], $7::integer[])
-    with ordinality u (customer_id, car_id, user_id, start, "end", lifetime, renewable_after, place)
+  from unnest($1::integer[], $2::integer[], $3::integer[], $4::text[], $5::text[], $6::integer[], $7::integer[],
+              $8::uuid[]) with ordinality
+    u (customer_id, car_id, user_id, start, "end", lifetime, renewable_after, operation_id, place)
 ),
 made as (
   insert into assignment (customer_id, assignment_id, car_id, user_id, starts_at, ends_at, lifetime, renewable_after)
   select customer_id, assignment_id, car_id, user_id, start::timestamptz, "end"::timestamptz, lifetime, renewable_after
   from wanted order by place
 )
-select assignment_id from wanted order by place
+select assignment_id, (select set_config('keyrack.operations',
+  jsonb_object_agg(customer_id || '/' || assignment_id, operation_id)::text, true) from wanted)
+from wanted order by place
 """
 UPDATE: LiteralString = """
 update assignment a set car_id = u.car_id, user_id = u.user_id, starts_at = u.start::timestamptz,
@@ -80,10 +85,12 @@ update assignment a set car_id = u.car_id, user_id = u.user_id, starts_at = u.st
 from unnest($1::integer[], $2::integer[], $3::integer[], $4::text[], $5::text[], $6::integer[], $7::integer[],
             $8::integer[]) u (customer_id, car_id, user_id, start, "end", lifetime, renewable_after, assignment_id)
 where a.customer_id = u.customer_id and a.assignment_id = u.assignment_id
+returning (select set_config('keyrack.operations', $9, true))
 """
 DELETE: LiteralString = """
 delete from assignment a using unnest($1::integer[], $2::integer[]) u (customer_id, assignment_id)
 where a.customer_id = u.customer_id and a.assignment_id = u.assignment_id
+returning (select set_config('keyrack.operations', $3, true))
 """
 
 
@@ -131,7 +138,7 @@ async def apply(connection: Connection, rows: Sequence[Row]) -> Done:
     operations = [_operation(row) for row in rows]
     ground = await _ground(connection, operations)
     decisions = [decide(operation, ground) for operation in operations]
-    ids = await _write(connection, ground)
+    ids = await _write(connection, ground, _last(rows, operations, decisions))
     shown = [
         decision.shown if decision.created is None else decision.shown | {"assignmentId": ids[decision.created]}
         for decision in decisions
@@ -188,16 +195,41 @@ async def _ground(connection: Connection, operations: Sequence[Operation]) -> Gr
     return ground
 
 
-async def _write(connection: Connection, ground: Ground) -> list[int]:
+@dataclass(slots=True)
+class Last:
+    """The last operation that has changed each assignment, and those that have created some, in their order."""
+
+    of: dict[Key, UUID] = field(default_factory=dict[Key, UUID])
+    created: list[UUID] = field(default_factory=list[UUID])
+
+    def told(self, keys: Iterable[Key]) -> str:
+        return json.dumps({f"{customer}/{id}": str(self.of[customer, id]) for customer, id in keys})
+
+
+def _last(rows: Sequence[Row], operations: Sequence[Operation], decisions: Sequence[Decision]) -> Last:
+    last = Last()
+    for row, operation, decision in zip(rows, operations, decisions, strict=True):
+        if decision.created is not None:
+            last.created.append(row["operation_id"])
+        elif decision.failure is None and operation.assignment is not None:
+            last.of[operation.customer, operation.assignment] = row["operation_id"]
+    return last
+
+
+async def _write(connection: Connection, ground: Ground, last: Last) -> list[int]:
     """Write what has become of the assignments; the ids of the created ones."""
     if ground.ended:
-        await connection.execute(DELETE, *_columns(sorted(ground.ended)))
+        ended = sorted(ground.ended)
+        await connection.execute(DELETE, *_columns(ended), last.told(ended))
     if ground.changed:
-        changed = [(key[0], ground.assignments[key]) for key in sorted(ground.changed)]
-        await connection.execute(UPDATE, *_values(changed), [assignment.id for _, assignment in changed])
+        keys = sorted(ground.changed)
+        changed = [(key[0], ground.assignments[key]) for key in keys]
+        ids = [assignment.id for _, assignment in changed]
+        await connection.execute(UPDATE, *_values(changed), ids, last.told(keys))
     if not ground.created:
         return []
-    return [row["assignment_id"] for row in await connection.fetch(CREATE, *_values(ground.created))]
+    made = await connection.fetch(CREATE, *_values(ground.created), last.created)
+    return [row["assignment_id"] for row in made]
 
 
 def _values(assignments: Sequence[tuple[int, Assignment]]) -> list[list[Any]]:

@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 
 import structlog
 
+from keyrack.database.acting import acting, operator
 from keyrack.database.archiving import standing
 from keyrack.database.connection import Database
 from keyrack.embedded.archive import OFF
@@ -31,7 +32,8 @@ async def warn(settings: Settings, dsn: str) -> None:
 
 @asynccontextmanager
 async def connected(settings: Settings, dsn: str) -> AsyncGenerator[Database]:
-    """The database at this address, over one connection. Raises `Unavailable`."""
+    """The database at this address, over one connection, for an operator. Raises `Unavailable`."""
+    acting.set(operator())
     database = await Database.connect(dsn, settings, application="keyrack backup", size=1)
     try:
         yield database

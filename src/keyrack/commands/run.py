@@ -22,6 +22,7 @@ from keyrack.commands.metrics import MetricsFd, reports_of
 from keyrack.commands.printing import Failed
 from keyrack.commands.session import Json, State, embedded_server, explained, read_settings
 from keyrack.database import schema
+from keyrack.database.acting import acting, operator
 from keyrack.database.connection import Database
 from keyrack.settings import Settings
 from keyrack.vault import master
@@ -235,6 +236,7 @@ async def _load(dsn: str, settings: Settings) -> dict[str, str]:
     """The demo fleet's environment, as demo.env holds it."""
     from keyrack.demo import prepare
 
+    acting.set(operator())
     database = await Database.connect(dsn, settings)
     try:
         return await prepare(database, settings)

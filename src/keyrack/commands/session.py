@@ -25,6 +25,7 @@ from keyrack.commands.consent import DryRun, Preview, Yes, agree
 from keyrack.commands.environment import read_settings
 from keyrack.commands.printing import Failed, Json, Listed, Said, show, visible
 from keyrack.database import notices, schema
+from keyrack.database.acting import acting, operator
 from keyrack.database.connection import UNREACHABLE, Connection, Database, OutcomeUnknown
 from keyrack.database.telling import APPLIED, DELIVERED, EVERYBODY, NOTHING, NOTIFY, TOPICS, Topics, payloads
 from keyrack.embedded.server import EmbeddedServer, EmbeddedServerError
@@ -121,7 +122,8 @@ async def open_address(settings: Settings) -> AsyncGenerator[str]:
 
 @asynccontextmanager
 async def open_database(settings: Settings, application: str = "keyrack command") -> AsyncGenerator[Database]:
-    """The database itself."""
+    """The database itself, for the operator who types the command."""
+    acting.set(operator())
     async with open_address(settings) as dsn:
         database = await Database.connect(dsn, settings, application=application)
         try:

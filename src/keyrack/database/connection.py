@@ -5,12 +5,15 @@ SQL is a `LiteralString` everywhere, so text of a client can only become a param
 
 from __future__ import annotations
 
+import re
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
+from functools import lru_cache
 from typing import Any, LiteralString, Protocol, TypeVar
 
 import asyncpg
 
+from keyrack.database.acting import acting, beginning
 from keyrack.database.connector import Connector, Link
 from keyrack.database.leadership import GOING, is_going
 from keyrack.database.pool import NEVER, ROLLBACK, OutcomeUnknown, Pool, patience, timed
@@ -21,21 +24,21 @@ from keyrack.metrics.measures import STATEMENT_SECONDS
 from keyrack.reasons import DATABASE_AWAY
 from keyrack.settings import Settings
 
-__all__ = ["Connection", "Database", "InTransaction", "OutcomeUnknown", "Row", "Statements"]
+__all__ = ["Connection", "Database", "OutcomeUnknown", "Row", "Statements"]
 
 Row = asyncpg.Record
 T = TypeVar("T")
 
 # Sent by hand: asyncpg's own transactions would put the time-out of statements on a COMMIT
-BEGIN: LiteralString = "begin"
 COMMIT: LiteralString = "commit"
-OUTER: tuple[LiteralString, ...] = (BEGIN, ROLLBACK, COMMIT)
 # Of one name the last one is meant, so that they may lie in one another
 INNER: tuple[LiteralString, ...] = (
     "savepoint inner_one",
     "rollback to savepoint inner_one; release savepoint inner_one",
     "release savepoint inner_one",
 )
+# Statements whose changes may be recorded, and with them whoever acts
+WRITES = re.compile(r"\b(?:insert into|update|delete from)\s+(?:only\s+)?\w", re.IGNORECASE).search
 
 # asyncpg's own cursors prepare a statement with a name, which is not there any more on PgBouncer's next connection.
 # Powers of two: each text is prepared once in every connection
@@ -104,7 +107,7 @@ class Connection:
     @asynccontextmanager
     async def transaction(self) -> AsyncGenerator[None]:
         """A savepoint: what fails inside is undone alone. On a connection without a transaction it is one."""
-        begin, undo, end = INNER if self.raw.is_in_transaction() else OUTER
+        begin, undo, end = INNER if self.raw.is_in_transaction() else (beginning(), ROLLBACK, COMMIT)
         await self.raw.execute(begin)
         try:
             yield
@@ -230,7 +233,7 @@ class Database:
         connection is lost while it is being committed."""
         raw = await self._pool.take(self._who)
         try:
-            await raw.execute(BEGIN)
+            await raw.execute(beginning())
             yield Connection(raw, self._pool.name)
         except BaseException as error:
             await self._pool.mend(self._who, raw, error)
@@ -247,7 +250,10 @@ class Database:
     ) -> T:
         """Do what nobody is to cancel, and give back the connection."""
         try:
-            result = await timed(self._pool.seconds, sql, do(sql, *args, timeout=NEVER))
+            if acting.get() is not None and _writes(sql):
+                result = await self._by_somebody(raw, do, sql, args)
+            else:
+                result = await timed(self._pool.seconds, sql, do(sql, *args, timeout=NEVER))
         except BaseException as error:
             await self._pool.mend(self._who, raw, error)
             if is_going(error):
@@ -256,40 +262,19 @@ class Database:
         self._pool.give_back(self._who, raw)
         return result
 
+    async def _by_somebody(
+        self, raw: asyncpg.Connection, do: Callable[..., Awaitable[T]], sql: LiteralString, args: Sequence[object]
+    ) -> T:
+        """One statement in a transaction that says who acts."""
+        await raw.execute(beginning())
+        result = await timed(self._pool.seconds, sql, do(sql, *args, timeout=NEVER))
+        await timed(self._pool.seconds, COMMIT, raw.execute(COMMIT, timeout=NEVER))
+        return result
 
-class InTransaction(Database):
-    """A database whose statements all belong to one open transaction: each stands alone, as in a savepoint."""
 
-    def __init__(self, connection: Connection) -> None:
-        self._connection = connection
-
-    def of(self, customer: int, manager: int = 0, *, reads: bool = False) -> Database:
-        """Itself: it has its connection already."""
-        return self
-
-    def reading(self) -> Database:
-        return self
-
-    async def fetch(self, sql: LiteralString, *args: object) -> list[Row]:
-        async with self._connection.transaction():
-            return await self._connection.fetch(sql, *args)
-
-    async def fetchrow(self, sql: LiteralString, *args: object) -> Row | None:
-        async with self._connection.transaction():
-            return await self._connection.fetchrow(sql, *args)
-
-    async def fetchval(self, sql: LiteralString, *args: object) -> Any:
-        async with self._connection.transaction():
-            return await self._connection.fetchval(sql, *args)
-
-    async def execute(self, sql: LiteralString, *args: object) -> None:
-        async with self._connection.transaction():
-            await self._connection.execute(sql, *args)
-
-    @asynccontextmanager
-    async def transaction(self) -> AsyncGenerator[Connection]:
-        async with self._connection.transaction():
-            yield self._connection
+@lru_cache(maxsize=4096)
+def _writes(sql: str) -> bool:
+    return WRITES(sql) is not None
 
 
 async def _keep(_raw: asyncpg.Connection) -> None:

@@ -20,6 +20,7 @@ def session(settings: Settings) -> dict[str, str]:
         "lock_timeout": str(int(settings.hold_seconds * 1000)),
         "idle_in_transaction_session_timeout": "15000",  # a client that is gone silently must not hold its locks
         "keyrack.brand": settings.brand,
+        "keyrack.records": "on",  # it says who acts, which releases up to 0.2.0 do not
         "keyrack.public_url": settings.public_url,
     }
 

@@ -12,6 +12,7 @@ from keyrack.access import signing
 from keyrack.access.auth import CHANGES, Access
 from keyrack.api.live import Hub
 from keyrack.api.spool import Spool
+from keyrack.database.acting import acting, system
 from keyrack.database.batching import Batches
 from keyrack.database.connection import Database
 from keyrack.database.connector import Connector
@@ -54,7 +55,9 @@ async def opened(settings: Settings, dsn: str, readiness: Readiness) -> AsyncGen
     db = await Database.connect(connector, settings)
     own = await Database.connect(connector, settings, application="keyrack access", size=OWN)
     vault = await open_vault(own, settings)
+    acting.set(system("server"))
     await signing.ensure(own, vault)
+    acting.set(None)  # each request says who it is of
     access = Access(own, settings, vault)
     access.heartbeat = heartbeat = Heartbeat(connector, settings, "serve")
     readiness.proven = access.check

@@ -26,11 +26,13 @@ from keyrack.api.live import EVENTS, Stream
 from keyrack.api.representation import minimal, representation
 from keyrack.assignments.holds import Turns, drain
 from keyrack.database import notices
+from keyrack.database.acting import acting
 from keyrack.database.connection import Database
 from keyrack.database.telling import APPLIED
 from keyrack.endpoints.health import Readiness
 from keyrack.errors import NotFound, Refusal, Unauthorized, Unavailable
 from keyrack.http import intake, position
+from keyrack.http.callers import actor
 from keyrack.http.compression import Compression
 from keyrack.http.observing import ENDS, WHO
 from keyrack.http.opening import Process, opened
@@ -126,6 +128,7 @@ class Server:
         device = await process.access.device(http.get_header(DEVICE_KEY), endpoint.device) if endpoint.device else None
         customer = device.customer if device else customer
         http.scope[WHO] = (customer, manager.id if manager else 0)
+        acting.set(actor(http, manager, device))
         expected = intake.expected(http, endpoint)
         body, value, preferred = b"", None, NONE
         if endpoint.body is not None or endpoint.shows is not None:

@@ -14,6 +14,7 @@ import structlog
 
 from keyrack.assignments.rounds import Rounds
 from keyrack.database import notices
+from keyrack.database.acting import acting, system
 from keyrack.database.connection import UNREACHABLE, Database
 from keyrack.database.heartbeat import Heartbeat
 from keyrack.database.listener import Listener
@@ -83,6 +84,7 @@ class Worker:
 
     async def run(self) -> None:
         """Work until `stop`; what is held then is finished first, or given back."""
+        acting.set(system("worker"))
         from keyrack.webhooks.delivery import Courier  # with it comes an HTTP client that only workers need
 
         vault = await open_vault(self._db, self._settings)

@@ -1,0 +1,61 @@
+"""In charge of who acts: whoever writes says so at the beginning of each transaction, and the database records it with
+every change. What nobody has said of themselves is refused there."""
+
+from __future__ import annotations
+
+import os
+import pwd
+import socket
+from base64 import b64encode
+from contextvars import ContextVar
+from dataclasses import dataclass
+from typing import Literal
+
+from pydantic_core import to_json
+
+Type = Literal["manager", "client", "device", "user", "operator", "system"]
+
+
+@dataclass(frozen=True, slots=True)
+class Actor:
+    """Who acts, from where, in which request."""
+
+    type: Type
+    name: str | None = None
+    id: int | None = None
+    address: str | None = None
+    request: str | None = None
+
+    @property
+    def told(self) -> str:
+        """What the database is told: JSON in base64, in which nothing can be put that would have to be quoted."""
+        who = {
+            "type": self.type, "id": None if self.id is None else str(self.id), "name": self.name,
+            "address": self.address, "requestId": self.request,
+        }  # fmt: skip
+        return b64encode(to_json({name: value for name, value in who.items() if value is not None})).decode()
+
+
+# Of whoever is served just now; nobody's, where nobody said so
+acting: ContextVar[Actor | None] = ContextVar("acting", default=None)
+
+
+def beginning() -> str:
+    """The statement that begins a transaction of whoever acts; one round trip, whoever it is."""
+    actor = acting.get()
+    return "begin" if actor is None else f"begin; set local keyrack.who to '{actor.told}'"
+
+
+def operator() -> Actor:
+    """Who types commands on this machine: the name of the system's user, whatever the environment says."""
+    uid = os.getuid()
+    try:
+        name = pwd.getpwuid(uid).pw_name
+    except KeyError:  # a container's user need not have a name
+        name = str(uid)
+    return Actor("operator", f"{name}@{socket.gethostname()}")
+
+
+def system(part: str) -> Actor:
+    """A part of Keyrack that acts on nobody's request."""
+    return Actor("system", part)
