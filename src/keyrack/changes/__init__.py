@@ -1,0 +1,1 @@
+"""In charge of the log of changes: recorded, numbered, proven, read."""
