@@ -21,6 +21,7 @@ def session(settings: Settings) -> dict[str, str]:
         "idle_in_transaction_session_timeout": "15000",  # a client that is gone silently must not hold its locks
         "keyrack.brand": settings.brand,
         "keyrack.records": "on",  # it says who acts, which releases up to 0.2.0 do not
+        "keyrack.who": "",  # nobody yet, whatever the server has as a default
         "keyrack.public_url": settings.public_url,
     }
 

@@ -123,8 +123,8 @@ TABLES = (
         "assignment", "assignment", "{r}.assignment_id::text", ("customer_id", "assignment_id"),
         {"carId": "{r}.car_id", "userId": "{r}.user_id", "start": _time("starts_at"), "end": _time("ends_at"),
          "lifetime": "{r}.lifetime", "renewableAfter": "{r}.renewable_after"},
-        groups="array(select g.group_id from group_car g where g.customer_id = {r}.customer_id"
-        " and g.car_id = {r}.car_id union select g.group_id from group_user g where g.customer_id = {r}.customer_id and g.user_id = {r}.user_id"
+        groups="array(select group_id from group_car where customer_id = {r}.customer_id and car_id = {r}.car_id"
+        " union select group_id from group_user where customer_id = {r}.customer_id and user_id = {r}.user_id"
         " order by 1)",
         who="acting_on({r}.customer_id, {r}.assignment_id)",
     ),
