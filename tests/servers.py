@@ -69,7 +69,7 @@ def reachable_directory() -> Iterator[Path]:
 
 
 NUMBERS = itertools.count(1)
-TESTS = "'{\"type\": \"operator\", \"name\": \"tests\"}'"  # who writes by SQL; sessions of the product begin with nobody
+TESTS = '\'{"type": "operator", "name": "tests"}\''  # who writes by SQL; sessions of the product begin with nobody
 
 
 @contextlib.contextmanager

@@ -12,6 +12,7 @@ import pytest
 from keyrack.access import signing
 from keyrack.access.auth import Access
 from keyrack.access.memory import Memory
+from keyrack.database.acting import acting, operator
 from keyrack.database.connection import Database
 from keyrack.errors import Unauthorized
 from keyrack.settings import Settings
@@ -78,6 +79,7 @@ def test_a_token_is_not_taken_from_memory_by_who_would_not_hear(alice: Person, d
     """B15: a process without notices asks for the signing keys of now, and so refuses a revoked one's tokens."""
 
     async def main() -> None:
+        acting.set(operator())
         async with deaf(dsn) as (database, access):
             vault = await open_vault(database, Settings())
             async with database.transaction() as connection:

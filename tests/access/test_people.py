@@ -140,7 +140,8 @@ def test_a_person_who_is_linked_meanwhile_is_not_erased_by_command(alice: Person
     fleet = bob.sql.value("insert into customer (name) values ('Going') returning customer_id")
     for arguments in (("user", "erase", "USER", "--yes"), ("customer", "remove", fleet, "--everything", "--yes")):
         user = alice.user()
-        alice.sql.execute("update customer_user set customer_id = $2 where user_id = $1", user, fleet)
+        alice.sql.execute("insert into customer_user (customer_id, user_id) values ($1, $2)", fleet, user)
+        alice.sql.execute("delete from customer_user where customer_id = $1 and user_id = $2", alice.customer, user)
         alice.sql.execute("begin")
         alice.sql.execute("insert into customer_user (customer_id, user_id) values ($1, $2)", bob.customer, user)
         words = [str(user if part == "USER" else part) for part in arguments]

@@ -165,7 +165,8 @@ def elsewhere(person: Person) -> Ids:
         "with c as (insert into customer (name) values ('Elsewhere') returning customer_id),"
         " m as (insert into manager_customer (manager_id, customer_id)"
         "   select manager_id, customer_id from manager, c where username = $1)"
-        " update customer_user set customer_id = c.customer_id from c where user_id = $2",
+        ", gone as (delete from customer_user where user_id = $2)"
+        " insert into customer_user (customer_id, user_id) select customer_id, $2 from c",
         person.username,
         ids["userId"],
     )
