@@ -69,7 +69,8 @@ def reachable_directory() -> Iterator[Path]:
 
 
 NUMBERS = itertools.count(1)
-TESTS = '\'{"type": "operator", "name": "tests"}\''  # who writes by SQL; sessions of the product begin with nobody
+# Who writes by SQL; sessions of the product begin with nobody
+TESTS = '{"type": "operator", "name": "tests"}'
 
 
 @contextlib.contextmanager
@@ -77,7 +78,7 @@ def fresh_database(server: str) -> Iterator[str]:
     """A new empty database on the server, gone afterwards."""
     name = f"test_{os.getpid()}_{next(NUMBERS)}"
     asyncio.run(_execute(server, f'create database "{name}"'))
-    asyncio.run(_execute(server, f'alter database "{name}" set keyrack.who = {TESTS}'))
+    asyncio.run(_execute(server, f"alter database \"{name}\" set keyrack.who = '{TESTS}'"))
     parts = urlsplit(server)
     try:
         yield urlunsplit(parts._replace(netloc=parts.netloc or "", path="/" + quote(name)))

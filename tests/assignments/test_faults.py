@@ -36,7 +36,7 @@ from keyrack.database import schema
 from keyrack.embedded.server import EmbeddedServer
 from tests.assignments import histories, model
 from tests.people import PASSWORD
-from tests.servers import free_port, reachable_directory
+from tests.servers import TESTS, free_port, reachable_directory
 
 OPERATIONS = int(os.environ.get("KEYRACK_FAULTS", "400"))
 FLEETS = 4  # whose clients act at random
@@ -103,7 +103,7 @@ class Fleet:
         self.operations: list[str] = []
 
     async def prepare(self, dsn: str, hook: str) -> None:
-        sql = await asyncpg.connect(dsn)
+        sql = await asyncpg.connect(dsn, server_settings={"keyrack.who": TESTS})
         await sql.execute(model.LOG)
         key = auth.new_secret()
         await sql.execute("insert into customer (customer_id, name) values (1, 'One')")

@@ -16,6 +16,7 @@ import pytest
 from keyrack import demo
 from keyrack.access import auth
 from keyrack.database import schema
+from keyrack.database.acting import acting, operator
 from keyrack.database.connection import Database
 from keyrack.demo.catalogue import CATALOGUE, entries
 from keyrack.demo.drawings import BUTTONS, Key, draw, shade
@@ -41,6 +42,7 @@ def state(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def prepare(dsn: str, state: Path, url: str = "http://127.0.0.1:8080") -> dict[str, str]:
     async def run() -> dict[str, str]:
+        acting.set(operator())
         settings = Settings(state=state, public_url=url)
         database = await Database.connect(dsn, settings)
         try:

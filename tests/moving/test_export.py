@@ -162,7 +162,12 @@ def test_the_customer_goes_on_where_it_was(carla: Person, operator: Operator, to
     operator.value("export", "--customer", carla.customer, "--to", tmp_path / "out")
     new = operator.value("import", "customer", tmp_path / "out")["id"]
     heir = town.another_fleet(carla)
-    carla.sql.execute("update manager_customer set customer_id = $2 where customer_id = $1", heir.customer, new)
+    carla.sql.execute(
+        "with gone as (delete from manager_customer where customer_id = $1 returning manager_id)"
+        " insert into manager_customer (customer_id, manager_id) select $2, manager_id from gone",
+        heir.customer,
+        new,
+    )
     heir.customer, heir.headers["Customer-ID"] = new, str(new)
     eventually(lambda: heir.get("/cars").status_code == 200, "the manager's new customer")
     car = heir.get("/cars?$filter=assignments/$count gt 0&$top=1").json()[0]["id"]

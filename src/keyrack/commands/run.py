@@ -16,13 +16,14 @@ import typer
 
 from keyrack import logs, systemd
 from keyrack.backups import asking
+from keyrack.changes import recording
 from keyrack.commands.beginning import check_beginning
 from keyrack.commands.environment import warn_of_names
 from keyrack.commands.metrics import MetricsFd, reports_of
 from keyrack.commands.printing import Failed
 from keyrack.commands.session import Json, State, embedded_server, explained, read_settings
 from keyrack.database import schema
-from keyrack.database.acting import acting, operator
+from keyrack.database.acting import acting, operator, system
 from keyrack.database.connection import Database
 from keyrack.settings import Settings
 from keyrack.vault import master
@@ -57,16 +58,19 @@ def running_database(settings: Settings, *, migrates: bool = True) -> Generator[
         yield server.dsn
 
 
-def check_keys(dsn: str, settings: Settings) -> None:
-    """Look whether this node's master key is that of the database, before anything is announced.
+def check_database(dsn: str, settings: Settings) -> None:
+    """Look whether this node's master key is that of the database, and whether changes are recorded there, before
+    anything is announced.
 
-    Raises `MasterKeyError`.
+    Raises `MasterKeyError`, `SchemaError`.
     """
 
     async def check() -> None:
+        acting.set(system("server"))
         database = await Database.connect(dsn, settings)
         try:
             await open_vault(database, settings)
+            await recording.require(database)
         finally:
             await database.close()
 
@@ -147,7 +151,7 @@ def _serve(
             _say_ready(settings, as_json)
 
     with running_database(settings) as dsn:
-        check_keys(dsn, settings)
+        check_database(dsn, settings)
         if processes == 1:
             running.serve(settings, dsn, listener, worker=worker, ready=ready, reports=reports)
             return
@@ -195,7 +199,7 @@ def work(metrics_fd: MetricsFd = None, state: State = None, as_json: Json = Fals
         warn_of_names()
         reports = reports_of(settings, metrics_fd)
         with running_database(settings) as dsn:
-            check_keys(dsn, settings)
+            check_database(dsn, settings)
             running.work(settings, dsn, ready, reports)
 
     explained(run)
@@ -222,7 +226,7 @@ def _demo(port: int, state_named: bool, settings: Settings, as_json: bool) -> No
     settings = settings.model_copy(update={"webhook_networks": networks})
     settings = reached_at(settings, "127.0.0.1", listener.getsockname()[1])
     with running_database(settings) as dsn:
-        check_keys(dsn, settings)
+        check_database(dsn, settings)
         env = asyncio.run(_load(dsn, settings))
 
         def ready() -> None:

@@ -54,8 +54,8 @@ async def opened(settings: Settings, dsn: str, readiness: Readiness) -> AsyncGen
     connector = Connector(dsn, settings)
     db = await Database.connect(connector, settings)
     own = await Database.connect(connector, settings, application="keyrack access", size=OWN)
-    vault = await open_vault(own, settings)
     acting.set(system("server"))
+    vault = await open_vault(own, settings)
     await signing.ensure(own, vault)
     acting.set(None)  # each request says who it is of
     access = Access(own, settings, vault)

@@ -29,28 +29,34 @@ class Recorded:
     created: str = "created"
     deleted: str = "deleted"
     who: str = "acting()"
+    events: tuple[str, ...] = ("insert", "update", "delete")
     beside: str = ""  # SQL that finds what is needed beside the row
 
     @property
     def statements(self) -> list[str]:
-        """The function and its triggers."""
+        """The function and its triggers.
+
+        What is deleted is recorded row by row, before the cascades that take away what belonged to it, its groups for
+        one: triggers of a row fire in the order of their names, and a cascade's begins with `RI_`.
+        """
         function = (
             f"create function record_{self.table}() returns trigger language plpgsql as $$\nbegin\n"
             f"  if tg_op = 'INSERT' then\n{self._whole('n', 'new_rows', self.created, is_after=True)}"
-            f"  elsif tg_op = 'DELETE' then\n{self._whole('o', 'old_rows', self.deleted, is_after=False)}"
+            f"  elsif tg_op = 'DELETE' then\n{self._whole('o', '(select old.*)', self.deleted, is_after=False)}"
             f"  else\n{self._updated()}  end if;\n  return null;\nend $$"
         )
         rows = {
-            "insert": "referencing new table as new_rows", "delete": "referencing old table as old_rows",
-            "update": "referencing old table as old_rows new table as new_rows",
-        }  # fmt: skip
+            "insert": "referencing new table as new_rows for each statement",
+            "update": "referencing old table as old_rows new table as new_rows for each statement",
+            "delete": "for each row",
+        }
         triggers = [
-            f"create trigger record_{event} after {event} on {self.table} {tables}"
-            f" for each statement execute function record_{self.table}()"
-            for event, tables in rows.items()
+            f'create trigger "RECORD_{event}" after {event} on {self.table} {rows[event]}'
+            f" execute function record_{self.table}()"
+            for event in self.events
         ]
         triggers.append(
-            f"create trigger record_truncate before truncate on {self.table}"
+            f'create trigger "RECORD_truncate" before truncate on {self.table}'
             " for each statement execute function refuse_truncate()"
         )
         return [function, *triggers]

@@ -181,7 +181,7 @@ TABLES = (
     ),
 )  # fmt: skip
 
-# Of a person nothing but an update is recorded here, in the log of each customer that they are a user of
+# A person comes and goes by being a customer's user, which is recorded of that row
 OF_PERSON = Recorded(
     "person", "user", "{r}.user_id::text", ("user_id",),
     {"emailAddress": "{r}.email_address", "firstName": "{r}.first_name", "lastName": "{r}.last_name",
@@ -189,7 +189,7 @@ OF_PERSON = Recorded(
     {"password": "{r}.password_hash"}, customer="c.customer_id",
     groups="array(select g.group_id from group_user g where g.customer_id = c.customer_id"
     " and g.user_id = {r}.user_id order by 1)",
-    beside="join customer_user c on c.user_id = {r}.user_id",
+    beside="join customer_user c on c.user_id = {r}.user_id", events=("update",),
 )  # fmt: skip
 
 
