@@ -112,6 +112,13 @@ DELIVERY_SECONDS = Histogram(
 )
 GIVEN_UP = Counter("keyrack_deliveries_given_up_total", "Deliveries that were tried for as long as they may be.")
 
+# The log of changes
+
+CHANGES = Counter("keyrack_changes_numbered_total", "Changes that got their number in the log.")
+CHANGE_SECONDS = Histogram(
+    "keyrack_change_wait_duration_seconds", "Time from a change until it got its number.", bounds=LONG
+)
+
 # What units tell
 
 SAMPLES = Counter(
@@ -159,8 +166,8 @@ SAMPLES_OF = OfCustomers(
 OF_PROCESS: tuple[Instrument, ...] = (
     REQUESTS, REQUEST_SECONDS, UNDER_WAY, CONNECTIONS, STREAMS, REFUSALS, LIMITS, LOG_INS, LOOKUPS, QUEUE_PLACES,
     QUEUE_TAKEN, QUEUE_WAITING, QUEUE_SECONDS, STATEMENT_SECONDS, READS, READ_LAG, LISTENERS, OPERATIONS,
-    OPERATION_SECONDS, ATTEMPTS, ATTEMPT_SECONDS, DELIVERY_SECONDS, GIVEN_UP, SAMPLES, EVENTS, LOOP_SECONDS, SPANS,
-    PROCESS, DROPPED, REQUESTS_OF, OPERATIONS_OF, ATTEMPTS_OF, SAMPLES_OF,
+    OPERATION_SECONDS, ATTEMPTS, ATTEMPT_SECONDS, DELIVERY_SECONDS, GIVEN_UP, CHANGES, CHANGE_SECONDS, SAMPLES, EVENTS,
+    LOOP_SECONDS, SPANS, PROCESS, DROPPED, REQUESTS_OF, OPERATIONS_OF, ATTEMPTS_OF, SAMPLES_OF,
 )  # fmt: skip
 
 # Told once, by whoever serves the port. What is not known has no series: `keyrack_database_up` says so
