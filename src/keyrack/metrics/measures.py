@@ -187,6 +187,10 @@ WAITING_AGE = Gauge(
     "Age of the oldest that waits for an enabled webhook, 0 where none does; of the first 1,000 webhooks that have "
     "any, and of each the 100 first in the order of their assignments.",
 )
+CHANGES_AGE = Gauge(
+    "keyrack_changes_unnumbered_oldest_age_seconds",
+    "Age of the oldest change that has no number in the log yet, 0 where none waits.",
+)
 DEAD = Gauge("keyrack_deliveries_dead", "Deliveries that were given up, and are kept; 10,000 stands for more, too.")
 DISABLED = Gauge("keyrack_webhooks_disabled", "Webhooks that are disabled; 10,000 stands for more, too.")
 LAST_GOOD = Gauge(
@@ -231,8 +235,8 @@ ARCHIVE_LATE = Gauge(
 )
 
 OF_DATABASE: tuple[Gauge, ...] = (
-    PENDING, PENDING_AGE, WAITING, WAITING_AGE, DEAD, DISABLED, LAST_GOOD, FAILURES, LATE, DATABASE_BYTES, SESSIONS,
-    MOST_SESSIONS, LIVING, UNATTENDED, REPLICA_LAG, REPLICA_BYTES, ARCHIVE_AGE, ARCHIVE_LATE,
+    PENDING, PENDING_AGE, WAITING, WAITING_AGE, CHANGES_AGE, DEAD, DISABLED, LAST_GOOD, FAILURES, LATE, DATABASE_BYTES,
+    SESSIONS, MOST_SESSIONS, LIVING, UNATTENDED, REPLICA_LAG, REPLICA_BYTES, ARCHIVE_AGE, ARCHIVE_LATE,
 )  # fmt: skip
 OF_SERVER: tuple[Instrument, ...] = (UP, DATABASE_UP, *OF_DATABASE)
 
