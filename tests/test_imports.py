@@ -147,7 +147,7 @@ LIBRARIES = {
     "jinja2": {"console"},
     "joserfc": {"access"},
     "argon2": {"access"},
-    "cryptography": {"api", "vault"},
+    "cryptography": {"api", "changes", "vault"},
     "email_validator": {"model"},
 }
 
