@@ -72,7 +72,7 @@ DOORS = {
     },
     "assignments": {"asking", "attendance", "holds", "overlaps", "rounds", "rules"},
     "backups": {"aftermath", "asking", "checking", "drilling", "planning", "restoring", "shelf", "taking", "wal"},
-    "changes": set[str](),
+    "changes": {"exports", "notes", "verifying"},
     "client": {"answers", "credentials", "patience", "session"},
     "console": {"", "files", "tiles"},
     "database": {
