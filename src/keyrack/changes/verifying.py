@@ -32,14 +32,14 @@ class Verification:
     head: Head
     last: int = field(init=False)
     hash: bytes = field(init=False)  # of the last record
-    tree: Tree = field(init=False)  # of all records
+    tree: Tree | None = field(init=False)  # of all records, where it is known how it began
     recorded_at: datetime | None = None  # when the last one was recorded
     erased: int = 0  # changes of which a part is gone, with its salt
     proven: int | None = None  # up to this number it is as a checkpoint says
 
     def __post_init__(self) -> None:
-        self.last, self.hash = self.head.behind, self.head.hash
-        self.tree = Tree(self.head.tree.size, [*self.head.tree.edge])
+        self.last, self.hash, begun = self.head.behind, self.head.hash, self.head.tree
+        self.tree = None if begun is None else Tree(begun.size, [*begun.edge])
 
     def take(self, change: Change) -> None:
         """Verify the next change. Raises `Mismatch`; what was verified before stands."""
@@ -54,11 +54,12 @@ class Verification:
         gone = [_is_erased(change, record, part) for part in PARTS]
         self.erased += any(gone)
         self.last, self.hash, self.recorded_at = change.id, hash_of(change.record), record.recorded_at
-        self.tree.append(leaf_hash(change.record))
+        if self.tree is not None:
+            self.tree.append(leaf_hash(change.record))
 
     def compare(self, checkpoint: Checkpoint) -> None:
         """Compare with a checkpoint of as many records as there are by now. Raises `Mismatch`."""
-        if checkpoint.root != self.tree.root:
+        if self.tree is None or checkpoint.root != self.tree.root:
             first = 1 + (self.head.behind if self.proven is None else self.proven)
             why = f"it, or one up to {self.last}, is not what it was at the checkpoint of {checkpoint.size} records"
             raise Mismatch(first, why)
@@ -108,6 +109,8 @@ def _comparable(checkpoint: Checkpoint, head: Head) -> None:
     name = name_of(head.customer, head.epoch)
     if not checkpoint.origin.endswith(f"/{name}"):
         raise NotComparable(f"the checkpoint is of the log {checkpoint.origin}, and the export of {name}")
+    if head.tree is None:
+        raise NotComparable(f"no checkpoint can be compared: what stood before {head.behind + 1} is not known any more")
     if checkpoint.size < head.tree.size:
         raise NotComparable(
             f"the checkpoint is of {checkpoint.size} records, and the export begins behind {head.tree.size}"
@@ -116,7 +119,7 @@ def _comparable(checkpoint: Checkpoint, head: Head) -> None:
 
 def _compare(found: Verification, waiting: list[Checkpoint]) -> None:
     """Compare with those of as many records, which are the last ones of the list."""
-    while waiting and waiting[-1].size == found.tree.size:
+    while waiting and found.tree is not None and waiting[-1].size == found.tree.size:
         found.compare(waiting.pop())
 
 

@@ -1,7 +1,8 @@
-"""Audit: whether a log of changes is what it was."""
+"""Audit: logs of changes, written out with all that proves them, and whether they are what they were."""
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
@@ -11,13 +12,15 @@ from typing import IO, Annotated, Any
 
 import typer
 
+from keyrack.changes.exporting import read
 from keyrack.changes.exports import LINE, NotAnExport
 from keyrack.changes.notes import BYTES, Checkpoint, Key, NotAKey, NotANote, Note, NotVerified
 from keyrack.changes.verifying import Mismatch, NotComparable, Verification
 from keyrack.changes.verifying import verify as verified
+from keyrack.commands.options import whose
 from keyrack.commands.printing import Failed, Json, Said, show
 from keyrack.commands.progress import Tell, progress
-from keyrack.commands.session import explained
+from keyrack.commands.session import Session, command, explained
 
 app = typer.Typer()
 
@@ -30,6 +33,53 @@ Keys = Annotated[
     list[str] | None,
     typer.Option("--key", metavar="NAME+HASH+KEY", help="Whose signatures of checkpoints count; may be repeated."),
 ]
+
+
+To = Annotated[Path, typer.Option("--to", metavar="FILE", help="A file that is not there yet.")]
+Installation = Annotated[
+    bool, typer.Option("--installation", help="The log of the installation itself: its managers and keys.")
+]
+OneCustomer = Annotated[int | None, whose("The customer whose log it is: its id or its name.")]
+
+
+@command(app, "export")
+async def export(session: Session, to: To, customer: OneCustomer = None, installation: Installation = False) -> Said:
+    """Write a log of changes into a file of JSON lines, with all that `keyrack audit verify` needs.
+
+    It is of one moment, and holds what is stored of people: only its owner may read the file.
+    """
+    if (customer is None) is not installation:
+        raise Failed("Say whose log: with --customer, or with --installation.")
+    count = -1  # the first line is about the log
+    try:
+        with progress() as tell, _whole(to.absolute()) as file:
+            async for line in read(session.sql, customer or 0):
+                file.write(f"{line}\n".encode())
+                count += 1
+                if count and count % 1000 == 0:
+                    tell(f"{count:,} changes written")
+            if count < 0:
+                raise Failed("Nothing was recorded for them yet: there is no log.")
+    except OSError as error:
+        raise Failed(f"{to} cannot be written: {error.strerror or error}.") from None
+    return Said({"changes": count, "file": str(to)}, f"{count:,} changes written to {to}.")
+
+
+@contextmanager
+def _whole(to: Path) -> Generator[IO[bytes]]:
+    """A file beside `to` that gets its name when all of it is on disk. Raises `OSError`, `Failed`."""
+    if to.exists():
+        raise Failed(f"{to} is there already. Name another file.")
+    partial = to.with_name(f".{to.name}.{os.getpid()}.partial")
+    try:
+        with os.fdopen(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        partial.rename(to)
+    except BaseException:
+        partial.unlink(missing_ok=True)
+        raise
 
 
 @app.command("verify")
@@ -60,9 +110,10 @@ def _said(found: Verification, notes: list[tuple[Checkpoint, int | None]]) -> Sa
     head, count = found.head, found.last - found.head.behind
     times = [time for _, time in notes if time is not None]
     value: dict[str, Any] = {
-        "valid": True, "customerId": head.customer, "epoch": str(head.epoch), "behind": head.behind, "last": found.last,
-        "size": found.tree.size, "root": found.tree.root.hex(), "erased": found.erased, "proven": found.proven,
-        "checkpoints": len(notes), "checkpointTime": datetime.fromtimestamp(max(times), UTC) if times else None,
+        "valid": True, "customerId": head.customer, "epoch": str(head.epoch), "behind": head.behind,
+        "last": found.last, "size": found.tree and found.tree.size, "root": found.tree and found.tree.root.hex(),
+        "erased": found.erased, "proven": found.proven, "checkpoints": len(notes),
+        "checkpointTime": datetime.fromtimestamp(max(times), UTC) if times else None,
     }  # fmt: skip
     lines = [f"Customer {head.customer}: {count:,} changes behind number {head.behind:,} fit together."]
     if found.erased:
