@@ -154,7 +154,7 @@ def jsonb(database_server: str) -> Iterator[Any]:
         runner.run(raw.close())
 
 
-@at_most(max_examples=300)
+@at_most(max_examples=150)
 @given(value=VALUES)
 def test_the_way_through_jsonb_keeps_the_bytes(value: Any, jsonb: Any) -> None:
     """As a worker stores what it digested, and as a verifier reads it: with each digit, or as doubles."""
@@ -165,7 +165,7 @@ def test_the_way_through_jsonb_keeps_the_bytes(value: Any, jsonb: Any) -> None:
     assert canonical(json.loads(jsonb(text))) == bytes_
 
 
-@at_most(max_examples=300)
+@at_most(max_examples=150)
 @given(value=st.dictionaries(TEXT, st.decimals("-1e30", "1e30", allow_nan=False), max_size=5))
 def test_numbers_of_more_digits_than_a_double_keep_them(value: dict[str, Decimal], jsonb: Any) -> None:
     text = "{" + ",".join(f"{json.dumps(name)}:{number}" for name, number in value.items()) + "}"

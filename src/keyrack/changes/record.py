@@ -18,6 +18,7 @@ from uuid import UUID
 
 VERSION = b"\x01"
 FIRST = bytes(32)  # the hash before the first record of an epoch
+HASH = 32  # bytes
 SALT = 32  # bytes, drawn anew for each part of each change
 PADDING = 256  # the bytes of a part are filled up to a multiple: how long it takes to hash them tells no length
 DOMAIN = b"keyrack-change/v1/"
@@ -27,6 +28,7 @@ EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 MICROSECOND = timedelta(microseconds=1)
 
 Part = Literal["who", "content", "person"]
+PARTS: tuple[Part, ...] = ("who", "content", "person")
 
 
 class NotARecord(ValueError):
@@ -181,7 +183,7 @@ def _decoded(members: list[bytes]) -> Record:
         return int.from_bytes(data, "big", signed=True)
 
     customer, epoch, number, at, recorded_at, kind, resource, resource_id, groups, *hashes = members
-    if any(len(one) not in (0, 32) for one in hashes) or not hashes[0]:
+    if any(len(one) not in (0, HASH) for one in hashes) or not hashes[0]:
         raise NotARecord("a hash in it has not 32 bytes")
     return Record(
         integer(customer),
