@@ -30,6 +30,7 @@ REASONS = {
     405: "The path does not know the method",
     408: "The request took too long to arrive",
     409: "In conflict with what is there",
+    410: "It is not there any more",
     412: "A condition of the request does not hold",
     413: "The body is too large",
     414: "The query string is too long",

@@ -17,7 +17,7 @@ from keyrack.api.exchange import Answer, Request
 from keyrack.database.positions import INVALID, Position, position
 from keyrack.database.replica import is_of_replica
 from keyrack.database.replicas import Replicas, Turn
-from keyrack.errors import BadRequest, NotFound, Refusal
+from keyrack.errors import BadRequest, Gone, NotFound, Refusal
 from keyrack.http.sessions import OF_PAGE
 from keyrack.metrics.measures import READS
 from keyrack.reasons import Fault
@@ -87,7 +87,7 @@ async def _of_replica(scope: dict[str, Any], request: Request, perform: Perform,
         if not database.left:
             scope[TOLD] = await turn.position(database)
             return answer
-    except NotFound:
+    except (Gone, NotFound):
         return None
     except Exception as error:
         if not is_of_replica(error):

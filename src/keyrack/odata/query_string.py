@@ -97,6 +97,36 @@ def _query(resource: Resource, text: bytes, shape: Shape, alias: LiteralString, 
 _shapes = Shapes()
 
 
+def beginning(text: bytes, name: str, limits: Limits) -> int | None:
+    """The number N behind which the rows of the query string `text` begin: its filter is `name gt N`, alone or joined
+    by `and`; the greatest one of several, None where there is none. `query` has taken the query string."""
+    values, aliases = _sorted(text)
+    if "filter" not in values:
+        return None
+    parts = [cast("tree.Node", parse("filter", values["filter"], nesting=limits.nesting))]
+    found: list[int] = []
+    while parts:
+        part = parts.pop()
+        if isinstance(part, tree.Junction) and part.operator == "and":
+            parts += part.operands
+        elif isinstance(part, tree.Comparison) and part.operator in ("gt", "lt"):
+            path, number = (part.left, part.right) if part.operator == "gt" else (part.right, part.left)
+            if isinstance(number, tree.Alias):
+                number = cast("tree.Node", parse("expr", aliases[number.name], nesting=limits.nesting))
+            if isinstance(path, tree.Path) and path.names == (name,):
+                found += _whole(number)
+    return max(found, default=None)
+
+
+def _whole(number: tree.Node) -> list[int]:
+    """The integer that a literal is, if it is one."""
+    is_negative = isinstance(number, tree.Negation)
+    literal = number.operand if is_negative else number
+    if not isinstance(literal, tree.Literal) or literal.kind is not tree.Kind.INTEGER:
+        return []
+    return [-int(literal.text) if is_negative else int(literal.text)]
+
+
 def _compiled(
     resource: Resource,
     values: Mapping[str, str],
