@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from keyrack.database.telling import CHANNEL, NUMBERED, payloads
 from tests.people import Person
 
 WHO = {"type": "manager", "id": "7", "name": "anna"}
@@ -35,3 +36,9 @@ def made(whose: Person, count: int = 1, kind: str = "car.updated", **members: An
 
 def epoch(person: Person) -> str:
     return str(person.sql.value("select epoch from change_log where customer_id = $1", person.customer))
+
+
+def told(whose: Person) -> None:
+    """Tell all processes that the customer's changes have got numbers, as who gives them does."""
+    said = list(payloads({whose.customer: NUMBERED}))
+    whose.sql.execute("select pg_notify($1, said) from unnest($2::text[]) said", CHANNEL, said)

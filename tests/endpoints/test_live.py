@@ -88,7 +88,7 @@ def test_a_pairing_is_told(carol: Person) -> None:
 
 
 def test_every_topic_is_told_by_something() -> None:
-    told = {topic for _, topics in WRITES.values() for topic in topics} | {"services"}
+    told = {topic for _, topics in WRITES.values() for topic in topics} | {"services", "changes"}
     assert told == set(TOPICS)
 
 
@@ -316,7 +316,7 @@ def test_what_waits_for_a_slow_reader_is_bounded() -> None:
         stream = Stream(hub, 7, 1, TOPICS, None, float("inf"), lambda: asyncio.sleep(0, 0.0))
         await anext(stream)
         for _ in range(1_000):
-            hub.hear("7" + "abcdefghijk")
+            hub.hear("7" + "abcdefghijkl")
             hub.hear("8a")
         news = await anext(stream)
         await stream.close()

@@ -20,17 +20,18 @@ log = Interruptions("keyrack.telling")
 # A letter of the notice stands for each, in this order: new ones come last
 Topic = Literal[
     "cars", "users", "groups", "products", "services", "assignments", "operations", "events", "webhooks", "deliveries",
-    "positions",
+    "positions", "changes",
 ]  # fmt: skip
 Topics = frozenset[Topic]
 TOPICS: tuple[Topic, ...] = get_args(Topic)
-LETTERS = dict(zip(TOPICS, "abcdefghijk", strict=True))
+LETTERS = dict(zip(TOPICS, "abcdefghijkl", strict=True))
 NAMES: dict[str, Topic] = {letter: topic for topic, letter in LETTERS.items()}
 
 NOTHING: Topics = frozenset()
 APPLIED: Topics = frozenset(("operations", "assignments", "deliveries", "webhooks"))  # after operations were applied
 DELIVERED: Topics = frozenset(("deliveries", "webhooks"))  # a webhook shows how many wait
 DRIVEN: Topics = frozenset(("positions",))
+NUMBERED: Topics = frozenset(("changes",))  # after changes got their numbers
 
 EVERYBODY = 0  # in place of a customer
 CHANNEL = "keyrack_live"
@@ -40,7 +41,7 @@ select set_config('synchronous_commit', 'off', true), pg_notify('keyrack_live', 
 """
 PACE = 0.05  # seconds between two notices of a process
 SLOW_PACE = 1.0  # seconds between two that tell of positions, which change all the time
-IN_ONE = 300  # customers of one payload: with eleven digits and eleven letters each it stays below 8,000 bytes
+IN_ONE = 300  # customers of one payload: with ten digits and twelve letters each it stays below 8,000 bytes
 MOST = 3_000  # customers that are told by name: beyond, everybody is told
 AGAIN = 0.5  # seconds after which what could not be told is told again
 AT_LAST = 1.0  # seconds that the last notice of a process may take

@@ -49,7 +49,9 @@ OWN: Mapping[str, tuple[str, str]] = {
         "listChanges",
         "Changes are numbered for each customer, without gaps and in an order that respects every dependency, so"
         " `$filter=id gt N` reads what is new and misses nothing. A list that is too long comes in pages. A number that"
-        " the log cannot be gone on from is 410, which tells what it has. What was erased is null.",
+        " the log cannot be gone on from is 410, which tells what it has. What was erased is null. With `wait` an empty"
+        " list waits for what comes; with `Accept: text/event-stream` changes are told as they come, each as an event"
+        " `change`, and a stream that broke is resumed with `Last-Event-ID`.",
     ),
     "POST /ingest/events": (
         "deliverEvents",

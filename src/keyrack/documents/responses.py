@@ -8,6 +8,7 @@ from typing import Any
 from pydantic import TypeAdapter
 
 from keyrack.api.endpoint import TAGGED, Endpoint, Read
+from keyrack.api.live import EVENTS
 from keyrack.documents import examples
 from keyrack.documents.components import ANSWERS
 from keyrack.documents.members import Json
@@ -91,6 +92,8 @@ def _success(endpoint: Endpoint, schemas: dict[str, Json]) -> Json:
         schema = {"type": "string"}
     if schema is not None:
         response["content"] = {endpoint.media_type.split(";")[0]: {"schema": schema}}
+        if endpoint.follows:
+            response["content"][EVENTS] = {"schema": {"type": "string"}}
     return response
 
 

@@ -56,13 +56,18 @@ async def answered(
     if replicas is None or (request.manager is None and not request.customer):
         return await perform(request)
     if endpoint.method == "GET":
-        only = not endpoint.replicated or OF_PAGE in http.scope or request.if_match is not None
+        only = not _may_be_elsewhere(endpoint, request) or OF_PAGE in http.scope
         turn = None if only or isinstance(wanted, str) else await replicas.choose(request.customer, wanted)
         if turn is not None and (answer := await _of_replica(http.scope, request, perform, turn)) is not None:
             READS.add("replica")
             return answer
         READS.add("leader-after" if turn is not None else "leader-only" if only else "leader-ahead")
     return await _of_leader(http.scope, request, perform, replicas)
+
+
+def _may_be_elsewhere(endpoint: Endpoint, request: Request) -> bool:
+    """Whether a replica may answer: nothing is decided by it, and nothing that comes is waited for."""
+    return endpoint.replicated and request.if_match is None and not request.follows
 
 
 async def _of_leader(scope: dict[str, Any], request: Request, perform: Perform, replicas: Replicas) -> Answer:

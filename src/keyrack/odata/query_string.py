@@ -9,7 +9,7 @@ import re
 from collections.abc import Mapping
 from enum import Enum
 from functools import lru_cache
-from typing import Any, LiteralString, NoReturn, cast
+from typing import Any, LiteralString, NamedTuple, NoReturn, cast
 from urllib.parse import unquote_to_bytes
 
 from keyrack.errors import NotImplemented
@@ -97,14 +97,21 @@ def _query(resource: Resource, text: bytes, shape: Shape, alias: LiteralString, 
 _shapes = Shapes()
 
 
-def beginning(text: bytes, name: str, limits: Limits) -> int | None:
-    """The number N behind which the rows of the query string `text` begin: its filter is `name gt N`, alone or joined
-    by `and`; the greatest one of several, None where there is none. `query` has taken the query string."""
+class Beginning(NamedTuple):
+    """Where a list begins: behind a number; `alone`, if the filter demands nothing else."""
+
+    number: int
+    alone: bool
+
+
+def beginning(text: bytes, name: str, limits: Limits) -> Beginning | None:
+    """Where the filter of the query string `text` lets a list begin: it is `name gt N`, alone or joined by `and`, and
+    the greatest of several counts. `query` has taken the query string."""
     values, aliases = _sorted(text)
     if "filter" not in values:
         return None
-    parts = [cast("tree.Node", parse("filter", values["filter"], nesting=limits.nesting))]
-    found: list[int] = []
+    whole = cast("tree.Node", parse("filter", values["filter"], nesting=limits.nesting))
+    parts, found = [whole], list[int]()
     while parts:
         part = parts.pop()
         if isinstance(part, tree.Junction) and part.operator == "and":
@@ -115,7 +122,7 @@ def beginning(text: bytes, name: str, limits: Limits) -> int | None:
                 number = cast("tree.Node", parse("expr", aliases[number.name], nesting=limits.nesting))
             if isinstance(path, tree.Path) and path.names == (name,):
                 found += _whole(number)
-    return max(found, default=None)
+    return Beginning(max(found), isinstance(whole, tree.Comparison)) if found else None
 
 
 def _whole(number: tree.Node) -> list[int]:
