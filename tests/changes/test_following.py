@@ -395,8 +395,7 @@ def test_all_who_listen_share_the_same_bytes(carol: Person, dsn: str, settings: 
     async def run() -> None:
         feed, found = await followers(dsn, settings, carol, 3)
         coming = [asyncio.ensure_future(anext(one)) for one in found]
-        for _ in range(100):
-            await asyncio.sleep(0)
+        await asyncio.to_thread(eventually, lambda: all(one.is_live for one in found), "the end of the log")
         await asyncio.to_thread(made, carol, 2)
         feed.hear(f"{carol.customer}l")
         first, *others = await asyncio.gather(*coming)
