@@ -1,0 +1,259 @@
+"""In charge of signed notes: checkpoints of a log, signed so that others' tools verify them.
+
+A note is C2SP's signed-note: a text, and lines of signatures, of which a reader heeds those of the keys that it knows.
+A checkpoint is a note of C2SP's tlog-checkpoint; when it was seen says a cosignature of tlog-cosignature. Both are
+Ed25519 here; signatures of other kinds may stand beside them.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+import re
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+
+ED25519 = 0x01  # kinds of signatures, as signed-note numbers them
+COSIGNATURE = 0x04  # over a checkpoint and a time
+KINDS = (ED25519, COSIGNATURE)
+SIGNATURES = 16  # of one note: signed-note wants as many from every reader
+BYTES = 128 << 10  # of one note: sixteen signatures of five thousand bytes, and the text
+SECRET = "PRIVATE+KEY+"  # noqa: S105 - how Go's sumdb/note begins a key that signs
+
+CONTROL = re.compile(r"[\x00-\x09\x0b-\x1f]")
+NAME = re.compile(r"[^\s+\x00-\x1f]+")
+LINE = re.compile(rf"— ({NAME.pattern}) (\S+)")
+SIZE = re.compile(r"0|[1-9][0-9]{0,18}")
+
+
+class NotANote(ValueError):
+    """These bytes are no signed note, or their text is no checkpoint."""
+
+
+class NotAKey(ValueError):
+    """This text is no key that signs or verifies notes."""
+
+
+class NotVerified(ValueError):
+    """A note that nobody has to believe: no signature of a known key, or a wrong one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """By what a signature is verified."""
+
+    name: str
+    kind: int
+    public: bytes  # 32 bytes
+
+    @classmethod
+    def read(cls, text: str) -> Key:
+        """The key of `name+hash+base64`, a verifier key of signed-note. Raises `NotAKey`."""
+        name, stated, raw = _parts(text)
+        key = cls(name, raw[0], raw[1:])
+        if stated != key.id.hex():
+            raise NotAKey(f"the hash {stated[:8]} is of another key or name than {name}: it would be {key.id.hex()}")
+        return key
+
+    @property
+    def id(self) -> bytes:
+        """What a signature names it by, beside the name (4 bytes)."""
+        return hashlib.sha256(f"{self.name}\n".encode() + bytes([self.kind]) + self.public).digest()[:4]
+
+    def __str__(self) -> str:
+        return f"{self.name}+{self.id.hex()}+{_base64(bytes([self.kind]) + self.public)}"
+
+
+@dataclass(frozen=True, slots=True)
+class Signer:
+    """What signs. It is not shown: its `repr` has the public key alone."""
+
+    key: Key
+    private: Ed25519PrivateKey
+
+    @classmethod
+    def make(cls, name: str, kind: int = ED25519, seed: bytes | None = None) -> Signer:
+        """A new key, or the one of these 32 bytes. Raises `NotAKey` for a name that no key may have."""
+        if not NAME.fullmatch(name):
+            raise NotAKey("a key's name is not empty, and has neither spaces nor +")
+        private = Ed25519PrivateKey.generate() if seed is None else Ed25519PrivateKey.from_private_bytes(seed)
+        return cls(Key(name, kind, private.public_key().public_bytes_raw()), private)
+
+    @classmethod
+    def read(cls, text: str) -> Signer:
+        """The key that `secret` wrote. Raises `NotAKey`, whose text does not quote it."""
+        if not text.startswith(SECRET):
+            raise NotAKey(f"a key that signs begins with {SECRET}")
+        name, stated, raw = _parts(text.removeprefix(SECRET))
+        signer = cls.make(name, raw[0], raw[1:])
+        if stated != signer.key.id.hex():
+            raise NotAKey("the hash in a key that signs is of another key or name")
+        return signer
+
+    @property
+    def secret(self) -> str:
+        """The private key as text, as Go's sumdb/note writes it."""
+        raw = bytes([self.key.kind]) + self.private.private_bytes_raw()
+        return f"{SECRET}{self.key.name}+{self.key.id.hex()}+{_base64(raw)}"
+
+    def sign(self, text: str, at: int) -> Signature:
+        """The signature of a note's text; a cosignature says the time `at`, too: seconds since 1970.
+
+        Raises `NotANote` where a cosignature is to be of a text that is no checkpoint.
+        """
+        time = b""
+        if self.key.kind == COSIGNATURE:
+            Checkpoint.read(text)
+            time = at.to_bytes(8, "big")
+        return Signature(self.key.name, self.key.id, time + self.private.sign(_signed(self.key, text, time)))
+
+    def __repr__(self) -> str:
+        return f"Signer({self.key})"
+
+
+@dataclass(frozen=True, slots=True)
+class Signature:
+    """A line of a note: who signed, and what the key made of the text."""
+
+    name: str
+    id: bytes
+    value: bytes
+
+    def __str__(self) -> str:
+        return f"— {self.name} {_base64(self.id + self.value)}\n"
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """A text with its signatures. Nothing in it counts before `verify`."""
+
+    text: str  # ends with a line's end
+    signatures: tuple[Signature, ...]
+
+    @classmethod
+    def read(cls, data: bytes) -> Note:
+        """The note of these bytes. Raises `NotANote`."""
+        if len(data) > BYTES:
+            raise NotANote(f"a note has at most {BYTES} bytes")
+        try:
+            whole = data.decode()
+        except UnicodeDecodeError:
+            raise NotANote("a note is UTF-8") from None
+        text, found, lines = whole.rpartition("\n\n")
+        if not found or not lines.endswith("\n") or CONTROL.search(whole):
+            raise NotANote("a note is a text, an empty line, and lines of signatures")
+        signatures = lines.removesuffix("\n").split("\n")
+        if len(signatures) > SIGNATURES:
+            raise NotANote(f"a note has at most {SIGNATURES} signatures")
+        return cls(text + "\n", tuple(map(_signature, signatures)))
+
+    def __bytes__(self) -> bytes:
+        return f"{self.text}\n{''.join(map(str, self.signatures))}".encode()
+
+    def verify(self, keys: Collection[Key]) -> dict[Key, int | None]:
+        """The keys whose signature holds, each with the time that its cosignature says.
+
+        Other signatures are ignored. Raises `NotVerified` when one of a known key is wrong, or when there is none.
+        """
+        known = {(key.name, key.id): key for key in keys}
+        found = dict[Key, int | None]()
+        for signature in self.signatures:
+            key = known.get((signature.name, signature.id))
+            if key is not None:
+                found.setdefault(key, _verified(key, self.text, signature.value))
+        if not found:
+            raise NotVerified("no signature is of a key that is known here")
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """What a log was at some time: its name, how many records it had, and the root of their tree."""
+
+    origin: str
+    size: int
+    root: bytes  # 32 bytes
+
+    @classmethod
+    def read(cls, text: str) -> Checkpoint:
+        """The checkpoint that a note's text is; lines behind the third one are let be. Raises `NotANote`."""
+        *lines, end = text.split("\n")
+        if end or len(lines) < 3 or not all(lines) or not SIZE.fullmatch(lines[1]):
+            raise NotANote("a checkpoint has lines of which none is empty: origin, size, root")
+        return cls(lines[0], int(lines[1]), _bytes(lines[2], 32))
+
+    def __str__(self) -> str:
+        return f"{self.origin}\n{self.size}\n{_base64(self.root)}\n"
+
+
+def signed(text: str, *signers: Signer, at: int) -> Note:
+    """The note of a text, with a signature of each at this time. Raises `NotANote` for a text that no note can have."""
+    note = Note(text, tuple(signer.sign(text, at) for signer in signers))
+    if Note.read(bytes(note)) != note:
+        raise NotANote("the text of a note ends with a line's end")
+    return note
+
+
+def _signed(key: Key, text: str, time: bytes) -> bytes:
+    """What a signature is over; `time` is that of a cosignature (8 bytes)."""
+    if key.kind == COSIGNATURE:
+        return f"cosignature/v1\ntime {int.from_bytes(time, 'big')}\n{text}".encode()
+    return text.encode()
+
+
+def _verified(key: Key, text: str, value: bytes) -> int | None:
+    """The time of a cosignature that holds, None of another signature. Raises `NotVerified`."""
+    time, value = (value[:8], value[8:]) if key.kind == COSIGNATURE else (b"", value)
+    at = int.from_bytes(time, "big")
+    try:
+        Ed25519PublicKey.from_public_bytes(key.public).verify(value, _signed(key, text, time))
+        if not time:
+            return None
+        Checkpoint.read(text)
+    except (InvalidSignature, ValueError):
+        raise NotVerified(f"the signature of {key.name} does not hold") from None
+    if at >= 1 << 63:
+        raise NotVerified(f"the cosignature of {key.name} says no time")
+    return at
+
+
+def _signature(line: str) -> Signature:
+    found = LINE.fullmatch(line)
+    if found is None:
+        raise NotANote("a line of a signature is an em dash, a name, and base64")
+    raw = _bytes(found[2])
+    if len(raw) < 5:
+        raise NotANote("a signature has four bytes of its key, and others")
+    return Signature(found[1], raw[:4], raw[4:])
+
+
+def _parts(text: str) -> tuple[str, str, bytes]:
+    """Of a key's text: its name, its hash, kind and key. Raises `NotAKey`."""
+    name, _, rest = text.partition("+")
+    stated, _, encoded = rest.partition("+")
+    try:
+        raw = _bytes(encoded, 33)
+    except NotANote:
+        raise NotAKey("a key is name+hash+base64, of a byte that says its kind and 32 of the key") from None
+    if not NAME.fullmatch(name) or raw[0] not in KINDS:
+        raise NotAKey("a key has a name without spaces, and is of kind 1 (Ed25519) or 4 (cosignature/v1)")
+    return name, stated, raw
+
+
+def _base64(data: bytes) -> str:
+    return base64.b64encode(data).decode()
+
+
+def _bytes(text: str, length: int | None = None) -> bytes:
+    """What is written in base64, with padding, in the one way there is. Raises `NotANote`."""
+    try:
+        data = base64.b64decode(text, validate=True)
+    except (binascii.Error, ValueError):
+        data = b""
+    if not data or _base64(data) != text or len(data) != (length or len(data)):
+        raise NotANote("a signature, a key or a root is not written in base64 as it must be")
+    return data

@@ -1,0 +1,200 @@
+"""In charge of the bytes of a numbered change: what is hashed, and put into the log's tree as a leaf.
+
+A record names everything about a change but who did it and what it was: of these three parts it holds salted digests.
+A part can be erased, salt and all, and the record still proves what is left. docs/changes.md has the bytes for
+somebody else's verifier; a change of them is another `VERSION`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from typing import Any, Literal, cast
+from uuid import UUID
+
+VERSION = b"\x01"
+FIRST = bytes(32)  # the hash before the first record of an epoch
+HASH = 32  # bytes
+SALT = 32  # bytes, drawn anew for each part of each change
+PADDING = 256  # the bytes of a part are filled up to a multiple: how long it takes to hash them tells no length
+DOMAIN = b"keyrack-change/v1/"
+DIGITS = 150_000  # a number that takes more has never stood in PostgreSQL, whose bound is 131,072 + 16,383
+
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+MICROSECOND = timedelta(microseconds=1)
+
+Part = Literal["who", "content", "person"]
+PARTS: tuple[Part, ...] = ("who", "content", "person")
+
+
+class NotARecord(ValueError):
+    """These bytes are no record: of another version, cut off, or with something behind them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """What the bytes of a record say. A digest is None where the change has no such part; it stays after erasing."""
+
+    customer: int  # 0: the installation
+    epoch: UUID  # of the log
+    number: int
+    at: datetime  # with a zone; to the microsecond
+    recorded_at: datetime
+    kind: str
+    resource: str
+    resource_id: str
+    groups: Sequence[int]  # in the order in which they are stored
+    previous: bytes  # `hash_of` the record before, or `FIRST`
+    who: bytes | None
+    content: bytes | None
+    person: bytes | None
+
+
+def encode(record: Record) -> bytes:
+    """The bytes of a record: the version, then each member with its length (4 bytes) before it.
+
+    `encode(Record(customer=, epoch=, number=, at=, recorded_at=, kind=, resource=, resource_id=, groups=, previous=,
+    who=digest("who", salt, who), content=digest("content", salt, {"before": .., "after": ..}),
+    person=digest("person", salt, person)))`. Raises `ValueError` for a time without a zone, a number beyond 64 bits
+    or a text that is no UTF-8.
+    """
+    members = (
+        _integer(record.customer),
+        record.epoch.bytes,
+        _integer(record.number),
+        _integer(_microseconds(record.at)),
+        _integer(_microseconds(record.recorded_at)),
+        record.kind.encode(),
+        record.resource.encode(),
+        record.resource_id.encode(),
+        b"".join(map(_integer, record.groups)),
+        record.previous,
+        record.who or b"",
+        record.content or b"",
+        record.person or b"",
+    )
+    return VERSION + b"".join([len(member).to_bytes(4, "big") + member for member in members])
+
+
+def decode(data: bytes) -> Record:
+    """What these bytes say. Raises `NotARecord` for any that `encode` does not make."""
+    try:
+        record = _decoded(_members(data))
+        whole = encode(record) == data
+    except (ValueError, OverflowError) as error:
+        raise NotARecord(str(error)) from None
+    if not whole:
+        raise NotARecord("it is not written as records are")
+    return record
+
+
+def hash_of(data: bytes) -> bytes:
+    """What the next record holds of this one: SHA-256 of its bytes (32 bytes)."""
+    return hashlib.sha256(data).digest()
+
+
+def digest(part: Part, salt: bytes, value: Any) -> bytes:
+    """What a record holds of a part (32 bytes), which nobody can guess without its salt of `SALT` bytes.
+
+    The value is that of the part's JSON: of `content` an object with `before` and `after`, either of them perhaps null,
+    without the personal members. Raises `ValueError` as `canonical` does.
+    """
+    text = canonical(value)
+    text = len(text).to_bytes(4, "big") + text
+    return hashlib.sha256(DOMAIN + part.encode() + b"\n" + salt + text + bytes(-len(text) % PADDING)).digest()
+
+
+def canonical(value: Any) -> bytes:
+    """The one text of a JSON value, in UTF-8: however PostgreSQL's jsonb orders its members and writes its numbers.
+
+    No spaces; members in the order of their names' code points; strings as RFC 8785 writes them; numbers with all their
+    digits, without exponent, without zeros that say nothing, and 0 without a sign. A float counts by its shortest text,
+    which is what PostgreSQL writes of a double. Raises `ValueError` for what no jsonb holds.
+    """
+    return _text(value).encode()
+
+
+def loads(text: str | bytes) -> Any:
+    """JSON with each number as it stands there, for `digest` and `canonical`. Raises `ValueError`."""
+    return json.loads(text, parse_float=Decimal, parse_int=Decimal, parse_constant=Decimal)
+
+
+_string = json.JSONEncoder(ensure_ascii=False).encode  # as RFC 8785, 3.2.2.2: of characters only " \ and controls
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, str):
+        return _string(value)
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, dict):
+        members = cast("dict[str, Any]", value)
+        return "{" + ",".join([f"{_string(name)}:{_text(members[name])}" for name in sorted(members)]) + "}"
+    if isinstance(value, list):
+        return "[" + ",".join(map(_text, cast("list[Any]", value))) + "]"
+    return _number(value)
+
+
+def _number(value: int | float | Decimal) -> str:
+    if type(value) is int and -(2**63) <= value < 2**63:
+        return str(value)
+    exact = Decimal(repr(value)) if isinstance(value, float) else Decimal(value)
+    if not exact.is_finite() or abs(exact.adjusted()) > DIGITS:
+        raise ValueError(f"{str(exact)[:40]} is no number that PostgreSQL's jsonb holds")
+    text = f"{exact:f}"
+    text = text.rstrip("0").removesuffix(".") if "." in text else text
+    return "0" if text == "-0" else text
+
+
+def _integer(value: int) -> bytes:
+    try:
+        return value.to_bytes(8, "big", signed=True)
+    except OverflowError:
+        raise ValueError(f"{value} is beyond 64 bits") from None
+
+
+def _microseconds(moment: datetime) -> int:
+    if moment.tzinfo is None:
+        raise ValueError(f"{moment} says no zone")
+    return (moment - EPOCH) // MICROSECOND
+
+
+def _members(data: bytes) -> list[bytes]:
+    if data[:1] != VERSION:
+        raise NotARecord("it is of no version that is known here")
+    found, place = list[bytes](), 1
+    while place < len(data):
+        begin = place + 4
+        place = begin + int.from_bytes(data[place:begin], "big")
+        found.append(data[begin:place])
+    if len(found) != 13:
+        raise NotARecord(f"it has {len(found)} members in place of 13")
+    return found
+
+
+def _decoded(members: list[bytes]) -> Record:
+    def integer(data: bytes) -> int:
+        return int.from_bytes(data, "big", signed=True)
+
+    customer, epoch, number, at, recorded_at, kind, resource, resource_id, groups, *hashes = members
+    if any(len(one) not in (0, HASH) for one in hashes) or not hashes[0]:
+        raise NotARecord("a hash in it has not 32 bytes")
+    return Record(
+        integer(customer),
+        UUID(bytes=epoch),
+        integer(number),
+        EPOCH + integer(at) * MICROSECOND,
+        EPOCH + integer(recorded_at) * MICROSECOND,
+        kind.decode(),
+        resource.decode(),
+        resource_id.decode(),
+        [integer(groups[place : place + 8]) for place in range(0, len(groups), 8)],
+        hashes[0],
+        *(one or None for one in hashes[1:]),
+    )

@@ -1,0 +1,158 @@
+"""In charge of verifying a log: each change against its record, each record against the one before, the tree of all."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from keyrack.changes.exports import Change, Head, NotAnExport
+from keyrack.changes.notes import Checkpoint
+from keyrack.changes.record import PARTS, NotARecord, Part, Record, decode, digest, hash_of
+from keyrack.changes.tree import Tree, leaf_hash
+
+
+class Mismatch(Exception):
+    """The first number of a log that does not fit, and why."""
+
+    def __init__(self, number: int, why: str) -> None:
+        super().__init__(f"Change {number}: {why}.")
+        self.number = number
+        self.why = why
+
+
+class NotComparable(ValueError):
+    """A checkpoint that says nothing about an export: of another log, or of less than what comes before the export."""
+
+
+@dataclass
+class Verification:
+    """How far a log was verified. It begins with the head of an export, and takes change after change."""
+
+    head: Head
+    last: int = field(init=False)
+    hash: bytes = field(init=False)  # of the last record
+    tree: Tree = field(init=False)  # of all records
+    recorded_at: datetime | None = None  # when the last one was recorded
+    erased: int = 0  # changes of which a part is gone, with its salt
+    proven: int | None = None  # up to this number it is as a checkpoint says
+
+    def __post_init__(self) -> None:
+        self.last, self.hash = self.head.behind, self.head.hash
+        self.tree = Tree(self.head.tree.size, [*self.head.tree.edge])
+
+    def take(self, change: Change) -> None:
+        """Verify the next change. Raises `Mismatch`; what was verified before stands."""
+        due = self.last + 1
+        if change.id != due:
+            raise Mismatch(due, f"number {change.id} stands in its place")
+        record = self._record(change)
+        self._chained(change.id, record)
+        for name, told, recorded in _members(change, record):
+            if told != recorded:
+                raise Mismatch(change.id, f"its {name} is not what its record says")
+        gone = [_is_erased(change, record, part) for part in PARTS]
+        self.erased += any(gone)
+        self.last, self.hash, self.recorded_at = change.id, hash_of(change.record), record.recorded_at
+        self.tree.append(leaf_hash(change.record))
+
+    def compare(self, checkpoint: Checkpoint) -> None:
+        """Compare with a checkpoint of as many records as there are by now. Raises `Mismatch`."""
+        if checkpoint.root != self.tree.root:
+            first = 1 + (self.head.behind if self.proven is None else self.proven)
+            why = f"it, or one up to {self.last}, is not what it was at the checkpoint of {checkpoint.size} records"
+            raise Mismatch(first, why)
+        self.proven = self.last
+
+    def _record(self, change: Change) -> Record:
+        try:
+            return decode(change.record)
+        except NotARecord as error:
+            raise Mismatch(change.id, f"its record is none: {error}") from None
+
+    def _chained(self, number: int, record: Record) -> None:
+        if (record.customer, record.epoch) != (self.head.customer, self.head.epoch):
+            raise Mismatch(number, f"its record is of customer {record.customer}'s log, epoch {record.epoch}")
+        if record.number != number:
+            raise Mismatch(number, f"its record is that of number {record.number}")
+        if record.previous != self.hash:
+            raise Mismatch(number, f"its record does not hold the hash of the record of number {self.last}")
+        if self.recorded_at is not None and record.recorded_at < self.recorded_at:
+            raise Mismatch(number, "it was recorded before the one before it")
+
+
+def verify(lines: Iterator[bytes], checkpoints: Collection[Checkpoint]) -> Verification:
+    """Verify an export, line by line, and what checkpoints say of it, whose signatures were verified before.
+
+    Raises `Mismatch`; `NotAnExport` for a line that is none; `NotComparable`.
+    """
+    found = Verification(Head.read(next(lines, b"")))
+    waiting = sorted(checkpoints, key=lambda checkpoint: checkpoint.size, reverse=True)
+    for checkpoint in waiting:
+        _comparable(checkpoint, found.head)
+    _compare(found, waiting)
+    for number, line in enumerate(lines, start=2):
+        try:
+            found.take(Change.read(line))
+        except NotAnExport as error:
+            raise NotAnExport(f"line {number}: {error}") from None
+        _compare(found, waiting)
+    if found.last != found.head.last:
+        raise Mismatch(found.last + 1, f"it is missing: the file is to end with {found.head.last}")
+    if waiting:
+        raise Mismatch(found.last + 1, f"it is missing: there is a checkpoint of {waiting[-1].size} records")
+    return found
+
+
+def _comparable(checkpoint: Checkpoint, head: Head) -> None:
+    name = name_of(head.customer, head.epoch)
+    if not checkpoint.origin.endswith(f"/{name}"):
+        raise NotComparable(f"the checkpoint is of the log {checkpoint.origin}, and the export of {name}")
+    if checkpoint.size < head.tree.size:
+        raise NotComparable(
+            f"the checkpoint is of {checkpoint.size} records, and the export begins behind {head.tree.size}"
+        )
+
+
+def _compare(found: Verification, waiting: list[Checkpoint]) -> None:
+    """Compare with those of as many records, which are the last ones of the list."""
+    while waiting and waiting[-1].size == found.tree.size:
+        found.compare(waiting.pop())
+
+
+def name_of(customer: int, epoch: object) -> str:
+    """How the origin of a log's checkpoints ends, behind the server's name and a slash."""
+    return f"changes/{customer}/{epoch}"
+
+
+def _members(change: Change, record: Record) -> list[tuple[str, object, object]]:
+    """What stands beside a record as well as in it: the name, what is told, what was recorded."""
+    return [
+        ("time", change.at, record.at),
+        ("recordedTime", change.recorded_at, record.recorded_at),
+        ("kind", change.kind, record.kind),
+        ("resource", change.resource, record.resource),
+        ("resourceId", change.resource_id, record.resource_id),
+        ("groups", [*change.groups], [*record.groups]),
+    ]
+
+
+def _is_erased(change: Change, record: Record, part: Part) -> bool:
+    """Whether a part was erased; else it is what its digest says. Raises `Mismatch`."""
+    value, salt = change.parts[part], change.salts[part]
+    recorded: bytes | None = getattr(record, part)
+    if recorded is None:
+        if value is not None or salt is not None:
+            raise Mismatch(change.id, f"it has a part `{part}`, of which its record does not know")
+        return False
+    if salt is None:
+        if value is not None:
+            raise Mismatch(change.id, f"its part `{part}` has no salt, and so proves nothing")
+        return True
+    try:
+        fits = digest(part, salt, value) == recorded
+    except (ValueError, RecursionError):  # a value that no log has
+        fits = False
+    if not fits:
+        raise Mismatch(change.id, f"its part `{part}` is not what its record has the digest of")
+    return False

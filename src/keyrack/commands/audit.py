@@ -1,0 +1,123 @@
+"""Audit: whether a log of changes is what it was."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import IO, Annotated, Any
+
+import typer
+
+from keyrack.changes.exports import LINE, NotAnExport
+from keyrack.changes.notes import BYTES, Checkpoint, Key, NotAKey, NotANote, Note, NotVerified
+from keyrack.changes.verifying import Mismatch, NotComparable, Verification
+from keyrack.changes.verifying import verify as verified
+from keyrack.commands.printing import Failed, Json, Said, show
+from keyrack.commands.progress import Tell, progress
+from keyrack.commands.session import explained
+
+app = typer.Typer()
+
+File = Annotated[Path, typer.Argument(metavar="FILE", help="An export of a log; - for standard input.")]
+Checkpoints = Annotated[
+    list[Path] | None,
+    typer.Option("--checkpoint", metavar="NOTE", help="A checkpoint that was kept elsewhere; may be repeated."),
+]
+Keys = Annotated[
+    list[str] | None,
+    typer.Option("--key", metavar="NAME+HASH+KEY", help="Whose signatures of checkpoints count; may be repeated."),
+]
+
+
+@app.command("verify")
+def verify(file: File, checkpoints: Checkpoints = None, keys: Keys = None, as_json: Json = False) -> None:
+    """Verify an exported log of changes without a database, and name the first number that does not fit.
+
+    Each change is compared with its record, each record with the one before. What somebody wrote anew from some number
+    on is found out by checkpoints alone, which were kept where that somebody could not reach them.
+    """
+
+    def run() -> None:
+        notes = _notes(checkpoints or [], _keys(keys or []))
+        try:
+            with progress() as tell, _opened(file) as opened:
+                found = verified(_lines(opened, tell), [checkpoint for checkpoint, _ in notes])
+        except Mismatch as error:
+            raise Failed(str(error), value={"valid": False, "change": error.number, "why": error.why}) from None
+        except (NotAnExport, NotComparable) as error:
+            raise Failed(f"{file} cannot be verified: {error}.") from None
+        except OSError as error:
+            raise Failed(f"{file} cannot be read: {error.strerror or error}.") from None
+        show(_said(found, notes), as_json)
+
+    explained(run, as_json=as_json)
+
+
+def _said(found: Verification, notes: list[tuple[Checkpoint, int | None]]) -> Said:
+    head, count = found.head, found.last - found.head.behind
+    times = [time for _, time in notes if time is not None]
+    value: dict[str, Any] = {
+        "valid": True, "customerId": head.customer, "epoch": str(head.epoch), "behind": head.behind, "last": found.last,
+        "size": found.tree.size, "root": found.tree.root.hex(), "erased": found.erased, "proven": found.proven,
+        "checkpoints": len(notes), "checkpointTime": datetime.fromtimestamp(max(times), UTC) if times else None,
+    }  # fmt: skip
+    lines = [f"Customer {head.customer}: {count:,} changes behind number {head.behind:,} fit together."]
+    if found.erased:
+        lines.append(f"Parts of {found.erased:,} of them were erased, which leaves the proof as it was.")
+    if found.proven is None:
+        lines.append("No checkpoint was compared: whoever wrote the file may have made all of it. See --checkpoint.")
+    else:
+        when = f", signed {datetime.fromtimestamp(max(times), UTC):%Y-%m-%d %H:%M:%S} UTC" if times else ""
+        lines.append(f"Up to number {found.proven:,} they are what the newest checkpoint says{when}.")
+        if found.proven < found.last:
+            lines.append("What comes behind it is newer than the checkpoint, and may have been written anew.")
+    return Said(value, "\n".join(lines))
+
+
+def _notes(files: list[Path], keys: list[Key]) -> list[tuple[Checkpoint, int | None]]:
+    """The checkpoints of these files, and when they were signed as far as they say so. Raises `Failed`."""
+    if files and not keys:
+        raise Failed("A checkpoint proves something only by a key that you trust: say it with --key.")
+    found = list[tuple[Checkpoint, int | None]]()
+    for file in files:
+        try:
+            with file.open("rb") as opened:
+                note = Note.read(opened.read(BYTES + 1))
+            times = [time for time in note.verify(keys).values() if time is not None]
+            found.append((Checkpoint.read(note.text), min(times, default=None)))
+        except (NotANote, NotVerified) as error:
+            raise Failed(f"{file} is no checkpoint to be trusted: {error}.") from None
+        except OSError as error:
+            raise Failed(f"{file} cannot be read: {error.strerror or error}.") from None
+    return found
+
+
+def _keys(texts: list[str]) -> list[Key]:
+    try:
+        return [Key.read(text) for text in texts]
+    except NotAKey as error:
+        raise Failed(f"--key: {error}.") from None
+
+
+@contextmanager
+def _opened(file: Path) -> Generator[IO[bytes]]:
+    if str(file) == "-":
+        yield sys.stdin.buffer
+        return
+    with file.open("rb") as opened:
+        yield opened
+
+
+def _lines(file: IO[bytes], tell: Tell) -> Iterator[bytes]:
+    """Line after line, while it is told how many there were. Raises `NotAnExport` for one that is too long."""
+    count = 0
+    while line := file.readline(LINE + 1):
+        if len(line) > LINE:
+            raise NotAnExport(f"line {count + 1} has more than {LINE} bytes")
+        yield line
+        count += 1
+        if count % 1000 == 0:
+            tell(f"{count:,} lines verified")

@@ -1,0 +1,354 @@
+"""`keyrack audit verify`: an exported log without a database, and everything that somebody may have done to it."""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import settings as at_most
+from hypothesis import strategies as st
+from typer.testing import CliRunner
+
+from keyrack.changes.exports import LINE, Change, Head, NotAnExport
+from keyrack.changes.notes import Checkpoint, signed
+from keyrack.changes.record import FIRST, Record, decode, digest, encode, hash_of
+from keyrack.changes.tree import Tree
+from keyrack.changes.verifying import Mismatch, verify
+from keyrack.cli import application
+from tests.changes.vectors import BEGIN, LOG, ORIGIN, TIME, checkpoint, erased, head, log, salt, tree
+from tests.documents.blocks import block
+
+WHOLE = log()
+KEY = ["--key", str(LOG.key)]
+
+
+@pytest.fixture
+def audit(tmp_path: Path) -> Any:
+    """The command on these lines, with these checkpoints: its JSON, or its standard error where it is refused."""
+
+    def run(lines: list[object], *options: object, notes: tuple[bytes, ...] = (), fails: bool = False) -> Any:
+        file = tmp_path / "log.jsonl"
+        file.write_text("".join(f"{line}\n" for line in lines), "utf-8")
+        for number, note in enumerate(notes):
+            (tmp_path / f"{number}.note").write_bytes(note)
+            options = (*options, "--checkpoint", tmp_path / f"{number}.note")
+        words = ["audit", "verify", str(file), *map(str, options), *([] if fails else ["--json"])]
+        result = CliRunner().invoke(application("audit"), words)
+        assert bool(result.exit_code) is fails, result.output
+        return result.stderr if fails else json.loads(result.stdout)
+
+    return run
+
+
+def lines(changes: list[Change], behind: int = 0) -> list[object]:
+    return [head(changes, behind), *changes[behind:]]
+
+
+def test_a_log_that_is_what_it_was(audit: Any) -> None:
+    told = audit(lines(WHOLE), *KEY, "--key", TIME.key, notes=(checkpoint(WHOLE[:2]), checkpoint(WHOLE)))
+    assert told == {
+        "valid": True, "customerId": 3, "epoch": "0d5e8c1a-5b1f-4c8e-9a54-2f7d6c3b1a00", "behind": 0, "last": 5,
+        "size": 5, "root": tree(WHOLE).root.hex(), "erased": 0, "proven": 5, "checkpoints": 2,
+        "checkpointTime": "2026-11-23T14:06:06Z",
+    }  # fmt: skip
+
+
+def test_an_empty_log_and_one_without_its_beginning(audit: Any) -> None:
+    assert audit(lines([]), *KEY, notes=(checkpoint([]),))["proven"] == 0
+    told = audit(lines(WHOLE, 2), *KEY, notes=(checkpoint(WHOLE[:2]), checkpoint(WHOLE)))
+    assert (told["behind"], told["proven"], told["root"]) == (2, 5, tree(WHOLE).root.hex())
+
+
+def test_what_was_erased_leaves_the_proof(audit: Any) -> None:
+    gone = [WHOLE[0], erased(WHOLE[1], "person"), erased(WHOLE[2], "who", "content", "person"), *WHOLE[3:]]
+    told = audit(lines(gone), *KEY, notes=(checkpoint(WHOLE),))
+    assert (told["erased"], told["proven"], told["root"]) == (2, 5, tree(WHOLE).root.hex())
+
+
+def test_in_words(tmp_path: Path) -> None:
+    file, note = tmp_path / "log.jsonl", tmp_path / "note"
+    file.write_text("".join(f"{line}\n" for line in lines([erased(WHOLE[0], "who"), *WHOLE[1:]])), "utf-8")
+    note.write_bytes(checkpoint(WHOLE[:3]))
+    words = ["audit", "verify", "-", *KEY, "--key", str(TIME.key), "--checkpoint", str(note)]
+    said = CliRunner().invoke(application("audit"), words, input=file.read_bytes())
+    assert said.stdout.splitlines() == [
+        "Customer 3: 5 changes behind number 0 fit together.",
+        "Parts of 1 of them were erased, which leaves the proof as it was.",
+        "Up to number 3 they are what the newest checkpoint says, signed 2026-11-23 14:06:06 UTC.",
+        "What comes behind it is newer than the checkpoint, and may have been written anew.",
+    ]
+    said = CliRunner().invoke(application("audit"), ["audit", "verify", str(file)])
+    assert "No checkpoint was compared: whoever wrote the file may have made all of it." in said.stdout
+
+
+def test_the_command_of_the_page(tmp_path: Path) -> None:
+    """docs/changes.md: `verify` prints `verified`."""
+    (tmp_path / "log.jsonl").write_text("".join(f"{line}\n" for line in lines(WHOLE)), "utf-8")
+    (tmp_path / "newest.note").write_bytes(checkpoint(WHOLE))
+    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    keys = {"PATH": path, "LOG_KEY": str(LOG.key), "TIME_KEY": str(TIME.key)}
+    command = ["bash", "-euo", "pipefail", "-c", block("docs/changes.md", "verify").text]
+    ran = subprocess.run(command, cwd=tmp_path, env=os.environ | keys, capture_output=True, text=True, timeout=60)
+    assert (ran.stderr, ran.stdout) == ("", block("docs/changes.md", "verified").text)
+
+
+# What somebody did without making the records anew: found out by the records alone
+
+
+def altered(number: int, **members: Any) -> Callable[[], list[object]]:
+    return lambda: lines([replace(one, **members) if one.id == number else one for one in WHOLE])
+
+
+def part(number: int, name: str, value: Any, salted: bytes | None) -> Callable[[], list[object]]:
+    change = WHOLE[number - 1]
+    return altered(number, parts={**change.parts, name: value}, salts={**change.salts, name: salted})
+
+
+def record(number: int, **members: Any) -> Callable[[], list[object]]:
+    return altered(number, record=encode(replace(decode(WHOLE[number - 1].record), **members)))
+
+
+@pytest.mark.parametrize(
+    ("done", "number", "why"),
+    [
+        (altered(2, kind="user.created"), 2, "its kind is not what its record says"),
+        (altered(2, resource="car"), 2, "its resource is not"),
+        (altered(2, resource_id="22"), 2, "its resourceId is not"),
+        (altered(2, groups=[9, 4]), 2, "its groups is not"),
+        (altered(4, at=BEGIN), 4, "its time is not"),
+        (altered(4, recorded_at=BEGIN), 4, "its recordedTime is not"),
+        (altered(1, id=2), 1, "number 2 stands in its place"),
+        (
+            part(1, "content", {"before": None, "after": {"name": "Other"}}, salt(1, "content")),
+            1,
+            "its part `content` is not",
+        ),
+        (part(1, "who", {"type": "operator"}, salt(1, "who")), 1, "its part `who` is not"),
+        (part(2, "person", WHOLE[1].parts["person"], bytes(32)), 2, "its part `person` is not"),
+        (part(2, "person", {"after": {}}, None), 2, "its part `person` has no salt"),
+        (part(2, "person", None, salt(2, "person")), 2, "its part `person` is not"),
+        (
+            part(1, "person", {"after": {}}, salt(1, "person")),
+            1,
+            "it has a part `person`, of which its record does not know",
+        ),
+        (part(1, "person", None, salt(1, "person")), 1, "it has a part `person`"),
+        (altered(3, record=WHOLE[2].record[:-1]), 3, "its record is none"),
+        (altered(3, record=b""), 3, "its record is none"),
+        (altered(3, record=WHOLE[3].record), 3, "its record is that of number 4"),
+        (record(3, customer=4), 3, "its record is of customer 4's log"),
+        (record(2, previous=FIRST), 2, "does not hold the hash"),
+        (record(2, kind="user.created"), 2, "its kind is not"),
+        (record(1, person=bytes(32)), 2, "does not hold the hash"),
+        (lambda: lines([*WHOLE[:2], *WHOLE[3:]]), 3, "number 4 stands in its place"),
+        (lambda: lines([WHOLE[0], WHOLE[0], *WHOLE[1:]]), 2, "number 1 stands in its place"),
+        (lambda: lines([WHOLE[1], WHOLE[0], *WHOLE[2:]]), 1, "number 2 stands in its place"),
+        (lambda: lines(WHOLE)[:-1], 5, "it is missing: the file is to end with 5"),
+        (lambda: [head(WHOLE, 2), *WHOLE], 3, "number 1 stands in its place"),
+        (
+            lambda: [replace(head(WHOLE, 2), hash=FIRST), *WHOLE[2:]],
+            3,
+            "does not hold the hash of the record of number 2",
+        ),
+    ],
+)
+def test_the_first_number_that_does_not_fit(done: Any, number: int, why: str, audit: Any) -> None:
+    said = audit(done(), fails=True)
+    assert said.startswith(f"keyrack: Change {number}: "), said
+    assert why in said
+
+
+def test_machines_are_told_the_same(tmp_path: Path) -> None:
+    file = tmp_path / "log.jsonl"
+    file.write_text("".join(f"{line}\n" for line in altered(2, kind="x")()), "utf-8")
+    result = CliRunner().invoke(application("audit"), ["audit", "verify", str(file), "--json"])
+    told = {"valid": False, "change": 2, "why": "its kind is not what its record says"}
+    assert (result.exit_code, json.loads(result.stdout)) == (1, told)
+
+
+def test_time_does_not_run_backwards(audit: Any) -> None:
+    assert "recorded before the one before it" in audit(lines(remade(3, recorded_at=BEGIN)), fails=True)
+
+
+# What somebody did who made every record behind it anew: found out by a checkpoint that was taken out
+
+
+def remade(number: int, **members: Any) -> list[Change]:
+    """The log with other members of a change, its records made anew from there on."""
+    changes, previous = WHOLE[: number - 1], WHOLE[number - 2].record if number > 1 else b""
+    before = hash_of(previous) if previous else FIRST
+    for one in WHOLE[number - 1 :]:
+        changed = replace(one, **members) if one.id == number else one
+        digests = {name: getattr(decode(one.record), name) for name in ("who", "content", "person")}
+        for name, value in changed.parts.items():
+            salted = changed.salts[name]
+            digests[name] = digest(name, salted, value) if salted else digests[name]
+        old = decode(one.record)
+        anew = encode(
+            Record(old.customer, old.epoch, changed.id, changed.at, changed.recorded_at, changed.kind, changed.resource,
+                   changed.resource_id, changed.groups, before, **digests)
+        )  # fmt: skip
+        changes.append(replace(changed, record=anew))
+        before = hash_of(anew)
+    return changes
+
+
+def renumbered(changes: list[Change]) -> list[Change]:
+    """These changes, numbered and recorded anew."""
+    found, before = list[Change](), FIRST
+    for number, one in enumerate(changes, start=1):
+        anew = encode(replace(decode(one.record), number=number, previous=before, recorded_at=BEGIN))
+        found.append(replace(one, id=number, recorded_at=BEGIN, record=anew))
+        before = hash_of(anew)
+    return found
+
+
+FORGED = {
+    "altered": remade(2, kind="user.created"),
+    "who did it": remade(1, parts={**WHOLE[0].parts, "who": {"type": "manager", "id": "8"}}),
+    "removed": renumbered([*WHOLE[:1], *WHOLE[2:], WHOLE[4]]),
+    "inserted": renumbered([WHOLE[0], *WHOLE]),
+    "reordered": renumbered([WHOLE[1], WHOLE[0], *WHOLE[2:]]),
+}
+
+
+@pytest.mark.parametrize("forged", FORGED)
+def test_a_log_that_was_made_anew_is_found_out_by_a_checkpoint_alone(forged: str, audit: Any) -> None:
+    changes = FORGED[forged]
+    assert audit(lines(changes))["proven"] is None
+    said = audit(lines(changes), *KEY, notes=(checkpoint(WHOLE),), fails=True)
+    assert said.startswith("keyrack: Change 1: it, or one up to 5, is not what it was at the checkpoint of 5 records")
+
+
+def test_checkpoints_say_between_which_numbers_it_was(audit: Any) -> None:
+    notes = (checkpoint(WHOLE), checkpoint(WHOLE[:2]), checkpoint(WHOLE[:4]))
+    said = audit(lines(remade(3, kind="assignment.changed")), *KEY, notes=notes, fails=True)
+    assert said.startswith("keyrack: Change 3: it, or one up to 4, is not what it was at the checkpoint of 4 records")
+
+
+def test_what_was_cut_off_behind_is_found_out(audit: Any) -> None:
+    said = audit(lines(WHOLE[:4]), *KEY, notes=(checkpoint(WHOLE),), fails=True)
+    assert said.startswith("keyrack: Change 5: it is missing: there is a checkpoint of 5 records.")
+
+
+@at_most(max_examples=40)
+@given(number=st.integers(1, 5), other=st.text(min_size=1), size=st.integers(1, 5))
+def test_a_checkpoint_binds_what_is_before_it_and_nothing_else(number: int, other: str, size: int) -> None:
+    changes = remade(number, kind=f"{other}!")
+    seen = Checkpoint(ORIGIN, size, tree(WHOLE[:size]).root)
+    export = (str(line).encode() for line in lines(changes))
+    if number > size:
+        assert verify(export, [seen]).proven == size
+    else:
+        with pytest.raises(Mismatch, match=f"at the checkpoint of {size} records"):
+            verify(export, [seen])
+
+
+# What cannot be compared
+
+
+def test_a_checkpoint_counts_by_a_key_that_is_trusted(audit: Any) -> None:
+    note = checkpoint(WHOLE)
+    assert "say it with --key" in audit(lines(WHOLE), notes=(note,), fails=True)
+    stranger = ["--key", str(replace(LOG.key, name="stranger"))]
+    assert "no signature is of a key that is known" in audit(lines(WHOLE), *stranger, notes=(note,), fails=True)
+    spoilt = note.replace(b"\n5\n", b"\n4\n")
+    assert "does not hold" in audit(lines(WHOLE), *KEY, notes=(spoilt,), fails=True)
+    assert "is no checkpoint to be trusted" in audit(lines(WHOLE), *KEY, notes=(b"no note",), fails=True)
+    assert "--key: " in audit(lines(WHOLE), "--key", "no+key", fails=True)
+    text = bytes(signed("only a text\n", LOG, at=0))
+    assert "a checkpoint has lines" in audit(lines(WHOLE), *KEY, notes=(text,), fails=True)
+
+
+def test_a_checkpoint_of_something_else_is_refused(audit: Any) -> None:
+    def of(origin: str) -> bytes:
+        return bytes(signed(str(Checkpoint(origin, 5, tree(WHOLE).root)), LOG, at=0))
+
+    for other in (ORIGIN.replace("/3/", "/13/"), ORIGIN[:-1] + "1", "x" + ORIGIN.partition("/")[2]):
+        assert "the checkpoint is of the log" in audit(lines(WHOLE), *KEY, notes=(of(other),), fails=True)
+    early = audit(lines(WHOLE, 2), *KEY, notes=(checkpoint(WHOLE[:1]),), fails=True)
+    assert "the checkpoint is of 1 records, and the export begins behind 2" in early
+
+
+def test_a_file_that_is_not_there(audit: Any, tmp_path: Path) -> None:
+    missing = tmp_path / "missing"
+    result = CliRunner().invoke(application("audit"), ["audit", "verify", str(missing)])
+    assert result.stderr == f"keyrack: {missing} cannot be read: No such file or directory.\n"
+    assert "cannot be read" in audit(lines(WHOLE), *KEY, "--checkpoint", missing, fails=True)
+
+
+# What is no export
+
+
+@given(behind=st.integers(0, 5))
+def test_lines_are_read_as_they_were_written(behind: int) -> None:
+    first, *changes = lines(WHOLE, behind)
+    assert Head.read(str(first).encode()) == first
+    for change in changes:
+        assert Change.read(str(change).encode()) == change
+
+
+HEAD, LINE_OF = json.loads(str(head(WHOLE, 1))), json.loads(str(WHOLE[1]))
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"format": "other"}, {"version": 2}, {"customerId": "x"}, {"epoch": "x"}, {"epoch": 1}, {"hash": "AAAA"},
+        {"hash": "*"}, {"tree": "AAAA"}, {"behind": None}, {"last": []},
+    ],
+)  # fmt: skip
+def test_a_first_line_that_is_none(wrong: dict[str, Any], audit: Any) -> None:
+    assert "cannot be verified: " in audit([json.dumps(HEAD | wrong)], fails=True)
+    with pytest.raises(NotAnExport):
+        Head.read(json.dumps({name: value for name, value in HEAD.items() if name not in wrong}).encode())
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"id": "x"}, {"time": "yesterday"}, {"time": 5}, {"recordedTime": None}, {"groups": 7}, {"groups": ["x"]},
+        {"salts": None}, {"salts": {"who": None}}, {"salts": {**LINE_OF["salts"], "who": "AAAA"}}, {"record": "*"},
+        {"record": None}, {"salts": []},
+    ],
+)  # fmt: skip
+def test_a_line_that_is_no_change(wrong: dict[str, Any], audit: Any) -> None:
+    said = audit([head(WHOLE, 1), json.dumps(LINE_OF | wrong)], fails=True)
+    assert "cannot be verified: line 2: it is no change: " in said
+    with pytest.raises(NotAnExport):
+        Change.read(json.dumps({name: value for name, value in LINE_OF.items() if name not in wrong}).encode())
+
+
+@pytest.mark.parametrize("line", [b"", b"\n", b"{", b"[]", b"null", b"\xff", b"[" * 100_000, b"1e999999999"])
+def test_what_is_no_line_is_refused(line: bytes) -> None:
+    for read in (Head.read, Change.read):
+        with pytest.raises(NotAnExport):
+            read(line)
+
+
+def test_a_number_beyond_all_numbers_costs_nothing(audit: Any) -> None:
+    for number in ("1e999999999", "1e150001"):
+        line = str(WHOLE[0]).replace("1234.5", number)
+        assert audit([head(WHOLE), line], fails=True).startswith("keyrack: Change 1: its part `content` is not")
+        assert "cannot be verified" in audit([str(head(WHOLE)).replace('"last":5', f'"last":{number}')], fails=True)
+
+
+def test_a_line_is_bounded(audit: Any) -> None:
+    said = audit([head(WHOLE), "x" * (LINE + 1)], fails=True)
+    assert f"line 2 has more than {LINE} bytes" in said
+
+
+def test_the_edge_of_the_head_is_left_as_it_is() -> None:
+    whole = head(WHOLE, 2)
+    export = [str(whole).encode(), *(str(change).encode() for change in WHOLE[2:])]
+    assert verify(iter(export), []).tree == tree(WHOLE)
+    assert whole.tree == Tree.read(base64.b64decode(json.loads(str(whole))["tree"]))
