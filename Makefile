@@ -12,7 +12,7 @@ unexport PYTHONDONTWRITEBYTECODE
 ASSETS := src/keyrack/console/assets
 BUILD_ASSETS := $(BIN)/python console-assets/build.py
 
-.PHONY: help demo install install-dev test dist test-dist image test-image audit test-abuse test-faults test-odata-long test-openapi-long test-upgrade check unit bench clean docs lock screenshots test-console-long cluster test-failover soak site test-site test-clients test-moving
+.PHONY: help demo install install-dev test dist test-dist image test-image audit test-abuse test-faults test-odata-long test-openapi-long test-upgrade check unit bench clean docs lock screenshots test-console-long cluster test-failover soak site test-site test-clients test-moving test-order
 
 ## help: these lines
 help:
@@ -90,6 +90,10 @@ test-console-long: install-dev
 test-faults: install-dev
 	KEYRACK_FAULTS=10000 KEYRACK_HISTORIES=1000 $(BIN)/pytest -s -p no:cacheprovider \
 	  tests/assignments/test_faults.py tests/assignments/test_histories.py $(PYTEST_ARGS)
+
+## test-order: numbers of changes in order under a storm of half a minute, and an unsound way that is caught
+test-order: install-dev
+	KEYRACK_ORDER=30 $(BIN)/pytest -s -p no:cacheprovider tests/changes/test_order.py $(PYTEST_ARGS)
 
 ## test-abuse: attacks on a server, their figures beside their goals (nine minutes); PYTEST_ARGS="-k memory"
 test-abuse: install-dev

@@ -69,6 +69,7 @@ def database_server() -> Iterator[str]:
     bin_dir = os.environ.get("KEYRACK_POSTGRES_BIN")
     with reachable_directory() as state:
         options = {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off"}
+        options["max_prepared_transactions"] = "4"
         with EmbeddedServer(state, bin_dir=Path(bin_dir) if bin_dir else None, options=options) as server:
             yield server.dsn
 

@@ -17,6 +17,7 @@ import structlog
 
 from keyrack.access import auth, erasing, limits, privacy, sessions
 from keyrack.api import idempotency
+from keyrack.changes import retention
 from keyrack.database import heartbeat, partitions
 from keyrack.database.connection import Database, Row, Statements, is_interruption
 from keyrack.database.trouble import Interruptions
@@ -45,6 +46,7 @@ UNFINISHED = "Not finished within {:g} seconds; it goes on in the next round."
 
 STEPS = (
     Step("history", partitions.tend),
+    Step("months of changes", retention.tend),
     Step("rate limits", limits.forget),
     Step("changes of access", auth.forget_changes),
     Step("sessions", sessions.forget),

@@ -19,3 +19,7 @@ WORKER = """
 insert into heartbeat (heartbeat_id, role, host, pid, version, beat_at)
 values (gen_random_uuid(), 'work', 'elsewhere', 1, '0.2.0', now() - make_interval(secs => $1))
 """
+CHANGE = """
+insert into change_inbox (customer_id, kind, resource, resource_id, who, after, at)
+values (1, 'car.created', 'car', '1', '{}', '{}', now() - make_interval(secs => $1))
+"""

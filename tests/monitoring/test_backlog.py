@@ -15,7 +15,7 @@ from keyrack.monitoring import backlog as room
 from keyrack.monitoring.backlog import Backlog, backlog
 from keyrack.monitoring.database import PARAMETERS
 from keyrack.settings import Settings
-from tests.monitoring.rows import CUSTOMER, DELIVERY, OPERATION, WEBHOOK, WORKER
+from tests.monitoring.rows import CHANGE, CUSTOMER, DELIVERY, OPERATION, WEBHOOK, WORKER
 from tests.servers import Sql, fresh_database
 
 
@@ -46,8 +46,8 @@ def found(dsn: str) -> Backlog:
 
 def test_nothing_waits_in_a_new_database(dsn: str) -> None:
     new = asdict(found(dsn))
-    numbers = ("operations", "operations_age", "deliveries", "deliveries_age", "dead", "disabled")
-    assert [new[name] for name in numbers] == [0] * 6
+    numbers = ("operations", "operations_age", "deliveries", "deliveries_age", "dead", "disabled", "changes_age")
+    assert [new[name] for name in numbers] == [0] * 7
     assert {step["name"]: step["last_good"] for step in new["housekeeping"]} == {step.name: None for step in STEPS}
     assert new["sessions"]["keyrack metrics"] >= 1 and 0 < sum(new["sessions"].values()) <= new["most_sessions"]
     assert new["database_bytes"] > 1_000_000
@@ -91,6 +91,25 @@ def test_who_is_there_and_how_long_nobody_was(dsn: str, sql: Sql) -> None:
     assert [one.lives for one in now.processes] == [True, False]
 
 
+def test_a_change_without_a_number_waits_for_somebody(dsn: str, sql: Sql) -> None:
+    """For whom is told, once it takes longer than it should."""
+    sql.execute(CHANGE, 1.0)
+    assert found(dsn).changes_age >= 1 and found(dsn).writers == ()
+    sql.execute("begin")
+    try:
+        sql.execute(CHANGE, 0.0)
+        assert found(dsn).writers == ()
+        other = Sql(dsn)
+        other.execute("update change_inbox set at = at - interval '1 minute'")
+        other.close()
+        now = found(dsn)
+        assert now.changes_age >= 61
+        assert [writer.pid for writer in now.writers] == [sql.value("select pg_backend_pid()")]
+        assert "(keyrack tests) in test_" in str(now.writers[0])
+    finally:
+        sql.execute("rollback")
+
+
 def test_counting_ends_at_its_bound(dsn: str, sql: Sql, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(room, "MOST", 3)
     customer = sql.value(CUSTOMER)
@@ -119,8 +138,9 @@ def test_it_is_found_by_indexes(dsn: str, sql: Sql) -> None:
         (room.COUNTS, "10000"),
         (room.OLDEST_PENDING, "1000"),
         (room.OLDEST_WAITING, "1000, 100"),
+        (room.OLDEST_CHANGE, ""),
     ):
-        numbers = [part.strip() for part in bounds.split(",")]
+        numbers = [part.strip() for part in bounds.split(",") if part]
         text = statement
         for place, number in enumerate(numbers, 1):
             text = text.replace(f"${place}", number)

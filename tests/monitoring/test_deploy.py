@@ -132,6 +132,7 @@ def test_the_rules_have_the_numbers_of_the_limits() -> None:
     for rule in (
         f"max(keyrack_operations_pending_oldest_age_seconds) > {limits.OPERATION_AGE:g} unless",
         f"max(keyrack_deliveries_waiting_oldest_age_seconds) > {limits.DELIVERY_AGE:g} ",
+        f"max(keyrack_changes_unnumbered_oldest_age_seconds) > {limits.CHANGE_AGE:g} ",
         f"keyrack_deliveries_given_up_total[{limits.DEAD_WITHIN // 3600}h]",
         f"(keyrack_replica_lag_seconds) > {limits.REPLICA_LAG:g} ",
         f"/ keyrack_database_connections_max > {limits.CONNECTIONS_USED:g} ",

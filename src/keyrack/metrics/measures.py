@@ -112,6 +112,13 @@ DELIVERY_SECONDS = Histogram(
 )
 GIVEN_UP = Counter("keyrack_deliveries_given_up_total", "Deliveries that were tried for as long as they may be.")
 
+# The log of changes
+
+CHANGES = Counter("keyrack_changes_numbered_total", "Changes that got their number in the log.")
+CHANGE_SECONDS = Histogram(
+    "keyrack_change_wait_duration_seconds", "Time from a change until it got its number.", bounds=LONG
+)
+
 # What units tell
 
 SAMPLES = Counter(
@@ -159,8 +166,8 @@ SAMPLES_OF = OfCustomers(
 OF_PROCESS: tuple[Instrument, ...] = (
     REQUESTS, REQUEST_SECONDS, UNDER_WAY, CONNECTIONS, STREAMS, REFUSALS, LIMITS, LOG_INS, LOOKUPS, QUEUE_PLACES,
     QUEUE_TAKEN, QUEUE_WAITING, QUEUE_SECONDS, STATEMENT_SECONDS, READS, READ_LAG, LISTENERS, OPERATIONS,
-    OPERATION_SECONDS, ATTEMPTS, ATTEMPT_SECONDS, DELIVERY_SECONDS, GIVEN_UP, SAMPLES, EVENTS, LOOP_SECONDS, SPANS,
-    PROCESS, DROPPED, REQUESTS_OF, OPERATIONS_OF, ATTEMPTS_OF, SAMPLES_OF,
+    OPERATION_SECONDS, ATTEMPTS, ATTEMPT_SECONDS, DELIVERY_SECONDS, GIVEN_UP, CHANGES, CHANGE_SECONDS, SAMPLES, EVENTS,
+    LOOP_SECONDS, SPANS, PROCESS, DROPPED, REQUESTS_OF, OPERATIONS_OF, ATTEMPTS_OF, SAMPLES_OF,
 )  # fmt: skip
 
 # Told once, by whoever serves the port. What is not known has no series: `keyrack_database_up` says so
@@ -179,6 +186,10 @@ WAITING_AGE = Gauge(
     "keyrack_deliveries_waiting_oldest_age_seconds",
     "Age of the oldest that waits for an enabled webhook, 0 where none does; of the first 1,000 webhooks that have "
     "any, and of each the 100 first in the order of their assignments.",
+)
+CHANGES_AGE = Gauge(
+    "keyrack_changes_unnumbered_oldest_age_seconds",
+    "Age of the oldest change that has no number in the log yet, 0 where none waits.",
 )
 DEAD = Gauge("keyrack_deliveries_dead", "Deliveries that were given up, and are kept; 10,000 stands for more, too.")
 DISABLED = Gauge("keyrack_webhooks_disabled", "Webhooks that are disabled; 10,000 stands for more, too.")
@@ -224,8 +235,8 @@ ARCHIVE_LATE = Gauge(
 )
 
 OF_DATABASE: tuple[Gauge, ...] = (
-    PENDING, PENDING_AGE, WAITING, WAITING_AGE, DEAD, DISABLED, LAST_GOOD, FAILURES, LATE, DATABASE_BYTES, SESSIONS,
-    MOST_SESSIONS, LIVING, UNATTENDED, REPLICA_LAG, REPLICA_BYTES, ARCHIVE_AGE, ARCHIVE_LATE,
+    PENDING, PENDING_AGE, WAITING, WAITING_AGE, CHANGES_AGE, DEAD, DISABLED, LAST_GOOD, FAILURES, LATE, DATABASE_BYTES,
+    SESSIONS, MOST_SESSIONS, LIVING, UNATTENDED, REPLICA_LAG, REPLICA_BYTES, ARCHIVE_AGE, ARCHIVE_LATE,
 )  # fmt: skip
 OF_SERVER: tuple[Instrument, ...] = (UP, DATABASE_UP, *OF_DATABASE)
 

@@ -14,6 +14,8 @@ from typing import LiteralString
 
 from keyrack import housekeeping
 from keyrack.assignments.attendance import unattended
+from keyrack.changes import fence
+from keyrack.changes.fence import Writer
 from keyrack.database import archiving
 from keyrack.database.connection import Row, Statements
 from keyrack.database.presence import Presence, processes
@@ -75,6 +77,9 @@ cross join lateral (
   order by d.lane, d.applied, d.delivery_id limit $2) first
 """
 )
+OLDEST_CHANGE: LiteralString = """
+select extract(epoch from clock_timestamp() - at)::float8 from change_inbox order by seq limit 1
+"""
 SERVER: LiteralString = """
 select pg_database_size(current_database()) as bytes, current_setting('max_connections')::integer as most
 """
@@ -103,6 +108,8 @@ class Backlog:
     operations_age: float
     deliveries: int
     deliveries_age: float  # for enabled webhooks
+    changes_age: float  # of the oldest change without a number
+    writers: tuple[Writer, ...]  # of changes, where one waits for longer than it takes: the oldest first
     dead: int
     disabled: int  # webhooks
     housekeeping: tuple[Step, ...]
@@ -125,11 +132,14 @@ async def backlog(statements: Statements) -> Backlog:
     server = _row(await statements.fetchrow(SERVER))
     sessions = await statements.fetch(SESSIONS)
     steps = await housekeeping.status(statements)
+    changes_age = await _age(statements, OLDEST_CHANGE)
     return Backlog(
         counts["pending"],
         await _age(statements, OLDEST_PENDING, LOOK) if counts["pending"] else 0.0,
         counts["waiting"],
         await _age(statements, OLDEST_WAITING, LOOK, OF_EACH) if counts["waiting"] else 0.0,
+        changes_age,
+        tuple(await fence.writers(statements)) if changes_age > fence.OLD else (),
         counts["dead"],
         counts["disabled"],
         tuple(Step(row["step"], row["last_good"], row["failures"], row["late"]) for row in steps),

@@ -90,6 +90,7 @@ def _tell(found: Backlog) -> None:
         (measures.PENDING_AGE, found.operations_age),
         (measures.WAITING, found.deliveries),
         (measures.WAITING_AGE, found.deliveries_age),
+        (measures.CHANGES_AGE, found.changes_age),
         (measures.DEAD, found.dead),
         (measures.DISABLED, found.disabled),
         (measures.DATABASE_BYTES, found.database_bytes),

@@ -137,6 +137,14 @@ def _of_work(picture: Picture, found: Backlog) -> Iterator[Finding]:
             Level.WARNING, "deliveries-old", f"A delivery has waited for {duration(found.deliveries_age)}.",
             f"Mostly a receiver that fails: {hosts}. It is tried on; tell who runs it.",
         )  # fmt: skip
+    if found.changes_age > limits.CHANGE_AGE:
+        held = f" It waits for {found.writers[0]}." if found.writers else ""
+        yield Finding(
+            Level.WARNING, "changes-late",
+            f"A change has waited for its number in the log for {duration(found.changes_age)}.{held}",
+            "End that transaction (`pg_terminate_backend`, `rollback prepared`)." if held
+            else "The workers' log says why: none runs, or the database is slow.",
+        )  # fmt: skip
     if picture.given_up:
         yield Finding(
             Level.WARNING, "deliveries-dead", f"{_count(picture.given_up, 'delivery was', 'deliveries were')} given up "

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 OPERATION_AGE = 60.0  # seconds of the oldest operation that waits: critical
 DELIVERY_AGE = 3_600.0  # seconds of the oldest delivery that waits
+CHANGE_AGE = 30.0  # seconds of the oldest change without a number
 DEAD_WITHIN = 3_600  # seconds in which no delivery should have been given up
 REPLICA_LAG = 30.0  # seconds
 CONNECTIONS_USED = 0.85  # of those that the database takes

@@ -13,11 +13,12 @@ import asyncpg
 import structlog
 
 from keyrack.assignments.rounds import Rounds
+from keyrack.changes.numbering import Numbering
 from keyrack.database import notices
 from keyrack.database.connection import UNREACHABLE, Database
 from keyrack.database.heartbeat import Heartbeat
 from keyrack.database.listener import Listener
-from keyrack.database.telling import APPLIED, Teller
+from keyrack.database.telling import APPLIED, CHANNEL, Teller
 from keyrack.database.trouble import Interruptions
 from keyrack.housekeeping import Housekeeping
 from keyrack.loops import lasting
@@ -73,10 +74,15 @@ class Worker:
         self._settings = settings
         self._bell = Bell()
         self._stopping = asyncio.Event()
-        heard = {"keyrack_work": self._bell.ring, "keyrack_deliver": self._on_deliver}
+        self._tell = Teller(db)
+        self._numbering = Numbering(db, settings, self._tell)
+        heard = {
+            "keyrack_work": self._bell.ring,
+            "keyrack_deliver": self._on_deliver,
+            CHANNEL: self._numbering.wake,
+        }
         self._listener = Listener(db.connector.direct(settings), heard, self._on_all)
         self._heartbeat = Heartbeat(db.connector, settings, "work")
-        self._tell = Teller(db)
         self._rounds = Rounds(db, self._bell.ring, self._look_again)
         self._courier: Any = None
         self._call = asyncio.Event()
@@ -92,6 +98,7 @@ class Worker:
             self._start("listener", self._listener.run),
             self._start("heartbeat", self._heartbeat.run),
             self._start("housekeeping", housekeeping.run),
+            self._start("numbering", self._numbering.run),
             self._start("calls", self._call_others),
             self._start("teller", self._tell.run),
         ]
@@ -140,6 +147,7 @@ class Worker:
     def _on_all(self) -> None:
         self._bell.ring()
         self._on_deliver()
+        self._numbering.wake()
 
     def _on_deliver(self) -> None:
         if self._courier is not None:

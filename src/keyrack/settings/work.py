@@ -18,6 +18,18 @@ class Work(BaseSettings):
     worker_poll: float = Field(
         default=2.0, gt=0, description="Seconds after which an idle worker looks for work that nobody announced."
     )
+    change_poll: float = Field(
+        default=0.1,
+        gt=0,
+        le=60,
+        description="Seconds after which an idle worker looks for changes without a number that nobody announced.",
+    )
+    change_rows: int = Field(
+        default=1_000,
+        ge=1,
+        le=10_000,
+        description="Changes that get their numbers in one transaction, at most: those of all customers together.",
+    )
     hold_seconds: float = Field(
         default=2.0,
         gt=0,

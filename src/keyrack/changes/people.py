@@ -1,0 +1,31 @@
+"""In charge of what a change tells about a person: members that are kept apart, so that they can be erased alone."""
+
+from __future__ import annotations
+
+from typing import Any
+
+# Resource -> the members, by the API's names
+PERSONAL: dict[str, frozenset[str]] = {
+    "user": frozenset(("emailAddress", "userData", "firstName", "lastName", "subject")),
+    "manager": frozenset(("username", "subject")),
+}
+NONE = frozenset[str]()
+
+Members = dict[str, Any]
+
+
+def apart(resource: str, before: Members | None, after: Members | None) -> Members:
+    """The personal members of a change, as `{"before": {...}, "after": {...}}`, taken out of what is given.
+
+    A side that has none is left out.
+
+    >>> before, after = {"emailAddress": "a@example.org", "type": "Normal"}, {"type": "Anonymous"}
+    >>> apart("user", before, after), before
+    ({'before': {'emailAddress': 'a@example.org'}}, {'type': 'Normal'})
+    """
+    personal = PERSONAL.get(resource, NONE)
+    found: Members = {}
+    for side, members in (("before", before), ("after", after)):
+        if members and (named := sorted(personal & members.keys())):
+            found[side] = {name: members.pop(name) for name in named}
+    return found
