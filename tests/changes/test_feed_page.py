@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -44,36 +45,45 @@ def running(command: list[str], place: Path, person: Person, server: RunningServ
         process.wait()
 
 
-def goes_on_where_it_was(command: list[str], place: Path, person: Person, server: RunningServer) -> None:
+def goes_on_where_it_was(command: list[str], kept: str, place: Path, person: Person, server: RunningServer) -> None:
+    """`kept` is the file in which the program keeps its place."""
+    missed = "Read everything anew: the changes before 3 were missed."
+
     def prints(*lines: str) -> None:
         eventually(lambda: (place / "printed.txt").read_text().splitlines() == list(lines), f"{lines}")
 
-    first = ["1 car.updated 1", "2 car.updated 1"]
-    made(person)
-    with running(command, place, person, server):
-        prints(*first[:1])
-        made(person)
+    def keeps(number: int) -> None:
+        form = re.compile(rf'(:|"number": ){number}\b')
+        eventually(lambda: (place / kept).exists() and form.search((place / kept).read_text()), f"{number} in {kept}")
+
+    def change(number: int) -> str:
+        assert made(person) == [number]
         told(person)
-        prints(*first)
-    kept = next(path for path in place.iterdir() if path.suffix in (".json", ".txt") and path.stem in ("place", "last"))
-    eventually(lambda: "2" in kept.read_text(), "the place")
-    made(person)
+        return f"{number} car.updated 1"
+
+    lines = [change(1)]
     with running(command, place, person, server):
-        prints(*first, "3 car.updated 1")
+        prints(*lines)
+        lines.append(change(2))
+        prints(*lines)
+        keeps(2)
+    lines.append(change(3))
+    with running(command, place, person, server):
+        prints(*lines)
+        keeps(3)
     person.sql.execute("update change_log set epoch = gen_random_uuid() where customer_id = $1", person.customer)
     with running(command, place, person, server):
-        missed = "Read everything anew: the changes before 3 were missed."
-        prints(*first, "3 car.updated 1", missed)
-        eventually(lambda: ":3" in kept.read_text() or '"number": 3' in kept.read_text(), "the place")
-        made(person)
-        told(person)
-        prints(*first, "3 car.updated 1", missed, "4 car.updated 1")
-    assert epoch(person) in kept.read_text()
+        lines.append(missed)
+        prints(*lines)
+        lines.append(change(4))
+        prints(*lines)
+        keeps(4)
+    assert epoch(person) in (place / kept).read_text()
 
 
 def test_the_program_that_waits(carol: Person, server: RunningServer, tmp_path: Path) -> None:
     (tmp_path / "wait.py").write_text(block(PAGE, "wait").text)
-    goes_on_where_it_was([sys.executable, "wait.py"], tmp_path, carol, server)
+    goes_on_where_it_was([sys.executable, "wait.py"], "place.json", tmp_path, carol, server)
 
 
 def test_the_program_that_listens(carol: Person, server: RunningServer, tmp_path: Path) -> None:
@@ -83,4 +93,4 @@ def test_the_program_that_listens(carol: Person, server: RunningServer, tmp_path
     if int(version.removeprefix("v").partition(".")[0]) < NODE:
         pytest.skip(f"this is Node.js {version.strip()}, and the program wants {NODE} or newer")
     (tmp_path / "listen.mjs").write_text(block(PAGE, "listen").text)
-    goes_on_where_it_was([node, "listen.mjs"], tmp_path, carol, server)
+    goes_on_where_it_was([node, "listen.mjs"], "last.txt", tmp_path, carol, server)
