@@ -135,6 +135,21 @@ class Conflict(Refusal):
     status = 409
 
 
+class Gone(Refusal):
+    """410: what was to be gone on from is not there any more, or never was; `told` says what there is."""
+
+    status = 410
+
+    def __init__(
+        self, reason: Reason, told: Mapping[str, object], headers: Mapping[str, str], errors: Sequence[Fault] = ()
+    ) -> None:
+        super().__init__(reason, headers, errors)
+        self._told = dict(told)
+
+    def extensions(self) -> dict[str, object]:
+        return super().extensions() | self._told
+
+
 class PreconditionFailed(Refusal):
     status = 412
 

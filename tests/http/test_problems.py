@@ -302,6 +302,10 @@ CASES: dict[str, Callable[[Person], tuple[Any, ...]]] = {
     "too-many-items": lambda p: batched("cars", [{"op": "end", "id": NOWHERE}] * 1_001),
     "too-many-passwords": lambda p: batched("users", [{"op": "create", "body": {"type": "Normal"}}] * 51),
     "batch-refused": lambda p: batched("cars", [{"op": "end", "id": NOWHERE}], atomic=True),
+    "cursor-gone": lambda _: ("GET", "/changes?$filter=id gt 9223372036854775807"),
+    "stream-with-options": lambda _: (
+        "GET", "/changes?$top=1", None, {"headers": {"Accept": "text/event-stream, application/problem+json"}},
+    ),
     "empty-time-range": lambda p: (
         "POST", f"/webhooks/{webhook(p)}/replay", {"from": "2026-01-02T00:00:00Z", "to": "2026-01-01T00:00:00Z"},
     ),

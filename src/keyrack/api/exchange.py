@@ -10,6 +10,7 @@ from uuid import UUID
 
 from keyrack.access.auth import Manager
 from keyrack.access.devices import Device
+from keyrack.api.held import Held
 from keyrack.assignments.asking import Asker, checksum
 from keyrack.database.batching import Batches
 from keyrack.database.connection import Database
@@ -47,6 +48,13 @@ class Request:
     # whoever calls may go on (seconds since 1970), looked up anew each time, or raises `Refusal`
     last_event: str | None = None
     stays: Callable[[], Awaitable[float]] | None = None
+    events: bool = False  # the client wants server-sent events
+    holds: Callable[[Held], None] | None = None  # what is held open until it is answered has its end known by this
+
+    @property
+    def follows(self) -> bool:
+        """Whether what comes is waited for."""
+        return self.stays is not None and (self.events or b"wait=" in self.query)
 
     @property
     def compares(self) -> bool:

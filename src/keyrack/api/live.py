@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable
-from typing import Literal
+from collections.abc import AsyncIterator, Collection, Iterable
 
+from keyrack.api.held import Held, Name, Stays
 from keyrack.database.connection import is_interruption
 from keyrack.database.telling import EVERYBODY, Topic, heard
 from keyrack.errors import Refusal, TooManyRequests, Unavailable
@@ -24,13 +23,11 @@ seldom = Seldom("keyrack.live", MINUTE)
 
 EVENTS = "text/event-stream"
 GAP = "gap"
-Name = Topic | Literal["gap"]
 GATHER = 0.05  # seconds between two pieces of news to one stream: several processes tell
 RETRY, SPREAD = 1_000, 2_000  # milliseconds until a client comes back: not all of them at once
 BREATH = 20  # streams that are looked at before others get their turn
 SOON = 1.0  # seconds until it is looked again where the database did not answer
 TRY_AGAIN = 10  # seconds until one of the streams may have ended
-LONGEST_TIMER = 86_400.0  # seconds
 
 FULL = Reason(
     "too-many-streams",
@@ -48,8 +45,6 @@ FULL_OF_CALLER = Reason(
     "Close streams that nobody looks at: one for each page or program is enough.",
 )
 
-Stays = Callable[[], Awaitable[float]]  # until when the caller may go on, in seconds since 1970; raises `Refusal`
-
 
 class Hub:
     """The streams of one process, `most` of them, and what has changed last. Run its `run`."""
@@ -65,7 +60,7 @@ class Hub:
         self._floor = 0  # what was missed since an older number nobody knows
         self._changed: dict[int, dict[Topic, int]] = {}  # customer -> topic -> its newest number; the oldest first
         self._of_all: dict[Topic, int] = {}  # the same of what everybody was told
-        self._streams: dict[int, dict[Stream, None]] = {}
+        self._streams: dict[int, dict[Held, None]] = {}
         self._callers: dict[int, int] = {}
         self._count = 0
         self._asked = asyncio.Event()
@@ -131,13 +126,13 @@ class Hub:
             seldom.warning("a manager has as many live streams as it may", manager=caller, bound=self._of_caller)
             raise TooManyRequests(TRY_AGAIN, reason=FULL_OF_CALLER.format(most=self._of_caller, seconds=TRY_AGAIN))
 
-    def add(self, stream: Stream) -> None:
+    def add(self, stream: Held) -> None:
         self._streams.setdefault(stream.customer, {})[stream] = None
         self._callers[stream.caller] = self._callers.get(stream.caller, 0) + 1
         self._count += 1
         STREAMS.add()
 
-    def remove(self, stream: Stream) -> None:
+    def remove(self, stream: Held) -> None:
         streams = self._streams.get(stream.customer, {})
         if stream not in streams:
             return
@@ -172,7 +167,7 @@ class Hub:
                     await asyncio.sleep(0)
             due = clock.time() + self._keepalive if is_due else due
 
-    async def _look(self, stream: Stream) -> None:
+    async def _look(self, stream: Held) -> None:
         """End the stream of who may not watch any more; where nobody can say so now, look again soon."""
         try:
             stream.lasts(await stream.stays())
@@ -187,7 +182,7 @@ class Hub:
             return
         asyncio.get_running_loop().call_later(SOON, self._asked.set)
 
-    def _watching(self, customer: int) -> list[Stream]:
+    def _watching(self, customer: int) -> list[Held]:
         if customer == EVERYBODY:
             return [stream for streams in self._streams.values() for stream in streams]
         return list(self._streams.get(customer, ()))
@@ -198,7 +193,7 @@ class Hub:
             self._floor = max(self._floor, *oldest.values())
 
 
-class Stream(AsyncIterator[bytes]):
+class Stream(Held, AsyncIterator[bytes]):
     """One stream of server-sent events (HTML, section 9.2): `event` and `data` are the topic's name."""
 
     def __init__(
@@ -211,20 +206,13 @@ class Stream(AsyncIterator[bytes]):
         until: float,
         stays: Stays,
     ) -> None:
-        self.customer = customer
-        self.caller = caller
-        self.stays = stays
+        super().__init__(customer, caller, until, stays)
         self._hub = hub
         self._topics = frozenset(topics)
         self._last = last
-        self._until = until
         self._waiting: dict[Name, int] = {}  # with the newest number of each
-        self._wake = asyncio.Event()
         self._begun = False
-        self._ended = False
-        self._breathes = False
         self._not_before = 0.0
-        self._timer: asyncio.TimerHandle | None = None
 
     def tell(self, topics: Iterable[Name], number: int) -> None:
         """News; what waits already is not told twice, and after a gap everything is read again anyway."""
@@ -235,21 +223,6 @@ class Stream(AsyncIterator[bytes]):
                 self._waiting[topic] = number
         if self._waiting:
             self._wake.set()
-
-    def breathe(self) -> None:
-        self._breathes = True
-        self._wake.set()
-
-    def lasts(self, until: float) -> None:
-        """It ends at this time at the latest, in seconds since 1970."""
-        if self._timer is not None:
-            self._timer.cancel()
-        seconds = min(LONGEST_TIMER, max(0.0, until - time.time()))
-        self._timer = asyncio.get_running_loop().call_later(seconds, self.end)
-
-    def end(self) -> None:
-        self._ended = True
-        self._wake.set()
 
     async def __anext__(self) -> bytes:
         if not self._begun:
@@ -272,14 +245,13 @@ class Stream(AsyncIterator[bytes]):
     async def close(self) -> None:
         """Whoever iterates has come to an end, whatever the reason."""
         self._hub.remove(self)
-        if self._timer is not None:
-            self._timer.cancel()
+        self.release()
 
     def _begin(self) -> bytes:
         """The first bytes go out at once: the client sees that it is connected, and from where on."""
         self._begun = True
         self._hub.add(self)
-        self.lasts(self._until)
+        self.begin()
         head = f"retry: {RETRY + secrets.randbelow(SPREAD)}\n"
         missed = self._hub.missed(self.customer, self._last)
         self._waiting = {name: number for name, number in missed.items() if name == GAP or name in self._topics}

@@ -60,13 +60,15 @@ TIME_RANGE = (
 )
 
 
-def given(query: bytes, parameters: Sequence[Parameter]) -> dict[str, Any]:
+def given(query: bytes, parameters: Sequence[Parameter], *, beside: bool = False) -> dict[str, Any]:
     """The parameters of a query string by name, as they are read. Raises `BadRequest` for what is unknown, given more
-    than once or not valid."""
+    than once or not valid; where they stand `beside` OData's options, what is unknown is not theirs to judge."""
     known = {parameter.name: parameter for parameter in parameters}
     found: dict[str, Any] = {}
     for name, text in _pairs(query):
         parameter = known.get(name)
+        if parameter is None and beside:
+            continue
         if parameter is None:
             _refuse(name, f"There are {', '.join(known)}.", "unknown", tuple(known))
         if name in found:

@@ -20,6 +20,7 @@ def _text(description: str, **more: object) -> Json:
 _TRACE = _text("The id of the request, which the server's log has, too.")
 _GRANT = _text("Of the token endpoint: the code of RFC 6749, section 5.2.")
 _GRANT_TEXT = _text("Of the token endpoint: the reason in words.")
+_NUMBER = {"type": "integer", "format": "int64"}
 _URI = {"format": "uri"}
 
 
@@ -87,6 +88,9 @@ ERRORS: Mapping[str, Json] = {
             "retryAfter": {"type": "integer", "minimum": 1, "description": "Seconds to wait, as in `Retry-After`."},
             "error": _GRANT,
             "error_description": _GRANT_TEXT,
+            "epoch": {"type": ["string", "null"], "format": "uuid", "description": "The epoch of the log of changes."},
+            "oldest": {**_NUMBER, "description": "The oldest change that is kept."},
+            "newest": {**_NUMBER, "description": "The newest change."},
         },
     ),
     "Fault": _object(

@@ -11,7 +11,8 @@ from keyrack.documents.members import Json
 _LAST_EVENT_ID: Json = {
     "name": "Last-Event-ID",
     "in": "header",
-    "description": "The `id` that was heard last: the stream begins with what was missed since, or with `gap`.",
+    "description": "The `id` that was heard last: the stream begins with what was missed since, or with an event that "
+    "says that this is not known any more (`gap`, of changes `gone`).",
     "schema": {"type": "string"},
 }
 # Of what a replica may answer
@@ -74,7 +75,7 @@ def parameters(endpoint: Endpoint) -> list[Json]:
                 "schema": {"type": "string"},
             }
         )
-    if endpoint.media_type == EVENTS:
+    if endpoint.media_type == EVENTS or endpoint.follows:
         found.append(_LAST_EVENT_ID)
     if endpoint.repeatable:
         found.append(

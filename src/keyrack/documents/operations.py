@@ -191,6 +191,7 @@ TAGS: Mapping[str, str] = {
     "Keyfob": "Which key fits a car brand, and which key box fits the key.",
     "App SDK": "Id tokens for the SDK of an app.",
     "Events": "When cars were opened and closed, and by whom.",
+    "Changes": "What has happened to the customer's data, and who did it.",
     "Ingest": "What units, boxes and apps deliver, with a device key.",
     "Positions": "Where all cars are, where one was, and what it told over a time.",
     "Operations": "What became of asynchronous requests.",

@@ -45,6 +45,14 @@ OWN: Mapping[str, tuple[str, str]] = {
         "Events are numbered for each customer, without gaps and in the order in which they were recorded, so"
         " `$filter=id gt N&$orderby=id` reads what is new and misses nothing. A list that is too long comes in pages.",
     ),
+    "GET /changes": (
+        "listChanges",
+        "Changes are numbered for each customer, without gaps and in an order that respects every dependency, so"
+        " `$filter=id gt N` reads what is new and misses nothing. A list that is too long comes in pages. A number that"
+        " the log cannot be gone on from is 410, which tells what it has. What was erased is null. With `wait` an empty"
+        " list waits for what comes; with `Accept: text/event-stream` changes are told as they come, each as an event"
+        " `change`, and a stream that broke is resumed with `Last-Event-ID`.",
+    ),
     "POST /ingest/events": (
         "deliverEvents",
         "Events of boxes and apps that were offline, one JSON object a line. `clientId` names each: one that comes"

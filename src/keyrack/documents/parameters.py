@@ -58,8 +58,8 @@ _OPTIONS: dict[str, tuple[Json, str]] = {
 
 
 def of_query(endpoint: Endpoint) -> list[Json]:
-    """OData's options, or the endpoint's own."""
-    return _own_parameters(endpoint) if endpoint.options else _odata_parameters(endpoint)
+    """OData's options, and the endpoint's own."""
+    return [*_odata_parameters(endpoint), *_own_parameters(endpoint)]
 
 
 def _own_parameters(endpoint: Endpoint) -> list[Json]:

@@ -8,6 +8,7 @@ from typing import Any
 from pydantic import TypeAdapter
 
 from keyrack.api.endpoint import TAGGED, Endpoint, Read
+from keyrack.api.live import EVENTS
 from keyrack.documents import examples
 from keyrack.documents.components import ANSWERS
 from keyrack.documents.members import Json
@@ -30,6 +31,7 @@ REASONS = {
     405: "The path does not know the method",
     408: "The request took too long to arrive",
     409: "In conflict with what is there",
+    410: "It is not there any more",
     412: "A condition of the request does not hold",
     413: "The body is too large",
     414: "The query string is too long",
@@ -90,6 +92,8 @@ def _success(endpoint: Endpoint, schemas: dict[str, Json]) -> Json:
         schema = {"type": "string"}
     if schema is not None:
         response["content"] = {endpoint.media_type.split(";")[0]: {"schema": schema}}
+        if endpoint.follows:
+            response["content"][EVENTS] = {"schema": {"type": "string"}}
     return response
 
 

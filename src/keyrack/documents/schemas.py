@@ -37,7 +37,7 @@ _HELD: Mapping[tuple[str, str], TypeAdapter[Any]] = {
     ("Delivery", "payload"): TypeAdapter(Outcome),
 }
 # What an object within a row is called
-_PARTS: Mapping[str, str] = {"userData": "PersonName", "keyForm": "KeyForm"}
+_PARTS: Mapping[str, str] = {"userData": "PersonName", "keyForm": "KeyForm", "actor": "Actor"}
 
 
 def rows(read: Read, schemas: dict[str, Json]) -> Json:

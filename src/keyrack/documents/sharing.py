@@ -18,6 +18,7 @@ REFUSALS = {
     "404": "NotFound",
     "408": "RequestTimeout",
     "409": "Conflict",
+    "410": "Gone",
     "412": "PreconditionFailed",
     "413": "ContentTooLarge",
     "414": "UriTooLong",

@@ -8,6 +8,7 @@ from keyrack.endpoints import (
     batch,
     brands,
     cars,
+    changes,
     customers,
     documents,
     erasure,
@@ -32,6 +33,6 @@ from keyrack.endpoints import (
 
 MODULES = (
     oauth2, customers, retention, cars, users, erasure, assignments, groups, products, services, installations,
-    pairings, brands, sdk, events, ingest, positions, operations, batch, webhooks, live, me, documents, health,
+    pairings, brands, sdk, events, changes, ingest, positions, operations, batch, webhooks, live, me, documents, health,
 )  # fmt: skip
 ALL: tuple[Endpoint, ...] = tuple(row for module in MODULES for row in module.endpoints.rows)

@@ -19,7 +19,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from keyrack.errors import BadRequest, HeadTooLarge, Refusal, RequestTimeout, Unavailable
 from keyrack.http.crowd import Crowd, room
 from keyrack.http.edge import GONE
-from keyrack.http.observing import ENDS, LATER, not_read
+from keyrack.http.observing import HELD, LATER, not_read
 from keyrack.http.overload import Overload, Turns
 from keyrack.http.pace import Reader, Unread
 from keyrack.http.problems import accepted, shown
@@ -93,8 +93,8 @@ class GuardedProtocol(HttpToolsProtocol):
             self.loop.call_later(self.linger, self._part)
             return
         super().shutdown()
-        if self._answering is not None and (end := self._answering.scope.get(ENDS)) is not None:
-            end()
+        if self._answering is not None and (held := self._answering.scope.get(HELD)) is not None:
+            held.end()
 
     def _part(self) -> None:
         """Close the connection, unless something has come in on it: that is answered first."""

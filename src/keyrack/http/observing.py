@@ -24,7 +24,7 @@ log = structlog.get_logger("keyrack.requests")
 ROUTE = "keyrack.route"  # of a scope: the template of its path
 WHO = "keyrack.who"  # of a scope: the customer that it is for and the manager who asks, 0 for none
 LATER = "keyrack.later"  # of a scope: the client was told to come again later
-ENDS = "keyrack.ends"  # of a scope: ends the answer, which would go on without end
+HELD = "keyrack.held"  # of a scope: what is held open, whose answer may go on without end, or begin late
 UNKNOWN, NONE, OTHER = "unknown", "none", "other"  # a path that there is not; no route yet; a method that nothing has
 BROKEN_OFF = "499"  # in place of a status: the client had gone before there was an answer
 _under_way = UNDER_WAY.of()
@@ -53,8 +53,8 @@ class Observed:
             self._status = str(message["status"])
             if message["status"] in (429, 503):
                 self._scope[LATER] = True
-            if ENDS in self._scope:
-                self._seconds = perf_counter() - self._begun
+            if HELD in self._scope:
+                self._seconds = perf_counter() - self._begun - self._scope[HELD].waited
         else:
             self._bytes += len(message.get("body", b""))
         return self._send(message)

@@ -10,6 +10,7 @@ from functools import partial
 
 from keyrack.access import signing
 from keyrack.access.auth import CHANGES, Access
+from keyrack.api.following import Feed
 from keyrack.api.live import Hub
 from keyrack.api.spool import Spool
 from keyrack.database.acting import acting, system
@@ -63,6 +64,7 @@ async def opened(settings: Settings, dsn: str, readiness: Readiness) -> AsyncGen
     readiness.proven = access.check
     replicas = await Replicas.connect(connector, settings, heartbeat)
     hub = Hub(settings, crowd.room(settings) // 2)
+    feed = Feed(db, hub, settings)
 
     def forget() -> None:
         access.forget()
@@ -72,11 +74,13 @@ async def opened(settings: Settings, dsn: str, readiness: Readiness) -> AsyncGen
         if replicas is not None:
             replicas.hear(payload)
         hub.hear(payload)
+        feed.hear(payload)
 
     def begun() -> None:
         if replicas is not None:
             replicas.lost()
         hub.lost()
+        feed.lost()
 
     def renewed(_moved: bool) -> None:
         access.forget()  # what is being asked just now may be answered by an old leader
@@ -105,6 +109,7 @@ async def opened(settings: Settings, dsn: str, readiness: Readiness) -> AsyncGen
         Spool: Spool(settings.spool_bytes, settings.spool_directory),
         Telemetry: Telemetry(batches, settings, tell),
         Hub: hub,
+        Feed: feed,
         Documents: parts.documents(settings),
         Readiness: readiness,
     }
@@ -119,6 +124,7 @@ async def opened(settings: Settings, dsn: str, readiness: Readiness) -> AsyncGen
             task.cancel()
             with suppress(asyncio.CancelledError):
                 await task
+        await feed.close()
         if replicas is not None:
             await replicas.close()
         await own.close()

@@ -24,7 +24,7 @@ AGAIN = 1.0  # seconds after an overload in which it need not last to be one
 WRITES, ALL = 2, 4  # times as late, the busiest ones' writes are put off too, and then whatever comes
 ALWAYS = ("/health", "/v3/health", "/console/sign-out", "/v3/sessions")  # what helps, or ends something, is taken
 TURNS, MORE_TURNS = 5, 100  # in a tick: 5 are 500 a second, and putting off 500 is a tenth of a process's time
-STREAMS = "/live"  # how the paths end whose answers have no end: they are nobody's load
+STREAMS, FOLLOWED = "/live", "/changes"  # how the paths end whose answers have no end, or may wait for what comes
 
 Scope = dict[str, Any]
 
@@ -49,8 +49,8 @@ class Overload:
     def enter(self, scope: Scope, address: str) -> str | None:
         """Take a request on, and say whose it is, for `leave`; None if it is put off."""
         path: str = scope["path"]
-        if path.endswith(STREAMS):
-            return ""
+        if path.endswith(STREAMS) or (path.endswith(FOLLOWED) and _follows(scope)):
+            return ""  # it waits, and is nobody's load
         who = _customer(scope["headers"]) or address
         if self._total >= FEW and (late := self._overload()) and self._puts_off(scope["method"], path, who, late):
             self._told.warning("more to do than time: requests are put off", late=round(late, 3))
@@ -97,6 +97,13 @@ class Overload:
             self._set()
         else:
             self._due = self._late_since = self._late = 0.0
+
+
+def _follows(scope: Scope) -> bool:
+    """Whether what comes is waited for."""
+    return b"wait=" in scope["query_string"] or any(
+        name == b"accept" and b"event-stream" in value for name, value in scope["headers"]
+    )
 
 
 class Guest(Protocol):

@@ -17,7 +17,7 @@ from keyrack.api.exchange import Answer, Request
 from keyrack.database.positions import INVALID, Position, position
 from keyrack.database.replica import is_of_replica
 from keyrack.database.replicas import Replicas, Turn
-from keyrack.errors import BadRequest, NotFound, Refusal
+from keyrack.errors import BadRequest, Gone, NotFound, Refusal
 from keyrack.http.sessions import OF_PAGE
 from keyrack.metrics.measures import READS
 from keyrack.reasons import Fault
@@ -56,13 +56,18 @@ async def answered(
     if replicas is None or (request.manager is None and not request.customer):
         return await perform(request)
     if endpoint.method == "GET":
-        only = not endpoint.replicated or OF_PAGE in http.scope or request.if_match is not None
+        only = not _may_be_elsewhere(endpoint, request) or OF_PAGE in http.scope
         turn = None if only or isinstance(wanted, str) else await replicas.choose(request.customer, wanted)
         if turn is not None and (answer := await _of_replica(http.scope, request, perform, turn)) is not None:
             READS.add("replica")
             return answer
         READS.add("leader-after" if turn is not None else "leader-only" if only else "leader-ahead")
     return await _of_leader(http.scope, request, perform, replicas)
+
+
+def _may_be_elsewhere(endpoint: Endpoint, request: Request) -> bool:
+    """Whether a replica may answer: nothing is decided by it, and nothing that comes is waited for."""
+    return endpoint.replicated and request.if_match is None and not request.follows
 
 
 async def _of_leader(scope: dict[str, Any], request: Request, perform: Perform, replicas: Replicas) -> Answer:
@@ -87,7 +92,7 @@ async def _of_replica(scope: dict[str, Any], request: Request, perform: Perform,
         if not database.left:
             scope[TOLD] = await turn.position(database)
             return answer
-    except NotFound:
+    except (Gone, NotFound):
         return None
     except Exception as error:
         if not is_of_replica(error):

@@ -47,11 +47,14 @@ def _problem(refusal: Refusal, id: str, public_url: str) -> bytes:
 
 def _prefers_problem(accept: str, own: str) -> bool:
     """Whether the header names problems, at least as gladly as the media type `own` (RFC 9110, section 12.5.1)."""
-    if "problem+json" not in accept.lower():
-        return False
+    return "problem+json" in accept.lower() and prefers(accept, PROBLEM, own)
+
+
+def prefers(accept: str, media_type: str, own: str) -> bool:
+    """Whether the header names a media type, at least as gladly as the type `own`."""
     wanted = _qualities(accept)
-    problem = wanted.get(PROBLEM, 0.0)
-    return problem > 0 and problem >= _quality(wanted, own)
+    quality = wanted.get(media_type, 0.0)
+    return quality > 0 and quality >= _quality(wanted, own)
 
 
 def _qualities(accept: str) -> dict[str, float]:

@@ -22,7 +22,8 @@ from keyrack.access.sessions import Session
 from keyrack.api import idempotency, topics
 from keyrack.api.endpoint import Check, Endpoint
 from keyrack.api.exchange import Answer, Request, Undone
-from keyrack.api.live import EVENTS, Stream
+from keyrack.api.held import Held
+from keyrack.api.live import EVENTS
 from keyrack.api.representation import minimal, representation
 from keyrack.assignments.holds import Turns, drain
 from keyrack.database import notices
@@ -34,9 +35,10 @@ from keyrack.errors import NotFound, Refusal, Unauthorized, Unavailable
 from keyrack.http import intake, position
 from keyrack.http.callers import actor
 from keyrack.http.compression import Compression
-from keyrack.http.observing import ENDS, WHO
+from keyrack.http.observing import HELD, WHO
 from keyrack.http.opening import Process, opened
 from keyrack.http.preferences import NONE, preferences
+from keyrack.http.problems import prefers
 from keyrack.http.sessions import OF_PAGE, Sessions
 from keyrack.http.trace import ID
 from keyrack.http.underway import Room, Underway
@@ -145,13 +147,15 @@ class Server:
             http.scope["query_string"], body, http.scope["http_version"] != "1.0", device,
             preferred.returns if endpoint.shows is not None else "", expected, http.get_header("If-None-Match"),
         )  # fmt: skip
-        if endpoint.media_type == EVENTS:
+        if endpoint.media_type == EVENTS or endpoint.follows:
             request.last_event, request.stays = http.get_header("Last-Event-ID"), partial(self._stays, http, customer)
+            request.holds = partial(http.scope.__setitem__, HELD)
+            request.events = prefers(http.get_header("Accept") or "", EVENTS, endpoint.media_type)
         process.access.hold(proven)  # the body may have taken long
         perform = partial(self._asked, handler, value, http.get_header("Idempotency-Key"))
         answer = await position.answered(http, endpoint, request, perform, process.replicas)
-        if isinstance(answer.parts, Stream):
-            http.scope[ENDS] = answer.parts.end
+        if isinstance(answer.parts, Held):
+            http.scope[HELD] = answer.parts
         return answer
 
     async def _asked(self, handler: Handler, value: Any, key: str | None, request: Request) -> Answer:

@@ -31,11 +31,11 @@ REFUSALS = Counter(
 LIMITS = Counter(
     "keyrack_limits_reached_total",
     "Times that a bound was reached: a rate limit by its name, `connections`, `connections-of-address`, "
-    "`slow-clients`, `unread-bytes`, `live-streams`, `queue-waiting`, `queue-seconds`, `holds`.",
+    "`slow-clients`, `unread-bytes`, `live-streams`, `live-queue`, `queue-waiting`, `queue-seconds`, `holds`.",
     "limit",
     known=(
         "address", "login", "name", "assignments", "dry-runs", "webhooks", "connections", "connections-of-address",
-        "slow-clients", "unread-bytes", "live-streams", "queue-waiting", "queue-seconds", "holds",
+        "slow-clients", "unread-bytes", "live-streams", "live-queue", "queue-waiting", "queue-seconds", "holds",
     ),
 )  # fmt: skip
 

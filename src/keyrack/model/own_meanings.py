@@ -7,6 +7,8 @@ from typing import Any
 
 OPERATION_ID = "5f0c1c1e-7c0e-4a55-9a0b-9a2f4d8a1e55"
 _SIGNING = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
+_RECORDED = "2026-05-01T08:15:00.3Z"
+_REQUEST_ID = "4bf92f3577b34da6a3ce929d0e0e4736"
 _OPERATION = ("The id of the operation, as the header `Operation-Id` told it.", OPERATION_ID)
 _ERROR = ("Why it came to nothing; null where it succeeded.", None)
 _LAST_SEEN = ("When the unit read what it told last; null for a car of which nothing was told.", "2026-05-01T08:15:00Z")
@@ -54,6 +56,27 @@ OWN: Mapping[str, Mapping[str, tuple[str, Any]]] = {
         "end": ("The assignment's end; null for none.", None),
         "lifetime": ("The assignment's lifetime in seconds.", 604800),
         "renewableAfter": ("Seconds after which the key in the phone may be fetched anew.", 302400),
+    },
+    "Change": {
+        "id": ("The number of the change: each customer counts its own, without gaps.", 4711),
+        "time": ("When it happened.", "2026-05-01T08:15:00.25Z"),
+        "recordedTime": ("When it got its number: never earlier than that of the change before.", _RECORDED),
+        "kind": ("What happened.", "car.updated"),
+        "resource": ("What kind of thing it happened to.", "car"),
+        "resourceId": ("The id of that thing; of what has several, all of them.", "17"),
+        "actor": ("Who did it.", {"type": "manager", "id": "7", "name": "anna"}),
+        "onBehalfOf": ("For whom, where that is somebody else; null otherwise.", None),
+        "address": ("The address that the request came from; null where there was none.", "192.0.2.7"),
+        "requestId": ("The id of the request, as the header `X-Request-ID` told it; null without one.", _REQUEST_ID),
+        "operationId": ("The operation that it comes from; null without one.", OPERATION_ID),
+        "groups": ("The groups that the thing was in then.", [3]),
+        "before": ("The members that changed, as they were; null for what was made.", {"name": "Pool car 1"}),
+        "after": ("The members that changed, as they are; null for what was removed.", {"name": "Pool car 9"}),
+    },
+    "Actor": {
+        "type": ("What did it: a manager, client, device, user, operator, or the system.", "manager"),
+        "id": ("The id of who did it.", "7"),
+        "name": ("The name of who did it, as it was then.", "anna"),
     },
     "Webhook": {
         "id": ("The number of the webhook.", 1),

@@ -4,7 +4,7 @@ from keyrack.odata.cursor import INVALID, NOT_SUPPORTED
 from keyrack.odata.limits import Limits
 from keyrack.odata.newest import Lead
 from keyrack.odata.plan import COUNT
-from keyrack.odata.query_string import OPTIONS, Shape, query
+from keyrack.odata.query_string import OPTIONS, Beginning, Shape, beginning, query
 from keyrack.odata.sql import TOO_MANY, TOO_MANY_EXPANDED
 from keyrack.odata.stages import Source
 from keyrack.odata.statement import Query
@@ -18,6 +18,7 @@ __all__ = [
     "OPTIONS",
     "TOO_MANY",
     "TOO_MANY_EXPANDED",
+    "Beginning",
     "Key",
     "Lead",
     "Limits",
@@ -25,6 +26,7 @@ __all__ = [
     "Segment",
     "Shape",
     "Source",
+    "beginning",
     "behind",
     "parse",
     "place",

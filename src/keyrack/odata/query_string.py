@@ -9,7 +9,7 @@ import re
 from collections.abc import Mapping
 from enum import Enum
 from functools import lru_cache
-from typing import Any, LiteralString, NoReturn, cast
+from typing import Any, LiteralString, NamedTuple, NoReturn, cast
 from urllib.parse import unquote_to_bytes
 
 from keyrack.errors import NotImplemented
@@ -95,6 +95,43 @@ def _query(resource: Resource, text: bytes, shape: Shape, alias: LiteralString, 
 
 
 _shapes = Shapes()
+
+
+class Beginning(NamedTuple):
+    """Where a list begins: behind a number; `alone`, if the filter demands nothing else."""
+
+    number: int
+    alone: bool
+
+
+def beginning(text: bytes, name: str, limits: Limits) -> Beginning | None:
+    """Where the filter of the query string `text` lets a list begin: it is `name gt N`, alone or joined by `and`, and
+    the greatest of several counts. `query` has taken the query string."""
+    values, aliases = _sorted(text)
+    if "filter" not in values:
+        return None
+    whole = cast("tree.Node", parse("filter", values["filter"], nesting=limits.nesting))
+    parts, found = [whole], list[int]()
+    while parts:
+        part = parts.pop()
+        if isinstance(part, tree.Junction) and part.operator == "and":
+            parts += part.operands
+        elif isinstance(part, tree.Comparison) and part.operator in ("gt", "lt"):
+            path, number = (part.left, part.right) if part.operator == "gt" else (part.right, part.left)
+            if isinstance(number, tree.Alias):
+                number = cast("tree.Node", parse("expr", aliases[number.name], nesting=limits.nesting))
+            if isinstance(path, tree.Path) and path.names == (name,):
+                found += _whole(number)
+    return Beginning(max(found), isinstance(whole, tree.Comparison)) if found else None
+
+
+def _whole(number: tree.Node) -> list[int]:
+    """The integer that a literal is, if it is one."""
+    is_negative = isinstance(number, tree.Negation)
+    literal = number.operand if is_negative else number
+    if not isinstance(literal, tree.Literal) or literal.kind is not tree.Kind.INTEGER:
+        return []
+    return [-int(literal.text) if is_negative else int(literal.text)]
 
 
 def _compiled(

@@ -12,8 +12,8 @@ class Live(BaseSettings):
     live_streams: int = Field(
         default=1_000,
         ge=1,
-        description="Streams of `GET /live` that each process holds open, at most, and never more than half of its "
-        "connections: 503.",
+        description="Streams of `GET /live` and `GET /changes`, and requests that wait there, that each process holds "
+        "open, at most, and never more than half of its connections: 503.",
     )
     live_streams_per_customer: int = Field(
         default=300, ge=1, description="Such streams of one customer in each process: 429."
@@ -33,4 +33,17 @@ class Live(BaseSettings):
         ge=1,
         description="Customers of which a process remembers what has changed last, for streams that come back; who "
         "comes back after more is told to read everything again.",
+    )
+    feed_queue: int = Field(
+        default=100,
+        ge=1,
+        description="Pieces of up to 100 changes that wait for one listener of the feed of changes, at most: its "
+        "stream is closed then, and goes on where it was when it comes back.",
+    )
+    feed_queue_bytes: int = Field(default=262_144, ge=1, description="Bytes of them, at most; one piece may have more.")
+    feed_look: float = Field(
+        default=10.0,
+        gt=0,
+        description="Seconds after which it is looked whether a customer's log goes on, as long as somebody follows "
+        "it, though nobody has told so.",
     )

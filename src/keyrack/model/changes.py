@@ -1,0 +1,47 @@
+"""In charge of the log of changes as part of the model: what one change is."""
+
+from __future__ import annotations
+
+from typing import LiteralString
+
+from keyrack.model.fields import Complex, Field, Resource, date_time, int64, opaque, string
+
+# The key of the log begins with the class of retention. By classes a customer's changes come from each partition in
+# the order of their numbers, and the partitions are merged; over all of them at once they would be sorted
+_CLASSES: tuple[LiteralString, ...] = ("1", "2", "3", "4")
+_LOG: LiteralString = " union all ".join(["select * from change where class = " + one for one in _CLASSES])
+
+
+def _content(side: LiteralString) -> LiteralString:
+    """The members of one side, the personal ones among them, as far as either was not erased."""
+    own: LiteralString = "{t}." + side
+    personal: LiteralString = "nullif({t}.person->'" + side + "', 'null')"
+    return "coalesce(" + own + " || " + personal + ", " + own + ", " + personal + ")"
+
+
+def _told(member: LiteralString) -> Field:
+    """A member of what is known of who did it."""
+    return string("{t}.who->>'" + member + "'", nullable=True)
+
+
+CHANGE = Resource(
+    "Change",
+    "(" + _LOG + ") {t}",
+    "{t}.customer_id = $1",
+    {
+        "id": int64("{t}.change_id"),
+        "time": date_time("{t}.at"),
+        "recordedTime": date_time("{t}.recorded_at"),
+        "kind": string("{t}.kind"),
+        "resource": string("{t}.resource"),
+        "resourceId": string("{t}.resource_id"),
+        "actor": Complex({name: _told(name) for name in ("type", "id", "name")}),
+        "onBehalfOf": opaque("nullif({t}.who->'onBehalfOf', 'null')"),
+        "address": _told("address"),
+        "requestId": _told("requestId"),
+        "operationId": _told("operationId"),
+        "groups": opaque("to_jsonb({t}.groups)"),
+        "before": opaque(_content("before")),
+        "after": opaque(_content("after")),
+    },
+)
