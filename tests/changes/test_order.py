@@ -132,12 +132,14 @@ def test_a_prepared_transaction_is_waited_for(own: str, monkeypatch: pytest.Monk
                 round = asyncio.create_task(numbering.round(Fence(home.db)))
                 await until(lambda: _is(len(logs)), "that the open transaction is waited for")
                 await raw.execute("prepare transaction 'of the test'")
-                (writer,) = await writers(home.db)
-                assert (writer.pid, writer.gid) == (None, "of the test")
-                again = asyncio.create_task(numbering.round(Fence(home.db)))
-                await until(lambda: _is(len(logs) > 1), "that the prepared transaction is waited for")
-                assert logs[1]["prepared"] == "of the test" and not round.done() and not again.done()
-                await raw.execute("commit prepared 'of the test'")
+                try:
+                    (writer,) = await writers(home.db)
+                    assert (writer.pid, writer.gid) == (None, "of the test")
+                    again = asyncio.create_task(numbering.round(Fence(home.db)))
+                    await until(lambda: _is(len(logs) > 1), "that the prepared transaction is waited for")
+                    assert logs[1]["prepared"] == "of the test" and not round.done() and not again.done()
+                finally:  # else the database could not be dropped
+                    await raw.execute("commit prepared 'of the test'")
                 assert await round + await again == 2
             assert await home.numbered(customer) == [(customer, 1, "car", 1), (customer, 2, "other", 1)]
 
