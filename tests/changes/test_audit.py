@@ -19,6 +19,7 @@ from hypothesis import settings as at_most
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
+from keyrack.changes.exporting import PIECE
 from keyrack.changes.exports import LINE, Change, Head, NotAnExport
 from keyrack.changes.notes import Checkpoint, signed
 from keyrack.changes.record import FIRST, Record, decode, digest, encode, hash_of
@@ -374,12 +375,23 @@ values ($1, $2, $3, $4, $5, '{4,9}', $6, $7)
 """
 
 
+MANY = """
+insert into change_inbox (customer_id, kind, resource, resource_id, who, after)
+select $1, 'car.updated', 'car', n::text, '{"type": "system"}', jsonb_build_object('n', n) from generate_series(1, $2) n
+"""
+
+
 async def numbered(dsn: str, customer: int) -> None:
     async with house(dsn) as home:
         for kind, id, before, after in PEOPLE:
             await home.db.execute(TELL, customer, kind, kind.partition(".")[0], id, SOMEBODY, before, after)
-        async with home.workers(1):
-            pass
+    await empty(dsn)
+
+
+async def empty(dsn: str) -> None:
+    """Wait until everything has its number."""
+    async with house(dsn) as home, home.workers(1):
+        pass
 
 
 @pytest.fixture(scope="module")
@@ -513,6 +525,14 @@ def test_changes_of_several_classes_stand_in_one_order(
     asyncio.run(numbered(own, logged))
     assert own_sql.value("select count(distinct class) from change where customer_id = $1", logged) == 3
     assert audit(exported("--customer", logged))["last"] == 15
+
+
+def test_a_log_is_read_piece_by_piece(own: str, exported: Any, audit: Any, own_sql: Sql) -> None:
+    customer, count = next(IDS), PIECE + 50
+    own_sql.execute(MANY, customer, count)
+    asyncio.run(empty(own))
+    export = exported("--customer", customer)
+    assert audit(export, *KEY, notes=seen(export))["proven"] == count
 
 
 def test_the_installation_has_a_log_of_its_own(own: str, exported: Any, audit: Any) -> None:
