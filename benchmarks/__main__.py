@@ -4,6 +4,7 @@ import sys
 
 from benchmarks import (
     batch,
+    changes,
     compression,
     conditional,
     console,
@@ -26,6 +27,7 @@ PARTS = {
     "conditional": conditional.main,
     "query": query.main,
     "outcomes": outcomes.main,
+    "changes": changes.main,
     "scale": scale.main,
     "batch": batch.main,
     "telemetry": telemetry.main,

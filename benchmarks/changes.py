@@ -1,0 +1,97 @@
+"""Changes: how many one worker numbers and hashes in a second, and how soon each has its number. One worker process.
+
+The database writes to disk as in production. Changes come as the recording writes them, by SQL into the inbox.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import statistics
+import time
+from typing import Any
+
+import asyncpg
+
+from benchmarks.foundation import database
+from benchmarks.load import cpu_seconds, machine
+from benchmarks.outcomes import until, workers
+from keyrack.database import schema
+
+COUNT = 50_000  # that wait at once
+RUNS = 3  # of which the best one counts: other work on the machine only makes them slower
+GOAL = 5_000  # numbered and hashed a second
+RATE, SECONDS = 100, 15  # of single changes, whose way to a number is timed
+
+# Of so many customers in turn; one change in five is of a person
+WRITE = """
+insert into change_inbox (customer_id, kind, resource, resource_id, who, groups, before, after)
+select 1 + n % $1::integer, r || '.updated', r, (n % 900)::text,
+  jsonb_build_object('type', 'manager', 'id', '7', 'name', 'anna', 'address', '192.0.2.1',
+    'requestId', gen_random_uuid()),
+  array[n % 50, 50 + n % 50],
+  case r when 'user' then '{"emailAddress": "a@example.org", "firstName": "A", "lastName": "B"}'::jsonb
+    else '{"name": "Pool 17", "licensePlate": "B-KR 17", "vin": "WDB1234567890123"}' end,
+  case r when 'user' then '{"emailAddress": "b@example.org", "firstName": "A", "lastName": "C"}'::jsonb
+    else '{"name": "Pool 18", "licensePlate": "B-KR 18", "vin": "WDB1234567890123"}' end
+from generate_series($2::integer, $3::integer) n, lateral (select case n % 5 when 0 then 'user' else 'car' end) t (r)
+"""
+LEFT = "select exists (select from change_inbox)"
+WAITED = """
+select extract(epoch from recorded_at - at) * 1000 as ms from change where at >= $1 order by 1
+"""
+
+
+async def numbered(raw: Any, pid: int, customers: int) -> tuple[float, float]:
+    """Changes of so many customers numbered a second, and microseconds of the worker's processor for each."""
+    await raw.execute(WRITE, customers, 1, 1)  # the worker has begun
+
+    async def done() -> bool:
+        return not await raw.fetchval(LEFT)
+
+    await until(done)
+    cpu = cpu_seconds(pid)
+    await raw.execute(WRITE, customers, 1, COUNT)
+    written = time.perf_counter()
+    await until(done)
+    return COUNT / (time.perf_counter() - written), (cpu_seconds(pid) - cpu) / COUNT * 1e6
+
+
+async def soon(raw: Any) -> tuple[float, float]:
+    """Milliseconds until a single change gets its number, whose commit follows: the median, and of one in a hundred."""
+    since = await raw.fetchval("select clock_timestamp()")
+    loop = asyncio.get_running_loop()
+    begun = loop.time()
+    for number in range(RATE * SECONDS):
+        await asyncio.sleep(max(0.0, begun + number / RATE - loop.time()))
+        await raw.execute(WRITE, 10, number, number)
+
+    async def done() -> bool:
+        return not await raw.fetchval(LEFT)
+
+    await until(done)
+    times = [float(row["ms"]) for row in await raw.fetch(WAITED, since)]
+    return statistics.median(times), times[int(len(times) * 0.99)]
+
+
+async def measured(dsn: str) -> None:
+    await schema.migrate(dsn)
+    raw = await asyncpg.connect(dsn)
+    try:
+        with workers(dsn, 1) as (pid,):
+            for customers in (1, 100, 10_000):
+                found = [await numbered(raw, pid, customers) for _ in range(RUNS)]
+                rate, cpu = max(found)
+                told = f"{rate:8,.0f} a second (goal {GOAL:,}), {cpu:4.0f} us of the worker"
+                print(f"changes of {customers:>6,} customers  {told}")
+            p50, p99 = await soon(raw)
+            print(f"one by one, {RATE} a second       p50 {p50:.1f} ms, p99 {p99:.1f} ms until the number")
+    finally:
+        await raw.close()
+
+
+def main() -> None:
+    """Print the figures of docs/performance.md, "Changes"."""
+    print(f"{machine()}, load {os.getloadavg()[0]:.1f}; {COUNT:,} changes at once, the best of {RUNS}")
+    with database("changes") as dsn:
+        asyncio.run(measured(dsn))
