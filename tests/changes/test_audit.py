@@ -125,12 +125,12 @@ def record(number: int, **members: Any) -> Callable[[], list[object]]:
 @pytest.mark.parametrize(
     ("done", "number", "why"),
     [
-        (altered(2, kind="user.created"), 2, "its kind is not what its record says"),
-        (altered(2, resource="car"), 2, "its resource is not"),
-        (altered(2, resource_id="22"), 2, "its resourceId is not"),
-        (altered(2, groups=[9, 4]), 2, "its groups is not"),
-        (altered(4, at=BEGIN), 4, "its time is not"),
-        (altered(4, recorded_at=BEGIN), 4, "its recordedTime is not"),
+        (altered(2, kind="user.created"), 2, "its `kind` is not what its record says"),
+        (altered(2, resource="car"), 2, "its `resource` is not"),
+        (altered(2, resource_id="22"), 2, "its `resourceId` is not"),
+        (altered(2, groups=[9, 4]), 2, "its `groups` is not"),
+        (altered(4, at=BEGIN), 4, "its `time` is not"),
+        (altered(4, recorded_at=BEGIN), 4, "its `recordedTime` is not"),
         (altered(1, id=2), 1, "number 2 stands in its place"),
         (
             part(1, "content", {"before": None, "after": {"name": "Other"}}, salt(1, "content")),
@@ -152,7 +152,7 @@ def record(number: int, **members: Any) -> Callable[[], list[object]]:
         (altered(3, record=WHOLE[3].record), 3, "its record is that of number 4"),
         (record(3, customer=4), 3, "its record is of customer 4's log"),
         (record(2, previous=FIRST), 2, "does not hold the hash"),
-        (record(2, kind="user.created"), 2, "its kind is not"),
+        (record(2, kind="user.created"), 2, "its `kind` is not"),
         (record(1, person=bytes(32)), 2, "does not hold the hash"),
         (lambda: lines([*WHOLE[:2], *WHOLE[3:]]), 3, "number 4 stands in its place"),
         (lambda: lines([WHOLE[0], WHOLE[0], *WHOLE[1:]]), 2, "number 1 stands in its place"),
@@ -176,7 +176,7 @@ def test_machines_are_told_the_same(tmp_path: Path) -> None:
     file = tmp_path / "log.jsonl"
     file.write_text("".join(f"{line}\n" for line in altered(2, kind="x")()), "utf-8")
     result = CliRunner().invoke(application("audit"), ["audit", "verify", str(file), "--json"])
-    told = {"valid": False, "change": 2, "why": "its kind is not what its record says"}
+    told = {"valid": False, "change": 2, "why": "its `kind` is not what its record says"}
     assert (result.exit_code, json.loads(result.stdout)) == (1, told)
 
 
@@ -471,7 +471,7 @@ def test_what_a_person_was_is_erased_and_the_rest_verifies(
         ('update change set after = \'{"name": "Other"}\' where change_id = 4', "Change 4: its part `content` is not"),
         ('update change set who = who || \'{"name": "hanna"}\' where change_id = 3', "Change 3: its part `who` is not"),
         ("update change set content_salt = null where change_id = 4", "Change 4: its part `content` has no salt"),
-        ("update change set groups = '{9}' where change_id = 2", "Change 2: its groups is not"),
+        ("update change set groups = '{9}' where change_id = 2", "Change 2: its `groups` is not"),
         ("update change set record = record || '\\x00' where change_id = 2", "Change 2: its record is none"),
         ("delete from change where change_id = 2", "Change 2: number 3 stands in its place"),
         ("delete from change where change_id = 1", "Change 1: number 2 stands in its place"),

@@ -50,7 +50,7 @@ class Verification:
         self._chained(change.id, record)
         for name, told, recorded in _members(change, record):
             if told != recorded:
-                raise Mismatch(change.id, f"its {name} is not what its record says")
+                raise Mismatch(change.id, f"its `{name}` is not what its record says")
         gone = [_is_erased(change, record, part) for part in PARTS]
         self.erased += any(gone)
         self.last, self.hash, self.recorded_at = change.id, hash_of(change.record), record.recorded_at
