@@ -33,8 +33,6 @@ Keys = Annotated[
     list[str] | None,
     typer.Option("--key", metavar="NAME+HASH+KEY", help="Whose signatures of checkpoints count; may be repeated."),
 ]
-
-
 To = Annotated[Path, typer.Option("--to", metavar="FILE", help="A file that is not there yet.")]
 Installation = Annotated[
     bool, typer.Option("--installation", help="The log of the installation itself: its managers and keys.")
