@@ -157,7 +157,7 @@ def record(number: int, **members: Any) -> Callable[[], list[object]]:
         (lambda: lines([*WHOLE[:2], *WHOLE[3:]]), 3, "number 4 stands in its place"),
         (lambda: lines([WHOLE[0], WHOLE[0], *WHOLE[1:]]), 2, "number 1 stands in its place"),
         (lambda: lines([WHOLE[1], WHOLE[0], *WHOLE[2:]]), 1, "number 2 stands in its place"),
-        (lambda: lines(WHOLE)[:-1], 5, "it is missing: the file is to end with 5"),
+        (lambda: lines(WHOLE)[:-1], 5, "it is missing: the log is to end with 5"),
         (lambda: [head(WHOLE, 2), *WHOLE], 3, "number 1 stands in its place"),
         (
             lambda: [replace(head(WHOLE, 2), hash=FIRST), *WHOLE[2:]],
@@ -433,6 +433,19 @@ def exported(own: str, tmp_path: Path) -> Any:
     return run
 
 
+@pytest.fixture
+def stored(own: str) -> Any:
+    """The command on the database: its JSON, or its standard error where it is refused."""
+
+    def run(*options: object, fails: bool = False) -> Any:
+        words = ["audit", "verify", *map(str, options), *([] if fails else ["--json"])]
+        result = CliRunner(env={"KEYRACK_DATABASE_URL": own}).invoke(application("audit"), words)
+        assert bool(result.exit_code) is fails, result.output
+        return result.stderr if fails else json.loads(result.stdout)
+
+    return run
+
+
 def seen(export: list[str]) -> tuple[bytes, ...]:
     """A checkpoint of all that is in an export, as it would have been taken out."""
     first, *changes = (line.encode() for line in export)
@@ -475,7 +488,7 @@ def test_what_a_person_was_is_erased_and_the_rest_verifies(
         ("update change set record = record || '\\x00' where change_id = 2", "Change 2: its record is none"),
         ("delete from change where change_id = 2", "Change 2: number 3 stands in its place"),
         ("delete from change where change_id = 1", "Change 1: number 2 stands in its place"),
-        ("delete from change where change_id = 5", "Change 5: it is missing: the file is to end with 5"),
+        ("delete from change where change_id = 5", "Change 5: it is missing: the log is to end with 5"),
         (
             "update change set change_id = 5 - change_id, recorded_at = recorded_at + change_id * interval '1 us'"
             " where change_id in (2, 3)",
@@ -484,11 +497,12 @@ def test_what_a_person_was_is_erased_and_the_rest_verifies(
     ],
 )
 def test_what_was_altered_in_the_database_is_found_out(
-    done: str, said: str, logged: int, exported: Any, audit: Any, own_sql: Sql
+    done: str, said: str, logged: int, exported: Any, audit: Any, stored: Any, own_sql: Sql
 ) -> None:
     notes = seen(exported("--customer", logged))
     own_sql.execute(f"{done} and customer_id = {logged}")
     assert said in audit(exported("--customer", logged), *KEY, notes=notes, fails=True)
+    assert said in stored("--customer", logged, fails=True)
 
 
 def test_a_log_whose_end_was_cut_off_with_its_number_is_found_out_by_a_checkpoint(
@@ -535,9 +549,25 @@ def test_a_log_is_read_piece_by_piece(own: str, exported: Any, audit: Any, own_s
     assert audit(export, *KEY, notes=seen(export))["proven"] == count
 
 
-def test_the_installation_has_a_log_of_its_own(own: str, exported: Any, audit: Any) -> None:
+def test_the_installation_has_a_log_of_its_own(own: str, exported: Any, audit: Any, stored: Any) -> None:
     asyncio.run(numbered(own, 0))
-    assert audit(exported("--installation"))["customerId"] == 0
+    export = exported("--installation")
+    assert audit(export)["customerId"] == 0
+    assert stored("--installation") == audit(export)
+
+
+def test_a_log_is_verified_where_it_stands(logged: int, exported: Any, audit: Any, stored: Any, tmp_path: Path) -> None:
+    export = exported("--customer", logged)
+    (tmp_path / "newest").write_bytes(seen(export)[0])
+    told = stored("--customer", logged, *KEY, "--checkpoint", tmp_path / "newest")
+    assert told == audit(export, *KEY, notes=seen(export))
+
+
+def test_one_log_is_verified_at_a_time(logged: int, stored: Any, tmp_path: Path) -> None:
+    for options in ([], ["--customer", logged, "--installation"], [tmp_path, "--customer", logged]):
+        assert "Say one thing that is to be verified" in stored(*options, fails=True)
+    assert "there is no log" in stored("--customer", 999_999_999, fails=True)
+    assert "There is no customer" in stored("--customer", "nobody", fails=True)
 
 
 def test_an_export_that_comes_to_nothing(own: str, logged: int, tmp_path: Path) -> None:
