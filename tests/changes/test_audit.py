@@ -19,6 +19,7 @@ from hypothesis import settings as at_most
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
+from keyrack.changes.exporting import PIECE
 from keyrack.changes.exports import LINE, Change, Head, NotAnExport
 from keyrack.changes.notes import Checkpoint, signed
 from keyrack.changes.record import FIRST, Record, decode, digest, encode, hash_of
@@ -124,12 +125,12 @@ def record(number: int, **members: Any) -> Callable[[], list[object]]:
 @pytest.mark.parametrize(
     ("done", "number", "why"),
     [
-        (altered(2, kind="user.created"), 2, "its kind is not what its record says"),
-        (altered(2, resource="car"), 2, "its resource is not"),
-        (altered(2, resource_id="22"), 2, "its resourceId is not"),
-        (altered(2, groups=[9, 4]), 2, "its groups is not"),
-        (altered(4, at=BEGIN), 4, "its time is not"),
-        (altered(4, recorded_at=BEGIN), 4, "its recordedTime is not"),
+        (altered(2, kind="user.created"), 2, "its `kind` is not what its record says"),
+        (altered(2, resource="car"), 2, "its `resource` is not"),
+        (altered(2, resource_id="22"), 2, "its `resourceId` is not"),
+        (altered(2, groups=[9, 4]), 2, "its `groups` is not"),
+        (altered(4, at=BEGIN), 4, "its `time` is not"),
+        (altered(4, recorded_at=BEGIN), 4, "its `recordedTime` is not"),
         (altered(1, id=2), 1, "number 2 stands in its place"),
         (
             part(1, "content", {"before": None, "after": {"name": "Other"}}, salt(1, "content")),
@@ -151,12 +152,12 @@ def record(number: int, **members: Any) -> Callable[[], list[object]]:
         (altered(3, record=WHOLE[3].record), 3, "its record is that of number 4"),
         (record(3, customer=4), 3, "its record is of customer 4's log"),
         (record(2, previous=FIRST), 2, "does not hold the hash"),
-        (record(2, kind="user.created"), 2, "its kind is not"),
+        (record(2, kind="user.created"), 2, "its `kind` is not"),
         (record(1, person=bytes(32)), 2, "does not hold the hash"),
         (lambda: lines([*WHOLE[:2], *WHOLE[3:]]), 3, "number 4 stands in its place"),
         (lambda: lines([WHOLE[0], WHOLE[0], *WHOLE[1:]]), 2, "number 1 stands in its place"),
         (lambda: lines([WHOLE[1], WHOLE[0], *WHOLE[2:]]), 1, "number 2 stands in its place"),
-        (lambda: lines(WHOLE)[:-1], 5, "it is missing: the file is to end with 5"),
+        (lambda: lines(WHOLE)[:-1], 5, "it is missing: the log is to end with 5"),
         (lambda: [head(WHOLE, 2), *WHOLE], 3, "number 1 stands in its place"),
         (
             lambda: [replace(head(WHOLE, 2), hash=FIRST), *WHOLE[2:]],
@@ -175,7 +176,7 @@ def test_machines_are_told_the_same(tmp_path: Path) -> None:
     file = tmp_path / "log.jsonl"
     file.write_text("".join(f"{line}\n" for line in altered(2, kind="x")()), "utf-8")
     result = CliRunner().invoke(application("audit"), ["audit", "verify", str(file), "--json"])
-    told = {"valid": False, "change": 2, "why": "its kind is not what its record says"}
+    told = {"valid": False, "change": 2, "why": "its `kind` is not what its record says"}
     assert (result.exit_code, json.loads(result.stdout)) == (1, told)
 
 
@@ -374,12 +375,23 @@ values ($1, $2, $3, $4, $5, '{4,9}', $6, $7)
 """
 
 
+MANY = """
+insert into change_inbox (customer_id, kind, resource, resource_id, who, after)
+select $1, 'car.updated', 'car', n::text, '{"type": "system"}', jsonb_build_object('n', n) from generate_series(1, $2) n
+"""
+
+
 async def numbered(dsn: str, customer: int) -> None:
     async with house(dsn) as home:
         for kind, id, before, after in PEOPLE:
             await home.db.execute(TELL, customer, kind, kind.partition(".")[0], id, SOMEBODY, before, after)
-        async with home.workers(1):
-            pass
+    await empty(dsn)
+
+
+async def empty(dsn: str) -> None:
+    """Wait until everything has its number."""
+    async with house(dsn) as home, home.workers(1):
+        pass
 
 
 @pytest.fixture(scope="module")
@@ -417,6 +429,19 @@ def exported(own: str, tmp_path: Path) -> Any:
         assert json.loads(result.stdout) == {"changes": len(found) - 1, "file": str(file)}
         assert file.stat().st_mode & 0o777 == 0o600
         return found
+
+    return run
+
+
+@pytest.fixture
+def stored(own: str) -> Any:
+    """The command on the database: its JSON, or its standard error where it is refused."""
+
+    def run(*options: object, fails: bool = False) -> Any:
+        words = ["audit", "verify", *map(str, options), *([] if fails else ["--json"])]
+        result = CliRunner(env={"KEYRACK_DATABASE_URL": own}).invoke(application("audit"), words)
+        assert bool(result.exit_code) is fails, result.output
+        return result.stderr if fails else json.loads(result.stdout)
 
     return run
 
@@ -459,11 +484,11 @@ def test_what_a_person_was_is_erased_and_the_rest_verifies(
         ('update change set after = \'{"name": "Other"}\' where change_id = 4', "Change 4: its part `content` is not"),
         ('update change set who = who || \'{"name": "hanna"}\' where change_id = 3', "Change 3: its part `who` is not"),
         ("update change set content_salt = null where change_id = 4", "Change 4: its part `content` has no salt"),
-        ("update change set groups = '{9}' where change_id = 2", "Change 2: its groups is not"),
+        ("update change set groups = '{9}' where change_id = 2", "Change 2: its `groups` is not"),
         ("update change set record = record || '\\x00' where change_id = 2", "Change 2: its record is none"),
         ("delete from change where change_id = 2", "Change 2: number 3 stands in its place"),
         ("delete from change where change_id = 1", "Change 1: number 2 stands in its place"),
-        ("delete from change where change_id = 5", "Change 5: it is missing: the file is to end with 5"),
+        ("delete from change where change_id = 5", "Change 5: it is missing: the log is to end with 5"),
         (
             "update change set change_id = 5 - change_id, recorded_at = recorded_at + change_id * interval '1 us'"
             " where change_id in (2, 3)",
@@ -472,11 +497,12 @@ def test_what_a_person_was_is_erased_and_the_rest_verifies(
     ],
 )
 def test_what_was_altered_in_the_database_is_found_out(
-    done: str, said: str, logged: int, exported: Any, audit: Any, own_sql: Sql
+    done: str, said: str, logged: int, exported: Any, audit: Any, stored: Any, own_sql: Sql
 ) -> None:
     notes = seen(exported("--customer", logged))
     own_sql.execute(f"{done} and customer_id = {logged}")
     assert said in audit(exported("--customer", logged), *KEY, notes=notes, fails=True)
+    assert said in stored("--customer", logged, fails=True)
 
 
 def test_a_log_whose_end_was_cut_off_with_its_number_is_found_out_by_a_checkpoint(
@@ -515,9 +541,33 @@ def test_changes_of_several_classes_stand_in_one_order(
     assert audit(exported("--customer", logged))["last"] == 15
 
 
-def test_the_installation_has_a_log_of_its_own(own: str, exported: Any, audit: Any) -> None:
+def test_a_log_is_read_piece_by_piece(own: str, exported: Any, audit: Any, own_sql: Sql) -> None:
+    customer, count = next(IDS), PIECE + 50
+    own_sql.execute(MANY, customer, count)
+    asyncio.run(empty(own))
+    export = exported("--customer", customer)
+    assert audit(export, *KEY, notes=seen(export))["proven"] == count
+
+
+def test_the_installation_has_a_log_of_its_own(own: str, exported: Any, audit: Any, stored: Any) -> None:
     asyncio.run(numbered(own, 0))
-    assert audit(exported("--installation"))["customerId"] == 0
+    export = exported("--installation")
+    assert audit(export)["customerId"] == 0
+    assert stored("--installation") == audit(export)
+
+
+def test_a_log_is_verified_where_it_stands(logged: int, exported: Any, audit: Any, stored: Any, tmp_path: Path) -> None:
+    export = exported("--customer", logged)
+    (tmp_path / "newest").write_bytes(seen(export)[0])
+    told = stored("--customer", logged, *KEY, "--checkpoint", tmp_path / "newest")
+    assert told == audit(export, *KEY, notes=seen(export))
+
+
+def test_one_log_is_verified_at_a_time(logged: int, stored: Any, tmp_path: Path) -> None:
+    for options in ([], ["--customer", logged, "--installation"], [tmp_path, "--customer", logged]):
+        assert "Say one thing that is to be verified" in stored(*options, fails=True)
+    assert "there is no log" in stored("--customer", 999_999_999, fails=True)
+    assert "There is no customer" in stored("--customer", "nobody", fails=True)
 
 
 def test_an_export_that_comes_to_nothing(own: str, logged: int, tmp_path: Path) -> None:

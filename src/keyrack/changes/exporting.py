@@ -19,15 +19,16 @@ FROM_FIRST: LiteralString = """
 select record from change
 where class between 1 and 4 and customer_id = $1 and change_id = $2
 """
-# Each class by its own index, in the order of the numbers, and then merged
+# The next ones of each class by its own index, and of these the first: no log is sorted as a whole
 OF_CLASS: LiteralString = """
 (select change_id, at, recorded_at, kind, resource, resource_id, groups, who::text, before::text, after::text,
   person::text, who_salt, content_salt, person_salt, record
-from change where class = {class} and customer_id = $1 and change_id between $2 and $3)
+from change where class = {class} and customer_id = $1 and change_id > $2 and change_id <= $3
+order by change_id limit $4)
 """
 CLASSES: tuple[LiteralString, ...] = ("1", "2", "3", "4")
 CHANGES: LiteralString = (
-    " union all ".join([OF_CLASS.replace("{class}", number) for number in CLASSES]) + " order by change_id"
+    " union all ".join([OF_CLASS.replace("{class}", number) for number in CLASSES]) + " order by change_id limit $4"
 )
 
 
@@ -41,10 +42,11 @@ async def read(sql: Connection, customer: int) -> AsyncGenerator[Head | Change]:
     if log is None:
         return
     yield await _head(sql, customer, log)
-    await sql.declare(CHANGES, customer, log["oldest_id"], log["last_id"])
-    while rows := await sql.some(PIECE):
+    behind = log["oldest_id"] - 1
+    while rows := await sql.fetch(CHANGES, customer, behind, log["last_id"], PIECE):
         for row in rows:
             yield _change(row)
+        behind = rows[-1]["change_id"]
 
 
 async def _head(sql: Connection, customer: int, log: Row) -> Head:
