@@ -20,7 +20,7 @@ from keyrack.database.replicas import Read
 from keyrack.endpoints import ALL
 from keyrack.metrics.measures import READ_LAG, READS
 from keyrack.settings import Settings
-from tests.changes.log import made
+from tests.changes.feed.log import made
 from tests.commands.test_doctor import told as doctor
 from tests.database.cluster import Cluster, Server, running_cluster
 from tests.database.test_failover import Asking
