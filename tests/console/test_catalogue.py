@@ -37,7 +37,7 @@ precondition-only-for-reads precondition-unsupported body-too-packed too-many-li
 unsupported-media-type batch-refused item-undone too-many-streams-of-caller too-many-streams-of-customer
 head-too-large too-many-streams too-much-under-way too-much-under-way-of-key too-many-connections
 too-many-connections-of-address overloaded not-ready schema-not-current stopping
-invalid-position database-silent no-worker archive-late
+invalid-position database-silent no-worker archive-late cursor-gone stream-with-options
 """
 OF_PROGRAMS = set(_CODES.split())
 PLACE = re.compile(r"%\(\w+\)s|\{\w+\}")

@@ -20,6 +20,7 @@ from keyrack.database.replicas import Read
 from keyrack.endpoints import ALL
 from keyrack.metrics.measures import READ_LAG, READS
 from keyrack.settings import Settings
+from tests.changes.feed.log import made
 from tests.commands.test_doctor import told as doctor
 from tests.database.cluster import Cluster, Server, running_cluster
 from tests.database.test_failover import Asking
@@ -240,6 +241,20 @@ def test_what_a_replica_does_not_find_the_leader_is_asked_for(home: House) -> No
         car = home.car("new")
         answer, server = home.asked(home.alice, f"/cars/{car}")
         assert (answer.json()["name"], server) == ("new", "leader-after") and HEADER in answer.headers
+
+
+def test_the_log_of_changes_is_read_elsewhere_and_followed_at_the_leader(home: House) -> None:
+    """What a replica does not know of yet has not gone."""
+    (number,) = made(home.alice)
+    with behind(home, home.alice):
+        made(home.alice)  # by nobody who tells
+        for query, found, told_by in (
+            (f"id ge {number}", [number], "replica"),
+            (f"id gt {number + 1}", [], "leader-after"),
+            (f"id gt {number}&wait=60", [number + 1], "leader-only"),
+        ):
+            answer, server = home.asked(home.alice, f"/changes?$filter={query}")
+            assert ([change["id"] for change in answer.json()], server) == (found, told_by)
 
 
 def test_a_replica_that_is_too_far_behind_is_not_asked(cluster: Cluster, settings: Settings) -> None:

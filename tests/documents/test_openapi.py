@@ -17,6 +17,7 @@ from schemathesis import GenerationMode
 from schemathesis.checks import CHECKS, load_all_checks
 
 from keyrack.api.endpoint import Endpoint
+from keyrack.api.live import EVENTS
 from keyrack.documents.members import SUBJECTS
 from keyrack.documents.operations import OWN, SPEC, TAGS
 from keyrack.endpoints import ALL
@@ -193,7 +194,10 @@ def test_tokens_are_had_as_is_told(document: Json, alice: Person) -> None:
 
 def success(document: Json, endpoint: Endpoint) -> Json:
     response = document["paths"][endpoint.path][endpoint.method.lower()]["responses"][str(endpoint.status)]
-    (content,) = response["content"].values()
+    first, *others = response["content"].items()
+    assert first[0] == endpoint.media_type.split(";")[0]
+    assert [media_type for media_type, _ in others] == ([EVENTS] if endpoint.follows else [])
+    content = first[1]
     return content["schema"]
 
 

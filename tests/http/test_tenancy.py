@@ -285,7 +285,8 @@ def test_anothers_id_is_answered_like_one_that_does_not_exist(endpoint: Endpoint
         assert own.status_code == endpoint.status, own.text
 
 
-LISTS = [row for row in ALL if row.read is not None and row.customer and not row.parameters]
+# But for what somebody has as soon as there is a customer: tests/changes/feed
+LISTS = [row for row in ALL if row.read is not None and row.customer and not row.parameters and row.path != "/changes"]
 
 
 def test_lists_show_what_is_ones_own_alone(alice: Person, carol: Person) -> None:

@@ -72,7 +72,8 @@ TEXTS: Mapping[str, str] = {
 # Of an operation that was only asked for
 PENDING: Mapping[str, Any] = {"state": "Pending", "applied": None, "finished": None}
 PLACE = re.compile(r"\{(\w+)\}")
-FILLED: Mapping[str, int] = {"seconds": 6, "most": 10}  # places in the texts of refusals
+# Places in the texts of refusals
+FILLED: Mapping[str, object] = {"seconds": 6, "most": 10, "oldest": 1, "newest": 4711, "epoch": OPERATION_ID}
 UNTOLD = "?"  # of a text that nothing gives an example of
 _PLAIN = PLAIN_TEXT.split(";")[0]
 TRACE = OPERATION_ID.replace("-", "")

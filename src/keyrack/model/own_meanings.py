@@ -65,7 +65,10 @@ OWN: Mapping[str, Mapping[str, tuple[str, Any]]] = {
         "resource": ("What kind of thing it happened to.", "car"),
         "resourceId": ("The id of that thing; of what has several, all of them.", "17"),
         "actor": ("Who did it.", {"type": "manager", "id": "7", "name": "anna"}),
-        "onBehalfOf": ("For whom, where that is somebody else; null otherwise.", None),
+        "onBehalfOf": (
+            "For whom, where that is somebody else; null otherwise.",
+            {"type": "user", "id": "9", "name": "Uma"},
+        ),
         "address": ("The address that the request came from; null where there was none.", "192.0.2.7"),
         "requestId": ("The id of the request, as the header `X-Request-ID` told it; null without one.", _REQUEST_ID),
         "operationId": ("The operation that it comes from; null without one.", OPERATION_ID),

@@ -23,7 +23,7 @@ from keyrack.endpoints.live import OLD_HTTP
 from keyrack.metrics.measures import STREAMS
 from keyrack.processes.worker import connect
 from keyrack.settings import Settings
-from tests.changes.log import epoch, made, told
+from tests.changes.feed.log import epoch, made, told
 from tests.endpoints.test_live import CUT
 from tests.http.test_hostile import Line, head
 from tests.people import NO_TLS, Person, Town

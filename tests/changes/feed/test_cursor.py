@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 from keyrack.changes.feed import CURSOR_GONE, EPOCH, NEWEST, OLDEST
-from tests.changes.log import WHO, epoch, made
+from tests.changes.feed.log import WHO, epoch, made
 from tests.people import Person
 
 PROBLEM = {"Accept": "application/problem+json"}
@@ -153,6 +153,7 @@ def test_a_client_that_has_the_list(carol: Person) -> None:
 
 def test_a_neighbour_sees_nothing(carol: Person, alice: Person) -> None:
     made(carol, 3)
+    made(alice)
     before = alice.get("/changes")
     made(carol, 2)
     after = alice.get("/changes")

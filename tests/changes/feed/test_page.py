@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.changes.log import epoch, made, told
+from tests.changes.feed.log import epoch, made, told
 from tests.documents.blocks import block
 from tests.people import Person
 from tests.servers import RunningServer, eventually

@@ -1,0 +1,59 @@
+"""A server over a log in which these tests write what they want: nobody numbers anything there."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+
+import pytest
+
+from keyrack.database import schema
+from keyrack.settings import Settings
+from tests.people import Person, Town
+from tests.servers import RunningServer, Sql, fresh_database
+
+
+@pytest.fixture(scope="session")
+def dsn(database_server: str) -> Iterator[str]:
+    with fresh_database(database_server) as address:
+        asyncio.run(schema.migrate(address))
+        yield address
+
+
+@pytest.fixture(scope="session")
+def sql(dsn: str) -> Iterator[Sql]:
+    statements = Sql(dsn)
+    yield statements
+    statements.close()
+
+
+@pytest.fixture(scope="session")
+def server(dsn: str, settings: Settings) -> Iterator[RunningServer]:
+    with RunningServer(settings, dsn, worker=False) as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def town(sql: Sql, server: RunningServer) -> Town:
+    return Town(sql, server)
+
+
+@pytest.fixture
+def alice(town: Town) -> Iterator[Person]:
+    person = town.person("alice")
+    yield person
+    person.client.close()
+
+
+@pytest.fixture
+def bob(town: Town) -> Iterator[Person]:
+    person = town.person("bob")
+    yield person
+    person.client.close()
+
+
+@pytest.fixture
+def carol(town: Town) -> Iterator[Person]:
+    person = town.person("carol")
+    yield person
+    person.client.close()
