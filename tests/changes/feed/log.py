@@ -7,7 +7,6 @@ from typing import Any
 
 from keyrack.database.telling import CHANNEL, NUMBERED, payloads
 from tests.people import Person
-from tests.servers import eventually
 
 WHO = {"type": "manager", "id": "7", "name": "anna"}
 MAKE = """
@@ -24,23 +23,8 @@ returning change_id
 """
 
 
-BEGUN: set[int] = set()  # customers whose logs have nothing but what tests have made
-
-
-def begin(whose: Person) -> None:
-    """Take what is recorded of how somebody came to be here out of the log of their customer."""
-    if whose.customer in BEGUN:
-        return
-    waiting = "select exists (select from change_inbox where customer_id = $1)"
-    eventually(lambda: not whose.sql.value(waiting, whose.customer), "the numbers of what was recorded")
-    whose.sql.execute("delete from change where customer_id = $1", whose.customer)
-    whose.sql.execute("delete from change_log where customer_id = $1", whose.customer)
-    BEGUN.add(whose.customer)
-
-
 def made(whose: Person, count: int = 1, kind: str = "car.updated", **members: Any) -> list[int]:
     """Numbers of as many new changes of somebody's customer; nobody is told of them."""
-    begin(whose)
     whose.sql.execute("select make_changes(current_date)")
     said = {name: None if members.get(name) is None else json.dumps(members[name]) for name in ("before", "after")}
     rows = whose.sql.rows(
