@@ -413,6 +413,7 @@ def test_what_waits_for_a_listener_is_bounded(carol: Person, dsn: str, settings:
         narrow = settings.model_copy(update={"feed_queue": 2, "feed_look": 0.05})
         feed, (one,) = await followers(dsn, narrow, carol, 1)
         coming = asyncio.ensure_future(anext(one))
+        await asyncio.to_thread(eventually, lambda: one.is_live, "the end of the log")
         await asyncio.to_thread(made, carol, 1)
         had = [await coming]
         await asyncio.to_thread(made, carol, 1_000)
