@@ -91,7 +91,7 @@ test-faults: install-dev
 	KEYRACK_FAULTS=10000 KEYRACK_HISTORIES=1000 $(BIN)/pytest -s -p no:cacheprovider \
 	  tests/assignments/test_faults.py tests/assignments/test_histories.py $(PYTEST_ARGS)
 
-## test-order: numbers of changes in order under a storm of half a minute, and an unsound way that is caught
+## test-order: numbers of changes in order under storms of half a minute, and an unsound way that is caught
 test-order: install-dev
 	KEYRACK_ORDER=30 $(BIN)/pytest -s -p no:cacheprovider tests/changes/test_order.py $(PYTEST_ARGS)
 

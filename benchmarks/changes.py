@@ -30,9 +30,9 @@ select 1 + n % $1::integer, r || '.updated', r, (n % 900)::text,
   jsonb_build_object('type', 'manager', 'id', '7', 'name', 'anna', 'address', '192.0.2.1',
     'requestId', gen_random_uuid()),
   array[n % 50, 50 + n % 50],
-  case r when 'user' then '{"emailAddress": "a@example.org", "userData": {"firstName": "A", "lastName": "B"}}'::jsonb
+  case r when 'user' then '{"emailAddress": "a@example.org", "firstName": "A", "lastName": "B"}'::jsonb
     else '{"name": "Pool 17", "licensePlate": "B-KR 17", "vin": "WDB1234567890123"}' end,
-  case r when 'user' then '{"emailAddress": "b@example.org", "userData": {"firstName": "A", "lastName": "C"}}'::jsonb
+  case r when 'user' then '{"emailAddress": "b@example.org", "firstName": "A", "lastName": "C"}'::jsonb
     else '{"name": "Pool 18", "licensePlate": "B-KR 18", "vin": "WDB1234567890123"}' end
 from generate_series($2::integer, $3::integer) n, lateral (select case n % 5 when 0 then 'user' else 'car' end) t (r)
 """

@@ -75,7 +75,7 @@ DOORS = {
     },
     "assignments": {"asking", "attendance", "holds", "overlaps", "rounds", "rules"},
     "backups": {"aftermath", "asking", "checking", "drilling", "planning", "restoring", "shelf", "taking", "wal"},
-    "changes": {"exports", "feed", "fence", "notes", "numbering", "retention", "verifying"},
+    "changes": {"exporting", "exports", "feed", "fence", "notes", "numbering", "retention", "verifying"},
     "client": {"answers", "credentials", "patience", "session"},
     "console": {"", "files", "tiles"},
     "database": {

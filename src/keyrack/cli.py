@@ -37,7 +37,7 @@ HEADINGS: dict[str, dict[str, tuple[str, str]]] = {
             "Run PostgreSQL's programs on the embedded database, or bring it to its next major version.",
         ),
         "housekeeping": ("keyrack.commands.housekeeping", "Show what is forgotten in time, and when it last was."),
-        "audit": ("keyrack.commands.audit", "Verify that a log of changes is what it was."),
+        "audit": ("keyrack.commands.audit", "Write out a log of changes, and verify that it is what it was."),
     },
     "Customers and people": {
         "customer": (

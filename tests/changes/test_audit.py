@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -18,14 +19,18 @@ from hypothesis import settings as at_most
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
+from keyrack.changes.exporting import PIECE
 from keyrack.changes.exports import LINE, Change, Head, NotAnExport
 from keyrack.changes.notes import Checkpoint, signed
 from keyrack.changes.record import FIRST, Record, decode, digest, encode, hash_of
-from keyrack.changes.tree import Tree
-from keyrack.changes.verifying import Mismatch, verify
+from keyrack.changes.tree import Tree, leaf_hash
+from keyrack.changes.verifying import Mismatch, name_of, verify
 from keyrack.cli import application
+from keyrack.database import schema
+from tests.changes.inbox import IDS, house
 from tests.changes.vectors import BEGIN, LOG, ORIGIN, TIME, checkpoint, erased, head, log, salt, tree
 from tests.documents.blocks import block
+from tests.servers import Sql, fresh_database
 
 WHOLE = log()
 KEY = ["--key", str(LOG.key)]
@@ -120,12 +125,12 @@ def record(number: int, **members: Any) -> Callable[[], list[object]]:
 @pytest.mark.parametrize(
     ("done", "number", "why"),
     [
-        (altered(2, kind="user.created"), 2, "its kind is not what its record says"),
-        (altered(2, resource="car"), 2, "its resource is not"),
-        (altered(2, resource_id="22"), 2, "its resourceId is not"),
-        (altered(2, groups=[9, 4]), 2, "its groups is not"),
-        (altered(4, at=BEGIN), 4, "its time is not"),
-        (altered(4, recorded_at=BEGIN), 4, "its recordedTime is not"),
+        (altered(2, kind="user.created"), 2, "its `kind` is not what its record says"),
+        (altered(2, resource="car"), 2, "its `resource` is not"),
+        (altered(2, resource_id="22"), 2, "its `resourceId` is not"),
+        (altered(2, groups=[9, 4]), 2, "its `groups` is not"),
+        (altered(4, at=BEGIN), 4, "its `time` is not"),
+        (altered(4, recorded_at=BEGIN), 4, "its `recordedTime` is not"),
         (altered(1, id=2), 1, "number 2 stands in its place"),
         (
             part(1, "content", {"before": None, "after": {"name": "Other"}}, salt(1, "content")),
@@ -147,12 +152,12 @@ def record(number: int, **members: Any) -> Callable[[], list[object]]:
         (altered(3, record=WHOLE[3].record), 3, "its record is that of number 4"),
         (record(3, customer=4), 3, "its record is of customer 4's log"),
         (record(2, previous=FIRST), 2, "does not hold the hash"),
-        (record(2, kind="user.created"), 2, "its kind is not"),
+        (record(2, kind="user.created"), 2, "its `kind` is not"),
         (record(1, person=bytes(32)), 2, "does not hold the hash"),
         (lambda: lines([*WHOLE[:2], *WHOLE[3:]]), 3, "number 4 stands in its place"),
         (lambda: lines([WHOLE[0], WHOLE[0], *WHOLE[1:]]), 2, "number 1 stands in its place"),
         (lambda: lines([WHOLE[1], WHOLE[0], *WHOLE[2:]]), 1, "number 2 stands in its place"),
-        (lambda: lines(WHOLE)[:-1], 5, "it is missing: the file is to end with 5"),
+        (lambda: lines(WHOLE)[:-1], 5, "it is missing: the log is to end with 5"),
         (lambda: [head(WHOLE, 2), *WHOLE], 3, "number 1 stands in its place"),
         (
             lambda: [replace(head(WHOLE, 2), hash=FIRST), *WHOLE[2:]],
@@ -171,7 +176,7 @@ def test_machines_are_told_the_same(tmp_path: Path) -> None:
     file = tmp_path / "log.jsonl"
     file.write_text("".join(f"{line}\n" for line in altered(2, kind="x")()), "utf-8")
     result = CliRunner().invoke(application("audit"), ["audit", "verify", str(file), "--json"])
-    told = {"valid": False, "change": 2, "why": "its kind is not what its record says"}
+    told = {"valid": False, "change": 2, "why": "its `kind` is not what its record says"}
     assert (result.exit_code, json.loads(result.stdout)) == (1, told)
 
 
@@ -352,3 +357,235 @@ def test_the_edge_of_the_head_is_left_as_it_is() -> None:
     export = [str(whole).encode(), *(str(change).encode() for change in WHOLE[2:])]
     assert verify(iter(export), []).tree == tree(WHOLE)
     assert whole.tree == Tree.read(base64.b64decode(json.loads(str(whole))["tree"]))
+
+
+# Out of a database: what was numbered, and what somebody with all its rights does to it
+
+SOMEBODY = {"type": "manager", "id": "7", "name": "anna", "address": "192.0.2.7"}
+PEOPLE = [
+    ("user.created", "1", None, {"emailAddress": "zoë@example.com", "type": "Normal"}),
+    ("car.created", "17", None, {"name": "Kombi", "odometer": 1234.5, "range": 1e22, "ratio": 0.1, "boxes": [1, 2]}),
+    ("user.updated", "1", {"emailAddress": "zoë@example.com"}, {"emailAddress": "other@example.com"}),
+    ("car.updated", "17", {"name": "Kombi"}, {"name": None}),
+    ("car.deleted", "17", {"name": None, "boxes": [1, 2]}, None),
+]
+TELL = """
+insert into change_inbox (customer_id, kind, resource, resource_id, who, groups, before, after)
+values ($1, $2, $3, $4, $5, '{4,9}', $6, $7)
+"""
+
+
+MANY = """
+insert into change_inbox (customer_id, kind, resource, resource_id, who, after)
+select $1, 'car.updated', 'car', n::text, '{"type": "system"}', jsonb_build_object('n', n) from generate_series(1, $2) n
+"""
+
+
+async def numbered(dsn: str, customer: int) -> None:
+    async with house(dsn) as home:
+        for kind, id, before, after in PEOPLE:
+            await home.db.execute(TELL, customer, kind, kind.partition(".")[0], id, SOMEBODY, before, after)
+    await empty(dsn)
+
+
+async def empty(dsn: str) -> None:
+    """Wait until everything has its number."""
+    async with house(dsn) as home, home.workers(1):
+        pass
+
+
+@pytest.fixture(scope="module")
+def own(database_server: str) -> Iterator[str]:
+    """A database that nobody else numbers in."""
+    with fresh_database(database_server) as dsn:
+        asyncio.run(schema.migrate(dsn))
+        yield dsn
+
+
+@pytest.fixture(scope="module")
+def own_sql(own: str) -> Iterator[Sql]:
+    statements = Sql(own)
+    yield statements
+    statements.close()
+
+
+@pytest.fixture
+def logged(own: str) -> int:
+    """A customer with a log of five changes."""
+    customer = next(IDS)
+    asyncio.run(numbered(own, customer))
+    return customer
+
+
+@pytest.fixture
+def exported(own: str, tmp_path: Path) -> Any:
+    def run(*options: object) -> list[str]:
+        file = tmp_path / "exported.jsonl"
+        file.unlink(missing_ok=True)
+        words = ["audit", "export", *map(str, options), "--to", str(file), "--json"]
+        result = CliRunner(env={"KEYRACK_DATABASE_URL": own}).invoke(application("audit"), words)
+        assert result.exit_code == 0, result.output
+        found = file.read_text("utf-8").splitlines()
+        assert json.loads(result.stdout) == {"changes": len(found) - 1, "file": str(file)}
+        assert file.stat().st_mode & 0o777 == 0o600
+        return found
+
+    return run
+
+
+@pytest.fixture
+def stored(own: str) -> Any:
+    """The command on the database: its JSON, or its standard error where it is refused."""
+
+    def run(*options: object, fails: bool = False) -> Any:
+        words = ["audit", "verify", *map(str, options), *([] if fails else ["--json"])]
+        result = CliRunner(env={"KEYRACK_DATABASE_URL": own}).invoke(application("audit"), words)
+        assert bool(result.exit_code) is fails, result.output
+        return result.stderr if fails else json.loads(result.stdout)
+
+    return run
+
+
+def seen(export: list[str]) -> tuple[bytes, ...]:
+    """A checkpoint of all that is in an export, as it would have been taken out."""
+    first, *changes = (line.encode() for line in export)
+    found = Head.read(first)
+    root = Tree.of(leaf_hash(Change.read(line).record) for line in changes).root
+    text = str(Checkpoint(f"keyrack.example.com/{name_of(found.customer, found.epoch)}", found.last, root))
+    return (bytes(signed(text, LOG, at=0)),)
+
+
+def test_what_was_numbered_is_exported_and_verified(logged: int, exported: Any, audit: Any) -> None:
+    export = exported("--customer", logged)
+    told = audit(export, *KEY, notes=seen(export))
+    assert (told["customerId"], told["last"], told["proven"], told["erased"]) == (logged, 5, 5, 0)
+    changes = [Change.read(line.encode()) for line in export[1:]]
+    assert [change.kind for change in changes] == [kind for kind, *_ in PEOPLE]
+    assert changes[0].parts == {
+        "who": SOMEBODY, "content": {"before": None, "after": {"type": "Normal"}},
+        "person": {"after": {"emailAddress": "zoë@example.com"}},
+    }  # fmt: skip
+
+
+def test_what_a_person_was_is_erased_and_the_rest_verifies(
+    logged: int, exported: Any, audit: Any, own_sql: Sql
+) -> None:
+    notes = seen(exported("--customer", logged))
+    own_sql.execute("update change set person = null, person_salt = null where customer_id = $1", logged)
+    export = exported("--customer", logged)
+    assert "example.com" not in "".join(export)
+    told = audit(export, *KEY, notes=notes)
+    assert (told["erased"], told["proven"]) == (2, 5)
+
+
+@pytest.mark.parametrize(
+    ("done", "said"),
+    [
+        ('update change set after = \'{"name": "Other"}\' where change_id = 4', "Change 4: its part `content` is not"),
+        ('update change set who = who || \'{"name": "hanna"}\' where change_id = 3', "Change 3: its part `who` is not"),
+        ("update change set content_salt = null where change_id = 4", "Change 4: its part `content` has no salt"),
+        ("update change set groups = '{9}' where change_id = 2", "Change 2: its `groups` is not"),
+        ("update change set record = record || '\\x00' where change_id = 2", "Change 2: its record is none"),
+        ("delete from change where change_id = 2", "Change 2: number 3 stands in its place"),
+        ("delete from change where change_id = 1", "Change 1: number 2 stands in its place"),
+        ("delete from change where change_id = 5", "Change 5: it is missing: the log is to end with 5"),
+        (
+            "update change set change_id = 5 - change_id, recorded_at = recorded_at + change_id * interval '1 us'"
+            " where change_id in (2, 3)",
+            "Change 2: its record is that of number 3",
+        ),
+    ],
+)
+def test_what_was_altered_in_the_database_is_found_out(
+    done: str, said: str, logged: int, exported: Any, audit: Any, stored: Any, own_sql: Sql
+) -> None:
+    notes = seen(exported("--customer", logged))
+    own_sql.execute(f"{done} and customer_id = {logged}")
+    assert said in audit(exported("--customer", logged), *KEY, notes=notes, fails=True)
+    assert said in stored("--customer", logged, fails=True)
+
+
+def test_a_log_whose_end_was_cut_off_with_its_number_is_found_out_by_a_checkpoint(
+    logged: int, exported: Any, audit: Any, own_sql: Sql
+) -> None:
+    notes = seen(exported("--customer", logged))
+    own_sql.execute("delete from change where change_id = 5 and customer_id = $1", logged)
+    own_sql.execute("update change_log set last_id = 4 where customer_id = $1", logged)
+    export = exported("--customer", logged)
+    assert audit(export)["last"] == 4
+    assert "Change 5: it is missing: there is a checkpoint of 5" in audit(export, *KEY, notes=notes, fails=True)
+
+
+def test_a_log_whose_beginning_was_dropped(logged: int, exported: Any, audit: Any, own_sql: Sql) -> None:
+    notes = seen(exported("--customer", logged))
+    own_sql.execute("delete from change where change_id < 3 and customer_id = $1", logged)
+    own_sql.execute("update change_log set oldest_id = 3 where customer_id = $1", logged)
+    export = exported("--customer", logged)
+    told = audit(export)
+    assert (told["behind"], told["last"], told["size"], told["root"]) == (2, 5, None, None)
+    assert "no checkpoint can be compared" in audit(export, *KEY, notes=notes, fails=True)
+    own_sql.execute("delete from change where customer_id = $1", logged)
+    own_sql.execute("update change_log set oldest_id = 6 where customer_id = $1", logged)
+    told = audit(exported("--customer", logged), *KEY, notes=notes)
+    assert (told["behind"], told["last"], told["proven"]) == (5, 5, 5)
+
+
+def test_changes_of_several_classes_stand_in_one_order(
+    logged: int, exported: Any, audit: Any, own: str, own_sql: Sql
+) -> None:
+    own_sql.execute("update change_log set class = 4 where customer_id = $1", logged)
+    asyncio.run(numbered(own, logged))
+    own_sql.execute("update change_log set class = 1 where customer_id = $1", logged)
+    asyncio.run(numbered(own, logged))
+    assert own_sql.value("select count(distinct class) from change where customer_id = $1", logged) == 3
+    assert audit(exported("--customer", logged))["last"] == 15
+
+
+def test_a_log_is_read_piece_by_piece(own: str, exported: Any, audit: Any, own_sql: Sql) -> None:
+    customer, count = next(IDS), PIECE + 50
+    own_sql.execute(MANY, customer, count)
+    asyncio.run(empty(own))
+    export = exported("--customer", customer)
+    assert audit(export, *KEY, notes=seen(export))["proven"] == count
+
+
+def test_the_installation_has_a_log_of_its_own(own: str, exported: Any, audit: Any, stored: Any) -> None:
+    asyncio.run(numbered(own, 0))
+    export = exported("--installation")
+    assert audit(export)["customerId"] == 0
+    assert stored("--installation") == audit(export)
+
+
+def test_a_log_is_verified_where_it_stands(logged: int, exported: Any, audit: Any, stored: Any, tmp_path: Path) -> None:
+    export = exported("--customer", logged)
+    (tmp_path / "newest").write_bytes(seen(export)[0])
+    told = stored("--customer", logged, *KEY, "--checkpoint", tmp_path / "newest")
+    assert told == audit(export, *KEY, notes=seen(export))
+
+
+def test_one_log_is_verified_at_a_time(logged: int, stored: Any, tmp_path: Path) -> None:
+    for options in ([], ["--customer", logged, "--installation"], [tmp_path, "--customer", logged]):
+        assert "Say one thing that is to be verified" in stored(*options, fails=True)
+    assert "there is no log" in stored("--customer", 999_999_999, fails=True)
+    assert "There is no customer" in stored("--customer", "nobody", fails=True)
+
+
+def test_an_export_that_comes_to_nothing(own: str, logged: int, tmp_path: Path) -> None:
+    def refused(*options: object) -> str:
+        words = ["audit", "export", *map(str, options)]
+        result = CliRunner(env={"KEYRACK_DATABASE_URL": own}).invoke(application("audit"), words)
+        assert result.exit_code == 1
+        return result.stderr
+
+    there = tmp_path / "there"
+    there.write_text("mine")
+    assert "is there already" in refused("--customer", logged, "--to", there)
+    assert there.read_text() == "mine"
+    new = tmp_path / "new"
+    assert "there is no log" in refused("--customer", 999_999_999, "--to", new)
+    assert "Say whose log" in refused("--to", new)
+    assert "Say whose log" in refused("--customer", logged, "--installation", "--to", new)
+    assert "cannot be written: No such file or directory" in refused(
+        "--customer", logged, "--to", tmp_path / "no" / "x"
+    )
+    assert [path.name for path in tmp_path.iterdir()] == ["there"]

@@ -113,7 +113,7 @@ def test_what_is_of_a_person_stands_apart(own: str) -> None:
     async def main() -> None:
         async with house(own) as home:
             customer = next(IDS)
-            data = {"emailAddress": "a@example.org", "userData": {"firstName": "A", "lastName": "\u0130"}}
+            data = {"emailAddress": "a@example.org", "firstName": "A", "lastName": "\u0130"}
             await write(home, customer, "user.created", "5", None, {**data, "type": "Normal"})
             await write(home, customer, "user.updated", "5", {"type": "Normal"}, {"type": "Anonymous"})
             before, after = {"emailAddress": "a@example.org"}, {"emailAddress": "b@example.org"}

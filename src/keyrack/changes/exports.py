@@ -35,7 +35,7 @@ class Head:
     behind: int = 0  # the number before the first change's
     last: int = 0  # the number of the last change that is told
     hash: bytes = FIRST  # of the record with the number `behind`
-    tree: Tree = field(default_factory=Tree)
+    tree: Tree | None = field(default_factory=Tree)  # up to there; None where nobody knows it any more
 
     @classmethod
     def read(cls, line: bytes) -> Head:
@@ -50,7 +50,7 @@ class Head:
                 _integer(value["behind"]),
                 _integer(value["last"]),
                 _bytes(value["hash"], HASH),
-                Tree.read(_bytes(value["tree"])),
+                None if value["tree"] is None else Tree.read(_bytes(value["tree"])),
             )
         except NotAnExport:
             raise
@@ -60,7 +60,8 @@ class Head:
     def __str__(self) -> str:
         value = {
             "format": FORMAT, "version": VERSION, "customerId": self.customer, "epoch": str(self.epoch),
-            "behind": self.behind, "last": self.last, "hash": _text(self.hash), "tree": _text(self.tree.stored),
+            "behind": self.behind, "last": self.last, "hash": _text(self.hash),
+            "tree": None if self.tree is None else _text(self.tree.stored),
         }  # fmt: skip
         return json.dumps(value, separators=(",", ":"))
 

@@ -26,7 +26,7 @@ from keyrack.database.connection import Database, Statements
 log = structlog.get_logger("keyrack.changes")
 
 QUICKLY = 0.2  # seconds in which most transactions end, wherever they are
-OFTEN, SELDOM = 0.002, 0.05  # seconds between two looks: the first, and the longest
+OFTEN, SELDOM, OLDER = 0.002, 0.05, 0.25  # seconds between two looks: the first, and the longest; at old ones
 OLD = 5.0  # seconds after which a transaction that holds the numbers up is named
 
 # Null where it was never used, which `last_value` alone does not tell
@@ -115,7 +115,7 @@ class Fence:
                     database=before[0].database, seconds=round(before[0].seconds), more=len(before) - 1,
                 )  # fmt: skip
             await asyncio.sleep(pause)
-            pause = min(2 * pause, SELDOM)
+            pause = OLDER if told else min(2 * pause, SELDOM)
             before = await writers(self._reads, [writer.xid for writer in before])
         if told:
             log.info("the numbers of changes go on", waited=round(time.monotonic() - begun))

@@ -6,8 +6,8 @@ from typing import Any
 
 # Resource -> the members, by the API's names
 PERSONAL: dict[str, frozenset[str]] = {
-    "user": frozenset(("emailAddress", "userData", "firstName", "lastName", "subject")),
-    "manager": frozenset(("username", "subject")),
+    "user": frozenset(("emailAddress", "firstName", "lastName")),
+    "manager": frozenset(("username",)),
 }
 NONE = frozenset[str]()
 

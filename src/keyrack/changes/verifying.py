@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass, field
+from dataclasses import InitVar, dataclass, field
 from datetime import datetime
 
 from keyrack.changes.exports import Change, Head, NotAnExport
@@ -27,19 +27,28 @@ class NotComparable(ValueError):
 
 @dataclass
 class Verification:
-    """How far a log was verified. It begins with the head of an export, and takes change after change."""
+    """How far a log was verified: from its head on, change after change, to its `end`.
+
+    It is compared with checkpoints, whose signatures were verified before. Raises `NotComparable`, `Mismatch`.
+    """
 
     head: Head
+    checkpoints: InitVar[Collection[Checkpoint]] = ()
     last: int = field(init=False)
     hash: bytes = field(init=False)  # of the last record
-    tree: Tree = field(init=False)  # of all records
+    tree: Tree | None = field(init=False)  # of all records, where it is known how it began
+    waiting: list[Checkpoint] = field(init=False)  # those of more records, the next one last
     recorded_at: datetime | None = None  # when the last one was recorded
     erased: int = 0  # changes of which a part is gone, with its salt
     proven: int | None = None  # up to this number it is as a checkpoint says
 
-    def __post_init__(self) -> None:
-        self.last, self.hash = self.head.behind, self.head.hash
-        self.tree = Tree(self.head.tree.size, [*self.head.tree.edge])
+    def __post_init__(self, checkpoints: Collection[Checkpoint]) -> None:
+        self.last, self.hash, begun = self.head.behind, self.head.hash, self.head.tree
+        self.tree = None if begun is None else Tree(begun.size, [*begun.edge])
+        self.waiting = sorted(checkpoints, key=lambda checkpoint: checkpoint.size, reverse=True)
+        for checkpoint in self.waiting:
+            _comparable(checkpoint, self.head)
+        self._compare()
 
     def take(self, change: Change) -> None:
         """Verify the next change. Raises `Mismatch`; what was verified before stands."""
@@ -50,19 +59,30 @@ class Verification:
         self._chained(change.id, record)
         for name, told, recorded in _members(change, record):
             if told != recorded:
-                raise Mismatch(change.id, f"its {name} is not what its record says")
+                raise Mismatch(change.id, f"its `{name}` is not what its record says")
         gone = [_is_erased(change, record, part) for part in PARTS]
         self.erased += any(gone)
         self.last, self.hash, self.recorded_at = change.id, hash_of(change.record), record.recorded_at
-        self.tree.append(leaf_hash(change.record))
+        if self.tree is not None:
+            self.tree.append(leaf_hash(change.record))
+        self._compare()
 
-    def compare(self, checkpoint: Checkpoint) -> None:
-        """Compare with a checkpoint of as many records as there are by now. Raises `Mismatch`."""
-        if checkpoint.root != self.tree.root:
-            first = 1 + (self.head.behind if self.proven is None else self.proven)
-            why = f"it, or one up to {self.last}, is not what it was at the checkpoint of {checkpoint.size} records"
-            raise Mismatch(first, why)
-        self.proven = self.last
+    def end(self) -> None:
+        """There is no further change. Raises `Mismatch` where there was one once."""
+        if self.last != self.head.last:
+            raise Mismatch(self.last + 1, f"it is missing: the log is to end with {self.head.last}")
+        if self.waiting:
+            raise Mismatch(self.last + 1, f"it is missing: there is a checkpoint of {self.waiting[-1].size} records")
+
+    def _compare(self) -> None:
+        """Compare with the checkpoints of as many records as there are by now."""
+        while self.waiting and self.tree is not None and self.waiting[-1].size == self.tree.size:
+            checkpoint = self.waiting.pop()
+            if checkpoint.root != self.tree.root:
+                first = 1 + (self.head.behind if self.proven is None else self.proven)
+                why = f"it, or one up to {self.last}, is not what it was at the checkpoint of {checkpoint.size} records"
+                raise Mismatch(first, why)
+            self.proven = self.last
 
     def _record(self, change: Change) -> Record:
         try:
@@ -82,25 +102,15 @@ class Verification:
 
 
 def verify(lines: Iterator[bytes], checkpoints: Collection[Checkpoint]) -> Verification:
-    """Verify an export, line by line, and what checkpoints say of it, whose signatures were verified before.
-
-    Raises `Mismatch`; `NotAnExport` for a line that is none; `NotComparable`.
-    """
-    found = Verification(Head.read(next(lines, b"")))
-    waiting = sorted(checkpoints, key=lambda checkpoint: checkpoint.size, reverse=True)
-    for checkpoint in waiting:
-        _comparable(checkpoint, found.head)
-    _compare(found, waiting)
+    """Verify an export, line by line. Raises as `Verification` does; `NotAnExport` for a line that is none."""
+    found = Verification(Head.read(next(lines, b"")), checkpoints)
     for number, line in enumerate(lines, start=2):
         try:
-            found.take(Change.read(line))
+            change = Change.read(line)
         except NotAnExport as error:
             raise NotAnExport(f"line {number}: {error}") from None
-        _compare(found, waiting)
-    if found.last != found.head.last:
-        raise Mismatch(found.last + 1, f"it is missing: the file is to end with {found.head.last}")
-    if waiting:
-        raise Mismatch(found.last + 1, f"it is missing: there is a checkpoint of {waiting[-1].size} records")
+        found.take(change)
+    found.end()
     return found
 
 
@@ -108,16 +118,12 @@ def _comparable(checkpoint: Checkpoint, head: Head) -> None:
     name = name_of(head.customer, head.epoch)
     if not checkpoint.origin.endswith(f"/{name}"):
         raise NotComparable(f"the checkpoint is of the log {checkpoint.origin}, and the export of {name}")
+    if head.tree is None:
+        raise NotComparable(f"no checkpoint can be compared: what stood before {head.behind + 1} is not known any more")
     if checkpoint.size < head.tree.size:
         raise NotComparable(
             f"the checkpoint is of {checkpoint.size} records, and the export begins behind {head.tree.size}"
         )
-
-
-def _compare(found: Verification, waiting: list[Checkpoint]) -> None:
-    """Compare with those of as many records, which are the last ones of the list."""
-    while waiting and waiting[-1].size == found.tree.size:
-        found.compare(waiting.pop())
 
 
 def name_of(customer: int, epoch: object) -> str:

@@ -1,7 +1,9 @@
-"""Audit: whether a log of changes is what it was."""
+"""Audit: logs of changes, written out with all that proves them, and whether they are what they were."""
 
 from __future__ import annotations
 
+import asyncio
+import os
 import sys
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
@@ -11,17 +13,23 @@ from typing import IO, Annotated, Any
 
 import typer
 
-from keyrack.changes.exports import LINE, NotAnExport
+from keyrack.changes.exporting import read
+from keyrack.changes.exports import LINE, Head, NotAnExport
 from keyrack.changes.notes import BYTES, Checkpoint, Key, NotAKey, NotANote, Note, NotVerified
 from keyrack.changes.verifying import Mismatch, NotComparable, Verification
 from keyrack.changes.verifying import verify as verified
+from keyrack.commands.environment import read_settings
+from keyrack.commands.names import resolved
+from keyrack.commands.options import whose
 from keyrack.commands.printing import Failed, Json, Said, show
 from keyrack.commands.progress import Tell, progress
-from keyrack.commands.session import explained
+from keyrack.commands.session import Session, State, command, explained, open_database
 
 app = typer.Typer()
 
-File = Annotated[Path, typer.Argument(metavar="FILE", help="An export of a log; - for standard input.")]
+NO_LOG = "Nothing was recorded for them yet: there is no log."
+
+File = Annotated[Path | None, typer.Argument(metavar="FILE", help="An export of a log; - for standard input.")]
 Checkpoints = Annotated[
     list[Path] | None,
     typer.Option("--checkpoint", metavar="NOTE", help="A checkpoint that was kept elsewhere; may be repeated."),
@@ -30,39 +38,122 @@ Keys = Annotated[
     list[str] | None,
     typer.Option("--key", metavar="NAME+HASH+KEY", help="Whose signatures of checkpoints count; may be repeated."),
 ]
+To = Annotated[Path, typer.Option("--to", metavar="FILE", help="A file that is not there yet.")]
+Installation = Annotated[
+    bool, typer.Option("--installation", help="The log of the installation itself: its managers and keys.")
+]
+OneCustomer = Annotated[int | None, whose("The customer whose log it is: its id or its name.")]
+
+
+@command(app, "export")
+async def export(session: Session, to: To, customer: OneCustomer = None, installation: Installation = False) -> Said:
+    """Write a log of changes into a file of JSON lines, with all that `keyrack audit verify` needs.
+
+    It is of one moment, and holds what is stored of people: only its owner may read the file.
+    """
+    if (customer is None) is not installation:
+        raise Failed("Say whose log: with --customer, or with --installation.")
+    count = -1  # the first line is about the log
+    try:
+        with progress() as tell, _whole(to.absolute()) as file:
+            async for line in read(session.sql, customer or 0):
+                file.write(f"{line}\n".encode())
+                count += 1
+                if count and count % 1000 == 0:
+                    tell(f"{count:,} changes written")
+            if count < 0:
+                raise Failed(NO_LOG)
+    except OSError as error:
+        raise Failed(f"{to} cannot be written: {error.strerror or error}.") from None
+    return Said({"changes": count, "file": str(to)}, f"{count:,} changes written to {to}.")
+
+
+@contextmanager
+def _whole(to: Path) -> Generator[IO[bytes]]:
+    """A file beside `to` that gets its name when all of it is on disk. Raises `OSError`, `Failed`."""
+    if to.exists():
+        raise Failed(f"{to} is there already. Name another file.")
+    partial = to.with_name(f".{to.name}.{os.getpid()}.partial")
+    try:
+        with os.fdopen(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        partial.rename(to)
+    except BaseException:
+        partial.unlink(missing_ok=True)
+        raise
 
 
 @app.command("verify")
-def verify(file: File, checkpoints: Checkpoints = None, keys: Keys = None, as_json: Json = False) -> None:
-    """Verify an exported log of changes without a database, and name the first number that does not fit.
+def verify(
+    file: File = None,
+    customer: OneCustomer = None,
+    installation: Installation = False,
+    checkpoints: Checkpoints = None,
+    keys: Keys = None,
+    state: State = None,
+    as_json: Json = False,
+) -> None:
+    """Verify a log of changes, in the database or as an export without one, and name the first that does not fit.
 
     Each change is compared with its record, each record with the one before. What somebody wrote anew from some number
     on is found out by checkpoints alone, which were kept where that somebody could not reach them.
     """
 
     def run() -> None:
+        if (file is not None) + (customer is not None) + installation != 1:
+            raise Failed("Say one thing that is to be verified: an export, --customer or --installation.")
         notes = _notes(checkpoints or [], _keys(keys or []))
+        compared = [checkpoint for checkpoint, _ in notes]
         try:
-            with progress() as tell, _opened(file) as opened:
-                found = verified(_lines(opened, tell), [checkpoint for checkpoint, _ in notes])
+            found = asyncio.run(_stored(state, customer or 0, compared)) if file is None else _exported(file, compared)
         except Mismatch as error:
             raise Failed(str(error), value={"valid": False, "change": error.number, "why": error.why}) from None
         except (NotAnExport, NotComparable) as error:
-            raise Failed(f"{file} cannot be verified: {error}.") from None
-        except OSError as error:
-            raise Failed(f"{file} cannot be read: {error.strerror or error}.") from None
+            raise Failed(f"{file or 'The log'} cannot be verified: {error}.") from None
         show(_said(found, notes), as_json)
 
     explained(run, as_json=as_json)
+
+
+async def _stored(state: Path | None, customer: Any, checkpoints: list[Checkpoint]) -> Verification:
+    """A log as it stands in the database, verified. Raises as `Verification` does, and `Failed`."""
+    found: Verification | None = None
+    async with open_database(read_settings(state)) as database:
+        named = await resolved(database, {"customer": customer})
+        with progress() as tell:
+            async with database.transaction() as sql:
+                async for one in read(sql, named["customer"]):
+                    if isinstance(one, Head):
+                        found = Verification(one, checkpoints)
+                    elif found is not None:
+                        found.take(one)
+                        if found.last % 1000 == 0:
+                            tell(f"{found.last:,} of {found.head.last:,} changes verified", found.last, found.head.last)
+    if found is None:
+        raise Failed(NO_LOG)
+    found.end()
+    return found
+
+
+def _exported(file: Path, checkpoints: list[Checkpoint]) -> Verification:
+    """An export, verified. Raises as `verify` does, and `Failed`."""
+    try:
+        with progress() as tell, _opened(file) as opened:
+            return verified(_lines(opened, tell), checkpoints)
+    except OSError as error:
+        raise Failed(f"{file} cannot be read: {error.strerror or error}.") from None
 
 
 def _said(found: Verification, notes: list[tuple[Checkpoint, int | None]]) -> Said:
     head, count = found.head, found.last - found.head.behind
     times = [time for _, time in notes if time is not None]
     value: dict[str, Any] = {
-        "valid": True, "customerId": head.customer, "epoch": str(head.epoch), "behind": head.behind, "last": found.last,
-        "size": found.tree.size, "root": found.tree.root.hex(), "erased": found.erased, "proven": found.proven,
-        "checkpoints": len(notes), "checkpointTime": datetime.fromtimestamp(max(times), UTC) if times else None,
+        "valid": True, "customerId": head.customer, "epoch": str(head.epoch), "behind": head.behind,
+        "last": found.last, "size": found.tree and found.tree.size, "root": found.tree and found.tree.root.hex(),
+        "erased": found.erased, "proven": found.proven, "checkpoints": len(notes),
+        "checkpointTime": datetime.fromtimestamp(max(times), UTC) if times else None,
     }  # fmt: skip
     lines = [f"Customer {head.customer}: {count:,} changes behind number {head.behind:,} fit together."]
     if found.erased:
