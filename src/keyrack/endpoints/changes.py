@@ -108,13 +108,14 @@ async def changes(request: Request, limits: Limits, spool: Spool, settings: Sett
         return replace(answer, headers=varied(answer.headers, "Accept") | extent.headers()), extent
 
     found = await listed()
-    if WAIT.name not in own or request.method == "HEAD" or not _is_empty(found):
+    if WAIT.name not in own or request.method == "HEAD" or not _has_nothing(found):
         return found[0]
     return await _awaited(request, own[WAIT.name], found, listed, following)
 
 
-def _is_empty(found: Listed) -> bool:
-    return found[0].body == b"[]"
+def _has_nothing(found: Listed) -> bool:
+    """Whether the list is empty, or one that the client has already."""
+    return found[0].body == b"[]" or found[0].status == 304
 
 
 async def _awaited(
@@ -128,7 +129,7 @@ async def _awaited(
     following.check(waiter.customer, waiter.caller)
     request.holds(waiter)
     with following.waiting(waiter) as log:
-        while _is_empty(found) and await waiter.awaits(log, found[1].newest, until):
+        while _has_nothing(found) and await waiter.awaits(log, found[1].newest, until):
             wanted = (request.customer, log.extent, request.query, request.if_none_match)
             found = await following.once(wanted, listed)
             if found[0].parts is not None:  # which can be read once

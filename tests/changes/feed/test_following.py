@@ -139,6 +139,16 @@ def test_after_its_time_the_list_is_empty(carol: Person) -> None:
     assert carol.call("HEAD", "/changes?$filter=id gt 1&wait=60").status_code == 200
 
 
+def test_who_has_the_list_waits_for_another(carol: Person) -> None:
+    made(carol)
+    tag = carol.get("/changes?wait=1").headers["etag"]
+    assert carol.get("/changes?wait=1", headers={"If-None-Match": tag}).status_code == 304
+    with asking(carol, "/changes?wait=60", headers={"If-None-Match": tag}) as answer:
+        made(carol)
+        told(carol)
+        assert ids(answer.result(DEADLINE)) == [1, 2]
+
+
 def test_what_nobody_has_told_is_found_by_a_look(carol: Person, strict: RunningServer) -> None:
     with asking(carol, f"{strict.url}/v3/changes?wait=60") as answer:
         made(carol)
