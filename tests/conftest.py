@@ -40,8 +40,19 @@ hypothesis.settings.load_profile("busy machine")
 # These take long and mostly wait, on servers of their own: begun first, they end beside others, not after them
 FIRST = (
     "tests/test_drills.py", "tests/backups/test_pgbackrest.py", "tests/backups/test_restore.py",
-    "tests/assignments/test_faults.py", "tests/embedded/test_commands.py",
+    "tests/assignments/test_faults.py", "tests/embedded/test_commands.py", "tests/embedded/test_versions.py",
+    "tests/database/test_away.py", "tests/database/test_failover.py", "tests/database/test_trouble.py",
+    "tests/upgrades/test_rehearsal.py", "tests/backups/test_page.py", "tests/assignments/test_histories.py",
 )  # fmt: skip
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers() -> int | None:
+    """Three workers for two cores, unless xdist's own variable says it: a quarter of a worker's time is waiting."""
+    if os.environ.get("PYTEST_XDIST_AUTO_NUM_WORKERS"):
+        return None
+    cores = len(os.sched_getaffinity(0))
+    return cores + cores // 2
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
