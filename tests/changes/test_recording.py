@@ -13,14 +13,16 @@ from typing import Any
 import asyncpg
 import pytest
 
+from keyrack.access import erasing
 from keyrack.changes import recording
 from keyrack.commands.run import check_database
 from keyrack.database import schema
+from keyrack.database.connection import Database
 from keyrack.database.schema import SchemaError
 from keyrack.database.session import session
 from keyrack.settings import Settings
 from tests.commands.test_cli import Operator
-from tests.people import Person
+from tests.people import Person, Town
 from tests.servers import Sql, eventually, fresh_database
 
 # Numbered or not yet, in their order; personal members stand apart once they are numbered
@@ -247,3 +249,43 @@ def test_every_column_of_a_resource_is_recorded(sql: Sql) -> None:
     assert len({row[0] for row in rows}) == len(recording.RECORDED)
     untold = {(table, column) for table, column, source in rows if not re.search(rf"\b[no]\.{column}\b", source)}
     assert {column for _, column in untold} <= set(UNTOLD), sorted(untold)
+
+
+def test_who_is_erased_goes_from_the_log_too(town: Town, dsn: str) -> None:
+    """What was personal; that somebody came and went stays, and so does what others have."""
+    dora, address = town.person("dora"), "erased@example.org"
+    user, other = dora.user(address), dora.user("stays@example.org")
+    dora.patch(f"/users/{user}", [{"op": "replace", "path": "/lastName", "value": "Nobody"}])
+    Operator(dsn).value("user", "erase", address, "--yes")
+    eventually(lambda: not dora.sql.value("select exists (select from change_inbox)"), "their numbers")
+    told = json.dumps([list(map(str, row)) for row in dora.sql.rows(CHANGES, dora.customer)])
+    assert address not in told and "Nobody" not in told
+    assert "stays@example.org" in told
+    assert [change["kind"] for change in changes(dora, "user", user)][-1] == "user.deleted"
+    assert len(changes(dora, "user", other)) == 1
+    assert Operator(dsn).value("audit", "verify", "--customer", dora.customer)["erased"]
+
+
+def test_who_is_erased_from_a_customer_goes_from_its_log(town: Town, settings: Settings, dsn: str) -> None:
+    """When housekeeping finishes it: members that are personal, and assignments and groups that name the user."""
+    erin, address = town.person("erin"), "away@example.org"
+    car, user = erin.car_with_box(), erin.user(address)
+    erin.put(f"/groups/{erin.group()}/users", {"userId": user}).raise_for_status()
+    assignment = erin.assignment(car, user)
+    erin.post(f"/users/{user}/erase").raise_for_status()
+    eventually(lambda: len(changes(erin, "assignment", assignment)) == 2, "the end of the assignment")
+    eventually(lambda: not erin.sql.value("select exists (select from change_inbox)"), "their numbers")
+
+    async def finish() -> None:
+        database = await Database.connect(dsn, settings)
+        try:
+            await erasing.finish(database, settings)
+        finally:
+            await database.close()
+
+    asyncio.run(finish())
+    rows = erin.sql.rows(CHANGES, erin.customer)
+    assert address not in json.dumps([list(map(str, row)) for row in rows])
+    assert [change["after"] for change in changes(erin, "assignment", assignment)] == [None, None]
+    assert changes(erin, "car", car)[0]["after"] == {"name": "Car"}
+    assert Operator(dsn).value("audit", "verify", "--customer", erin.customer)["erased"]

@@ -12,6 +12,7 @@ import structlog
 
 from keyrack.access import privacy
 from keyrack.assignments.asking import Asker, end_all_of_user
+from keyrack.changes import erasing as changes
 from keyrack.database.connection import Database, Row, Statements
 from keyrack.settings import Settings
 
@@ -123,6 +124,8 @@ async def finish(db: Database, settings: Settings) -> None:
             pass
         while await db.fetchval(ERASE_OPERATIONS, *person, row["asked_at"], rows) >= rows:
             pass
+        if not await changes.finish(db, *person, rows):
+            continue
         if await db.fetchval(ANY_EVENT, *person, row["last_event"]):
             continue
         if not await db.fetchval(ANY_OPERATION, *person, row["asked_at"]):

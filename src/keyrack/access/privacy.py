@@ -11,6 +11,7 @@ from typing import Any, LiteralString
 import structlog
 
 from keyrack.assignments.asking import Asker, checksum, end_all_of_user
+from keyrack.changes import erasing as changes
 from keyrack.database.connection import Database, Statements
 from keyrack.database.pieces import repeat
 from keyrack.settings import Settings
@@ -159,6 +160,7 @@ async def _erase_nobodys(statements: Statements, user: int) -> int:
             piece = await statements.fetchval(ERASE_EVENTS, row["customer_id"], user, ERASED, ERASED_AGENT, PIECE)
             events += piece
     await statements.execute(ERASE_PERSON, user)
+    await changes.erase(statements, user)
     return events
 
 

@@ -49,6 +49,7 @@ create table change_1 partition of change for values in (1) partition by range (
 create table change_2 partition of change for values in (2) partition by range (recorded_at);
 create table change_3 partition of change for values in (3) partition by range (recorded_at);
 create table change_4 partition of change for values in (4) partition by range (recorded_at);
+create index change_resource on change (customer_id, resource, resource_id, change_id);
 create table change_log (
   customer_id integer constraint change_log_pkey primary key,
   epoch uuid not null default gen_random_uuid(),
