@@ -119,7 +119,7 @@ def test_a_customer_with_nothing_but_old_operations_still_has_these(operator: Op
     said = operator.refused("customer", "remove", alice.customer)
     assert said.startswith(f"keyrack: Customer {alice.customer} still has 1 operations. "), said
     operator.value("customer", "remove", alice.customer, "--everything", "--yes")
-    assert alice.get("/cars").status_code == 404
+    eventually(lambda: alice.get("/cars").status_code == 404, "what servers are told of access")
 
 
 def test_a_manager_logs_in_with_what_was_printed_and_not_after_removal(

@@ -23,6 +23,7 @@ from keyrack.telemetry.ingest import Telemetry
 from keyrack.telemetry.stretches import Stretch, continued
 from tests.endpoints.test_ingest import Unit, unit_of
 from tests.people import Person
+from tests.servers import eventually
 from tests.telemetry.test_nearest import MIDNIGHT, NOON, STEPS, TIMES, deliver
 
 FUEL, VOLTAGE = "fuelLevelPercent", "batteryVoltage"
@@ -153,8 +154,7 @@ def test_what_two_deliver_at_once_is_decided_one_after_another(alice: Person, ds
                     asyncio.create_task(Telemetry(Batches(database), Settings()).ingest(alice.customer, line))
                     for line in (lines[0], lines[2])
                 ]
-                while await database.fetchval(HELD) < 2:  # noqa: ASYNC110 - what the database is asked for
-                    await asyncio.sleep(0.01)
+                await asyncio.to_thread(eventually, lambda: alice.sql.value(HELD) == 2, "both to wait")
             return [report.accepted for report in [*reports, *await asyncio.gather(*waiting)]]
         finally:
             await database.close()

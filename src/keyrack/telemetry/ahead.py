@@ -15,14 +15,12 @@ import asyncpg
 from pydantic_core import to_json
 
 from keyrack.database.connection import Database
-from keyrack.model.telematics import MEASURES
+from keyrack.telemetry.quarters import KEPT
 from keyrack.telemetry.samples import Reading
-
-KEPT = list(MEASURES)
 
 # The state of the cars is locked in the order of their keys, as by all who write it. A stretch that ends becomes
 # history, and so does the quarter that ends, unless history has something of it already. Whatever is not certain
-# here is left: the numbers of those samples are the answer
+# here is left: the answer is the numbers of what was taken
 TAKE: LiteralString = """
 with told as (
   select * from json_to_recordset($2::text::json) as n (

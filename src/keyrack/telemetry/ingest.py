@@ -111,8 +111,16 @@ class Telemetry:
         return report
 
     async def store(self, customer: int, part: list[Reading]) -> Report:
-        """Store these samples; the report once they are committed."""
-        report = await self._batches.put(self._store, customer, part, at_once=AT_ONCE)
+        """Store these samples; the report once they are committed.
+
+        What is ahead and what is left are committed one after the other: in one transaction, the cars of both could not
+        be locked in the order of their keys.
+        """
+        left = await self._batches.put(self._ahead, customer, part, at_once=AT_ONCE)
+        report = Report(self._settings.ingest_refused)
+        if left:
+            report = await self._batches.put(self._store, customer, left, at_once=AT_ONCE)
+        report.accepted += len(part) - len(left)
         _count(customer, "accepted", report.accepted)
         _count(customer, "duplicate", report.duplicates)
         _count(customer, "refused", report.refusals)
@@ -120,18 +128,11 @@ class Telemetry:
             self._tell(customer, DRIVEN)
         return report
 
-    async def _store(self, db: Database, customer: int, parts: Sequence[Sequence[Reading]]) -> list[Report]:
+    async def _ahead(self, db: Database, customer: int, parts: Sequence[Sequence[Reading]]) -> list[list[Reading]]:
         latest = datetime.now(UTC) + timedelta(seconds=self._settings.clock_skew)
-        left = await ahead.take(db, customer, parts, latest, self._settings.history_days)
-        if any(left):
-            reports = await self._rest(db, customer, left)
-        else:
-            reports = [Report(self._settings.ingest_refused) for _ in parts]
-        for part, rest, report in zip(parts, left, reports, strict=True):
-            report.accepted += len(part) - len(rest)
-        return reports
+        return await ahead.take(db, customer, parts, latest, self._settings.history_days)
 
-    async def _rest(self, db: Database, customer: int, parts: Sequence[Sequence[Reading]]) -> list[Report]:
+    async def _store(self, db: Database, customer: int, parts: Sequence[Sequence[Reading]]) -> list[Report]:
         for _ in range(2):
             try:
                 async with db.transaction() as connection:
