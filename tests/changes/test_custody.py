@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
+import subprocess
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -22,9 +24,11 @@ from keyrack.endpoints.users import NO_USER
 from keyrack.reasons import EMPTY_RANGE, Reason
 from keyrack.settings import Settings
 from tests.changes.inbox import House, house
+from tests.documents.blocks import block, preamble
 from tests.people import Person, Town, refused
 from tests.servers import RunningServer, Sql, eventually
 
+PAGE = "docs/changes.md"
 PROBLEM = {"Accept": "application/problem+json"}
 FUTURE = "2999-01-01T00:00:00Z"
 NOW = "select clock_timestamp()"
@@ -466,3 +470,36 @@ def test_a_person_who_is_erased_stays_a_bare_number(carol: Person, dsn: str) -> 
         found = access(carol, path, at=then)
         assert [row["userId"] for row in found["assigned"]] == [user]
         assert not any(word in json.dumps(found) for word in ("erased@example.org", "Nobody", "Knows"))
+
+
+# docs/changes.md, "Custody"
+
+
+def test_the_page(carol: Person, server: RunningServer, sql: Sql) -> None:
+    car, user = carol.car_with_box(), carol.user()
+    begins = stamp(sql.value(NOW))
+    assignment = carol.assignment(car, user)
+    then = access(carol, f"/cars/{car}")["at"]
+    ended(carol, assignment, car)
+    names = {
+        "KEYRACK_URL": f"{server.url}/v3", "KEYRACK_API_KEY": carol.api_key, "KEYRACK_CUSTOMER_ID": str(carol.customer),
+        "TOKEN": carol.token, "CAR": str(car), "DRIVER": str(user), "FRIDAY": then, "MONDAY": begins,
+    }  # fmt: skip
+    found = json.loads(_printed(block(PAGE, "access").text, names))
+    shown = json.loads(block(PAGE, "assigned").text)
+    assert (list(found), list(found["asOf"])) == (list(shown), list(shown["asOf"]))
+    assert (found["assignmentId"], found["userId"], found["until"]) == (assignment, user, None)
+    assert found["knownUntil"] > then
+    names["FRIDAY"] = stamp(sql.value(NOW))
+    (line,) = _printed(block(PAGE, "stretches").text, names).splitlines()
+    assert line.split("\t") == [found["since"], found["knownUntil"], str(car)]
+
+
+def _printed(script: str, names: dict[str, str]) -> str:
+    """What commands print that stand on the README's first block."""
+    script = "api() {" + preamble().partition("api() {")[2] + script
+    ran = subprocess.run(
+        ["bash", "-euo", "pipefail", "-c", script], env=os.environ | names, capture_output=True, text=True, check=False
+    )
+    assert ran.returncode == 0, ran.stderr
+    return ran.stdout
