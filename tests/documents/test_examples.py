@@ -114,7 +114,7 @@ def fits(real: Any, shown: Any) -> bool:
 
 
 # Objects whose members differ from one server, key or request to the next
-OPEN = {"getOpenApi", "getJwks", "getCarSamples"}
+OPEN = {"getOpenApi", "getJwks", "getCarSamples", "getCarAccess", "getUserAccess"}
 # What may be signed in with a browser alone, and what the suite's database has none of
 ELSEWHERE = {"GET /brands/{brand}/keys"}
 

@@ -192,6 +192,7 @@ TAGS: Mapping[str, str] = {
     "App SDK": "Id tokens for the SDK of an app.",
     "Events": "When cars were opened and closed, and by whom.",
     "Changes": "What has happened to the customer's data, and who did it.",
+    "Access": "Who could open a car, now and at any time that is kept.",
     "Ingest": "What units, boxes and apps deliver, with a device key.",
     "Positions": "Where all cars are, where one was, and what it told over a time.",
     "Operations": "What became of asynchronous requests.",
