@@ -51,22 +51,22 @@ where l.customer_id = $1 order by c.size
 """
 # Of days that are over for long enough each but the last one of its log; then what is left of them is let be
 THIN: LiteralString = """
-with some as materialized (
+with old as materialized (
   select customer_id, epoch, size, at from change_checkpoint
   where not is_of_day and at < $1 order by at limit $2
 ), gone as (
-  delete from change_checkpoint c using some s
+  delete from change_checkpoint c using old s
   where c.customer_id = s.customer_id and c.epoch = s.epoch and c.size = s.size and exists (
     select from change_checkpoint o
     where o.customer_id = s.customer_id and o.epoch = s.epoch and o.size > s.size
       and (o.at at time zone 'UTC')::date = (s.at at time zone 'UTC')::date)
   returning c.customer_id, c.epoch, c.size
 ), kept as (
-  update change_checkpoint c set is_of_day = true from some s
+  update change_checkpoint c set is_of_day = true from old s
   where c.customer_id = s.customer_id and c.epoch = s.epoch and c.size = s.size and not exists (
     select from gone g where g.customer_id = s.customer_id and g.epoch = s.epoch and g.size = s.size)
 )
-select count(*)::integer from some
+select count(*)::integer from old
 """
 # What lies wholly in months that were dropped, but for the last one: it is the one over them
 FORGET: LiteralString = """

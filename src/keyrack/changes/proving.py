@@ -8,9 +8,11 @@ from typing import LiteralString
 from uuid import UUID
 
 from keyrack.changes.proofs import additions, includes, siblings
-from keyrack.changes.tiles import Range, needed, root
+from keyrack.changes.tiles import NoTile, Range, needed, root
 from keyrack.changes.tree import leaf_hash
 from keyrack.database.connection import Statements
+
+__all__ = ["NoTile", "behind", "consistency", "holds", "inclusion", "record_of"]
 
 # Each class by its own index
 RECORD: LiteralString = """
