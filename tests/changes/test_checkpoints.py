@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -19,9 +22,13 @@ from keyrack.changes.publishing import NotPublished
 from keyrack.changes.record import FIRST, decode, encode, hash_of
 from keyrack.changes.tree import Tree, leaf_hash
 from keyrack.cli import application
+from keyrack.commands.audit import NO_LOG
 from keyrack.database import schema
+from keyrack.doctor.fitting import examined
+from keyrack.monitoring.judging import Level
 from tests.changes.inbox import IDS
 from tests.changes.signing import Signing, secret
+from tests.documents.blocks import block
 from tests.servers import Sql, fresh_database
 
 
@@ -378,6 +385,121 @@ def verified(signing: Signing, customer: int, *options: object, fails: bool = Fa
     said = audit(signing, *words)
     assert bool(said.exit_code) is fails, said.output
     return said.stderr if fails else json.loads(said.stdout)
+
+
+def test_a_checkpoint_is_made_at_once(signing: Signing, customer: int) -> None:
+    assert audit(signing, "checkpoint", "--customer", customer).stderr == f"keyrack: {NO_LOG}\n"
+    signing.given["checkpoint_seconds"] = 3600
+    for count in (3, 5):
+        signing.write(customer, count)
+        said = audit(signing, "checkpoint", "--customer", customer)
+        assert said.stdout == signing.made(customer)[-1].note
+    told = json.loads(audit(signing, "checkpoint", "--customer", customer, "--json").stdout)
+    assert told == signing.made(customer)[-1].told()
+    assert sizes(signing, customer) == [3, 8]
+    signing.write(0)
+    assert "/changes/0/" in audit(signing, "checkpoint", "--installation").stdout
+    assert "Say whose log" in audit(signing, "checkpoint").stderr
+    rewritten(signing.sql, customer, REWRITTEN["removed"])
+    said = audit(signing, "checkpoint", "--customer", customer)
+    assert (
+        said.stderr
+        == f"keyrack: The log of customer {customer} gets no checkpoint: it went back: it has 7 records, and had 8.\n"
+    )
+    signing.given["checkpoint_key_file"] = "/nowhere/key"
+    assert "There is no key that signs checkpoints" in audit(signing, "checkpoint", "--customer", customer).stderr
+
+
+def test_keys_are_printed_and_made_where_there_are_none(signing: Signing, customer: int, tmp_path: Path) -> None:
+    signing.write(customer)
+    signing.write(0)
+    file = signing.given["checkpoint_key_file"] = tmp_path / "other/key"
+    first = audit(signing, "keys", "--customer", customer).stdout
+    assert (file.stat().st_mode & 0o777, audit(signing, "keys", "--customer", customer).stdout) == (0o600, first)
+    signing.sign()
+    assert first.splitlines() == [str(key) for key in signing.keys(customer)]
+    told = json.loads(audit(signing, "keys", "--json").stdout)["keys"]
+    assert [(one["customerId"], one["use"]) for one in told] == [(0, "log"), (customer, "log"), (None, "time")]
+    assert [one["key"] for one in told[1:]] == first.splitlines()
+    signing.given["public_url"] = "https://elsewhere.example.com"  # of what was signed the names stay
+    assert audit(signing, "keys", "--customer", customer).stdout == first
+    assert "there is no log" in audit(signing, "keys", "--customer", next(IDS)).stderr
+
+
+def test_a_log_is_compared_with_what_is_kept_beside_it(signing: Signing, customer: int, tmp_path: Path) -> None:
+    signing.write(customer, 3)
+    signing.sign()
+    keyring = [str(key) for key in signing.keys(customer)]
+    signing.write(customer, 2)
+    told = verified(signing, customer)
+    assert (told["proven"], told["checkpoints"], told["withinReach"], told["otherKeys"]) == (3, 1, True, 0)
+    said = audit(signing, "verify", "--customer", customer).stdout
+    assert "These checkpoints are kept with the log: whoever may write there can remove the newest ones." in said
+    (tmp_path / "key").write_text(secret("n"))  # the old one is gone
+    signing.sign()
+    told = verified(signing, customer)
+    assert (told["proven"], told["checkpoints"], told["otherKeys"]) == (5, 1, 1)
+    told = verified(signing, customer, "--key", keyring[0])
+    assert (told["proven"], told["checkpoints"], told["otherKeys"]) == (3, 1, 1)
+    (tmp_path / "key").unlink()
+    said = audit(signing, "verify", "--customer", customer).stdout
+    assert f"No checkpoint was compared: {tmp_path}/key is missing, so no key says whose signatures count." in said
+
+
+def test_a_directory_without_checkpoints_of_the_log_proves_nothing(
+    signing: Signing, customer: int, tmp_path: Path
+) -> None:
+    signing.write(customer)
+    (tmp_path / "empty").mkdir()
+    said = verified(signing, customer, "--checkpoints", tmp_path / "empty", fails=True)
+    assert f"No checkpoint in {tmp_path}/empty is of the log changes/{customer}/" in said
+    missing = verified(signing, customer, "--checkpoints", tmp_path / "missing", fails=True)
+    assert missing == f"keyrack: {tmp_path}/missing cannot be read: it is no directory.\n"
+
+
+def test_the_commands_of_the_page(signing: Signing, customer: int, tmp_path: Path) -> None:
+    """docs/changes.md: `keys` and `published`, as they stand there."""
+    signing.given["checkpoint_directory"] = tmp_path / "published"
+    signing.write(customer, 2)
+    signing.sign()
+    signing.publish()
+    told = {f"KEYRACK_{name}".upper(): str(value) for name, value in signing.given.items()}
+    told |= {"CUSTOMER": str(customer), "PUBLISHED": str(tmp_path / "published")}
+    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    script = "\n".join(block("docs/changes.md", name).text for name in ("keys", "published"))
+    ran = subprocess.run(
+        ["bash", "-euo", "pipefail", "-c", script], cwd=tmp_path, env=os.environ | told | {"PATH": path},
+        capture_output=True, text=True, timeout=60,
+    )  # fmt: skip
+    assert ran.stderr == ""
+    assert "Up to number 2 they are what the newest checkpoint says" in ran.stdout
+    assert (tmp_path / "verifiers.txt").read_text().splitlines() == [str(key) for key in signing.keys(customer)]
+
+
+# What operators are told
+
+
+def test_status_and_doctor_say_what_is_wrong(signing: Signing, customer: int, tmp_path: Path) -> None:
+    signing.write(customer, 3)
+    signing.sign()
+    rewritten(signing.sql, customer, REWRITTEN["removed"])
+    with pytest.raises(LogRefused):
+        signing.sign()
+    told = {f"KEYRACK_{name}".upper(): str(value) for name, value in signing.given.items()}
+    said = json.loads(CliRunner(env=told).invoke(application("status"), ["status", "--json"]).stdout)
+    (finding,) = [one for one in said["findings"] if one["code"] == "log-refused"]
+    assert (finding["level"], finding["text"]) == (
+        "critical", "1 log of changes is not what was signed of it before.",
+    )  # fmt: skip
+    signing.given["checkpoint_key_file"] = tmp_path / "missing"
+    (found,) = [one for one in examined(signing.settings) if one.code == "checkpoint-key"]
+    assert (found.level, found.text) == (
+        Level.WARNING,
+        f"No key of checkpoints is here: {tmp_path}/missing is missing.",
+    )
+    (tmp_path / "missing").write_text("no key")
+    (found,) = [one for one in examined(signing.settings) if one.code == "checkpoint-key"]
+    assert found.level is Level.CRITICAL
 
 
 def audit(signing: Signing, *words: object) -> Any:

@@ -23,6 +23,7 @@ from keyrack.endpoints import ALL
 from keyrack.errors import NotFound
 from keyrack.http.problems import shown
 from keyrack.settings import Settings
+from tests.changes.signing import signed
 from tests.documents.reading import inlined
 from tests.endpoints.test_ingest import unit_of
 from tests.http.test_contract import KEYED, TOKENED, WITH_CUSTOMER, content, over, path_of, unknown_method
@@ -276,6 +277,11 @@ def batched(kind: str, items: list[Json], **members: Any) -> tuple[str, str, Jso
     return "POST", "/batch", {"kind": kind, "items": items, **members}
 
 
+def ahead(person: Person) -> tuple[str, str]:
+    signed(person)
+    return "GET", "/changes/checkpoint?since=999999999999"
+
+
 NOWHERE = 2147483647
 CASES: dict[str, Callable[[Person], tuple[Any, ...]]] = {
     "wrong-password": lambda p: (
@@ -303,6 +309,8 @@ CASES: dict[str, Callable[[Person], tuple[Any, ...]]] = {
     "too-many-passwords": lambda p: batched("users", [{"op": "create", "body": {"type": "Normal"}}] * 51),
     "batch-refused": lambda p: batched("cars", [{"op": "end", "id": NOWHERE}], atomic=True),
     "cursor-gone": lambda _: ("GET", "/changes?$filter=id gt 9223372036854775807"),
+    "change-not-found": lambda _: ("GET", "/changes/999999999999/proof"),
+    "checkpoint-ahead": ahead,
     "empty-time-range": lambda p: (
         "POST", f"/webhooks/{webhook(p)}/replay", {"from": "2026-01-02T00:00:00Z", "to": "2026-01-01T00:00:00Z"},
     ),
@@ -397,7 +405,7 @@ IN_TROUBLE = {
     "too-many-streams", "too-many-streams-of-customer", "too-many-streams-of-caller", "http-too-old",
     "stream-with-options",
     "schema-not-current", "stopping", "not-ready", "database-silent",
-    "leader-unproven", "outcome-unknown",
+    "leader-unproven", "outcome-unknown", "no-checkpoint", "change-not-proven", "log-altered",
 }  # fmt: skip
 # Of items of a batch, or beside an answer of /health/ready, whose tests show them
 IN_PART = {"assignment-conflict", "item-undone", "no-worker", "archive-late"}

@@ -461,7 +461,8 @@ def of_changes() -> dict[str, str]:
     tables = ("change", "change_1", "change_2", "change_3", "change_4")
     columns = ("who_salt", "content_salt", "person_salt", "record")
     found = {f"{table}.{column}": "beside what it proves" for table in tables for column in columns}
-    return found | {"change_log.hash": "beside what it proves", "change_log.tree": "beside what it proves"}
+    others = ("change_log.hash", "change_log.tree", "change_tree.edge", "change_tile.hashes", "change_checkpoint.root")
+    return found | dict.fromkeys(others, "beside what it proves")
 
 
 KEPT = {

@@ -3,6 +3,7 @@ of the hashes that are kept."""
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Sequence
 from typing import LiteralString
 from uuid import UUID
@@ -12,7 +13,7 @@ from keyrack.changes.tiles import NoTile, Range, needed, root
 from keyrack.changes.tree import leaf_hash
 from keyrack.database.connection import Statements
 
-__all__ = ["NoTile", "behind", "consistency", "holds", "inclusion", "record_of"]
+__all__ = ["NoTile", "behind", "consistency", "holds", "inclusion", "record_of", "text", "texts"]
 
 # Each class by its own index
 RECORD: LiteralString = """
@@ -52,6 +53,16 @@ async def consistency(statements: Statements, customer: int, epoch: UUID, size: 
 def holds(root: bytes, size: int, record: bytes, index: int, proof: Sequence[bytes]) -> bool:
     """Whether the proof shows the record in the tree with this root."""
     return includes(root, size, leaf_hash(record), index, proof)
+
+
+def text(data: bytes) -> str:
+    """A record or a hash as answers tell it: in base64."""
+    return base64.b64encode(data).decode()
+
+
+def texts(hashes: Sequence[bytes]) -> list[str]:
+    """The hashes of a proof as answers tell them."""
+    return [text(one) for one in hashes]
 
 
 async def _roots(statements: Statements, customer: int, epoch: UUID, ranges: list[Range]) -> list[bytes]:

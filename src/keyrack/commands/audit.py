@@ -222,7 +222,7 @@ async def keys(session: Session, customer: OneCustomer = None, installation: Ins
     names = [row["origin"] or f"{checkpoint_keys.server(settings)}/{name_of(row['of'], row['epoch'])}" for row in logs]
     servers = {name.rpartition("/changes/")[0]: None for name in names} or {checkpoint_keys.server(settings): None}
     found = [
-        {"customerId": row["of"], "epoch": row["epoch"], "use": "log", "key": str(signer.key)}
+        {"customerId": row["of"], "epoch": str(row["epoch"]), "use": "log", "key": str(signer.key)}
         for row, name in zip(logs, names, strict=True)
         for signer in checkpoint_keys.signers(secrets, name, name.rpartition("/changes/")[0])[::2]
     ] + [

@@ -89,17 +89,17 @@ class Asked:
         """Of a log where it stands: without checkpoints those that are kept there, without keys the node's own. Raises
         `Failed`."""
         secrets = keys.read(settings)
+        trust = own(secrets) if secrets and not self.keys else None
         if self.anything:
-            return _given(
-                self.files, self.directory, head, trusted(self.keys) if self.keys or not secrets else own(secrets)
-            )
+            return _given(self.files, self.directory, head, trust or trusted(self.keys))
         found = Compared(kept=True)
-        if not self.keys and not secrets:
-            found.unsigned = f"no key says whose signatures count: {keys.path(settings)} is missing, see --key"
+        if trust is None and not self.keys:
+            found.unsigned = f"{keys.path(settings)} is missing, so no key says whose signatures count. See --key"
             return found
-        trust = trusted(self.keys) if self.keys else own(secrets)
+        trust = trust or trusted(self.keys)
         for made in await kept(sql, head.customer):
-            found.add(f"The checkpoint of {made.size} records that is kept with the log", made.note.encode(), trust)
+            where = f"The checkpoint of {made.size} records that is kept with the log"
+            found.add(where, made.note.encode(), trust, others=True)
         return found
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -144,7 +143,8 @@ async def proof(request: Request) -> Answer:
     if record is None or not proving.holds(made.root, made.size, record, index, shown):
         raise Conflict(ALTERED)
     told = {
-        "id": number, "epoch": str(made.epoch), "index": index, "record": _text(record), "inclusion": _texts(shown),
+        "id": number, "epoch": str(made.epoch), "index": index, "record": proving.text(record),
+        "inclusion": proving.texts(shown),
         "checkpoint": _told(made, None),
     }  # fmt: skip
     return conditions.made(request, answer(told).body or b"")
@@ -159,12 +159,4 @@ async def _newest(request: Request) -> Made:
 
 
 def _told(made: Made, consistency: Sequence[bytes] | None) -> dict[str, object]:
-    return made.told() | {"consistency": None if consistency is None else _texts(consistency)}
-
-
-def _texts(hashes: Sequence[bytes]) -> list[str]:
-    return [_text(one) for one in hashes]
-
-
-def _text(data: bytes) -> str:
-    return base64.b64encode(data).decode()
+    return made.told() | {"consistency": None if consistency is None else proving.texts(consistency)}

@@ -33,7 +33,8 @@ class Checkpoints(BaseSettings):
     checkpoint_directory: Path | None = Field(
         default=None,
         description="Directory, a whole path, into which workers write a copy of each checkpoint, a file for each: on "
-        "another machine, where nobody who administers the database may change it.",
+        "another machine, where nobody who administers the database may change it "
+        "([changes.md](changes.md#copies-out-of-reach)).",
     )
 
     @field_validator("checkpoint_directory")
