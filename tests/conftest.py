@@ -23,6 +23,8 @@ from tests.servers import RunningServer, Sql, fresh_database, reachable_director
 
 # The master key of every database that the tests give an address of
 os.environ.setdefault("KEYRACK_MASTER_KEY", base64.b64encode(b"the master key of all the tests!").decode())
+# What signs checkpoints there
+os.environ.setdefault("KEYRACK_CHECKPOINT_KEY_FILE", str(Path(__file__).with_name("checkpoint.key")))
 
 # What the servers in this process log is not to stand among what a command prints
 structlog.configure(logger_factory=structlog.PrintLoggerFactory(file=sys.__stderr__))

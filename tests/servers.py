@@ -112,6 +112,11 @@ class Sql:
             )
         )
 
+    @property
+    def raw(self) -> Any:
+        """The connection itself, for `run`."""
+        return self._connection
+
     def run(self, coroutine: Any) -> Any:
         return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result(DEADLINE)
 

@@ -17,7 +17,7 @@ import structlog
 
 from keyrack.access import auth, erasing, limits, privacy, sessions
 from keyrack.api import idempotency
-from keyrack.changes import retention
+from keyrack.changes import checkpoints, publishing, retention
 from keyrack.database import heartbeat, partitions
 from keyrack.database.acting import acting, system
 from keyrack.database.connection import Database, Row, Statements, is_interruption
@@ -48,6 +48,9 @@ UNFINISHED = "Not finished within {:g} seconds; it goes on in the next round."
 STEPS = (
     Step("history", partitions.tend),
     Step("months of changes", retention.tend),
+    Step("checkpoints", checkpoints.tend, every=20),
+    Step("copies of checkpoints", publishing.tend, every=20),
+    Step("old checkpoints", checkpoints.thin, every=3_600),
     Step("rate limits", limits.forget),
     Step("changes of access", auth.forget_changes),
     Step("sessions", sessions.forget),

@@ -17,6 +17,7 @@ from keyrack.api.endpoint import Endpoint
 from keyrack.documents.examples import UNTOLD
 from keyrack.endpoints import ALL
 from keyrack.errors import JSON
+from tests.changes.signing import signed
 from tests.documents.reading import Json, inlined, objects, resolved
 from tests.documents.test_openapi import strict
 from tests.endpoints.test_ingest import device_key
@@ -54,6 +55,8 @@ def answer_of(document: Json, endpoint: Endpoint) -> Json:
 def ids(endpoint: Endpoint, person: Person) -> dict[str, Any]:
     if endpoint.path == "/webhooks/{webhookId}/deliveries/{deliveryId}/replay" or slots(endpoint):
         return world(endpoint, person)
+    if endpoint.path == "/changes/checkpoint":
+        return {"changeId": signed(person)}
     if endpoint.device is not None or endpoint.path == "/events":
         car, serial = person.car(), f"IQ {next(NUMBERS)}"
         product = person.product("IQ", serial_number=serial)

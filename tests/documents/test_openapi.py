@@ -196,7 +196,9 @@ def success(document: Json, endpoint: Endpoint) -> Json:
     response = document["paths"][endpoint.path][endpoint.method.lower()]["responses"][str(endpoint.status)]
     first, *others = response["content"].items()
     assert first[0] == endpoint.media_type.split(";")[0]
-    assert [media_type for media_type, _ in others] == ([EVENTS] if endpoint.follows else [])
+    assert [media_type for media_type, _ in others] == (
+        [EVENTS] if endpoint.follows else ["text/plain"] if endpoint.also else []
+    )
     content = first[1]
     return content["schema"]
 

@@ -23,6 +23,7 @@ from keyrack.endpoints import ALL
 from keyrack.errors import NotFound
 from keyrack.http.problems import shown
 from keyrack.settings import Settings
+from tests.changes.signing import signed
 from tests.documents.reading import inlined
 from tests.endpoints.test_ingest import unit_of
 from tests.http.test_contract import KEYED, TOKENED, WITH_CUSTOMER, content, over, path_of, unknown_method
@@ -276,6 +277,11 @@ def batched(kind: str, items: list[Json], **members: Any) -> tuple[str, str, Jso
     return "POST", "/batch", {"kind": kind, "items": items, **members}
 
 
+def ahead(person: Person) -> tuple[str, str]:
+    signed(person)
+    return "GET", "/changes/checkpoint?since=999999999999"
+
+
 NOWHERE = 2147483647
 CASES: dict[str, Callable[[Person], tuple[Any, ...]]] = {
     "wrong-password": lambda p: (
@@ -306,6 +312,8 @@ CASES: dict[str, Callable[[Person], tuple[Any, ...]]] = {
     "at-or-range": lambda p: ("GET", f"/cars/{p.car()}/access?from=2001-01-01T00:00:00Z"),
     "time-in-future": lambda p: ("GET", f"/users/{p.user()}/access?at=2999-01-01T00:00:00Z"),
     "cursor-gone": lambda _: ("GET", "/changes?$filter=id gt 9223372036854775807"),
+    "change-not-found": lambda _: ("GET", "/changes/999999999999/proof"),
+    "checkpoint-ahead": ahead,
     "empty-time-range": lambda p: (
         "POST", f"/webhooks/{webhook(p)}/replay", {"from": "2026-01-02T00:00:00Z", "to": "2026-01-01T00:00:00Z"},
     ),
@@ -400,7 +408,7 @@ IN_TROUBLE = {
     "too-many-streams", "too-many-streams-of-customer", "too-many-streams-of-caller", "http-too-old",
     "stream-with-options", "access-behind", "too-many-stretches",
     "schema-not-current", "stopping", "not-ready", "database-silent",
-    "leader-unproven", "outcome-unknown",
+    "leader-unproven", "outcome-unknown", "no-checkpoint", "change-not-proven", "log-altered",
 }  # fmt: skip
 # Of items of a batch, or beside an answer of /health/ready, whose tests show them
 IN_PART = {"assignment-conflict", "item-undone", "no-worker", "archive-late"}

@@ -16,6 +16,7 @@ import pytest
 from keyrack.access import auth
 from keyrack.api.endpoint import Endpoint
 from keyrack.endpoints import ALL
+from tests.changes.signing import signed
 from tests.endpoints.test_ingest import unit_of
 from tests.http.test_contract import name
 from tests.people import Person
@@ -88,6 +89,13 @@ def event(person: Person) -> int:
     return person.event(person.car(), person.user())
 
 
+def change(person: Person) -> int:
+    """Each customer counts its own, so alice has more of them than anybody else here."""
+    for _ in range(20 if person.name == "alice" else 0):
+        person.car()
+    return signed(person)
+
+
 MAKE: Mapping[str, Callable[[Person], Any]] = {
     "carId": lambda person: person.car(),
     "userId": lambda person: person.user(),
@@ -98,6 +106,7 @@ MAKE: Mapping[str, Callable[[Person], Any]] = {
     "eventId": event,
     "webhookId": webhook,
     "operationId": operation,
+    "changeId": change,
 }
 
 

@@ -156,6 +156,7 @@ class Endpoint:
     ours: bool = False  # beside the spec
     once: bool = True  # a write that honours Idempotency-Key
     leads: bool = False  # a read that is the leader's: something is decided by it, or waited for
+    also: str = ""  # another media type of a successful answer, for who prefers it
     follows: bool = False  # its answer may wait for what comes: by `wait`, or as server-sent events
     # The read of one row whose answer comes back where `return=representation` is preferred
     shows: Endpoint | None = None

@@ -49,6 +49,7 @@ class Request:
     last_event: str | None = None
     stays: Callable[[], Awaitable[float]] | None = None
     events: bool = False  # the client wants server-sent events
+    also: bool = False  # the client prefers the other media type that the endpoint has
     holds: Callable[[Held], None] | None = None  # what is held open until it is answered has its end known by this
 
     @property

@@ -42,6 +42,10 @@ class NotVerified(ValueError):
     """A note that nobody has to believe: no signature of a known key, or a wrong one."""
 
 
+class NotKnown(NotVerified):
+    """A note that was signed by others alone."""
+
+
 @dataclass(frozen=True, slots=True)
 class Key:
     """By what a signature is verified."""
@@ -157,7 +161,7 @@ class Note:
     def verify(self, keys: Collection[Key]) -> dict[Key, int | None]:
         """The keys whose signature holds, each with the time that its cosignature says.
 
-        Other signatures are ignored. Raises `NotVerified` when one of a known key is wrong, or when there is none.
+        Other signatures are ignored. Raises `NotVerified` when one of a known key is wrong, `NotKnown` without any.
         """
         known = {(key.name, key.id): key for key in keys}
         found = dict[Key, int | None]()
@@ -166,7 +170,7 @@ class Note:
             if key is not None:
                 found.setdefault(key, _verified(key, self.text, signature.value))
         if not found:
-            raise NotVerified("no signature is of a key that is known here")
+            raise NotKnown("no signature is of a key that is known here")
         return found
 
 

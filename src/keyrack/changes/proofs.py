@@ -8,42 +8,63 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from keyrack.changes.tiles import Range
 from keyrack.changes.tree import EMPTY, Tree, node_hash
 
 
-def inclusion(leaves: Sequence[bytes], index: int) -> list[bytes]:
-    """The proof that the leaf with this index, from 0, stands in the tree of these leaves' hashes (RFC 9162, 2.1.3.1).
+def siblings(size: int, index: int) -> list[Range]:
+    """Of which leaves the hashes of an inclusion proof are the roots, in its order (RFC 9162, 2.1.3.1).
 
     Raises `IndexError` for a leaf that is not there.
     """
-    if not 0 <= index < len(leaves):
-        raise IndexError(f"there is no leaf {index} in a tree of {len(leaves)}")
-    proof = list[bytes]()
-    while len(leaves) > 1:
-        half = _half(len(leaves))
-        left, right = leaves[:half], leaves[half:]
-        leaves, other, index = (left, right, index) if index < half else (right, left, index - half)
-        proof.append(Tree.of(other).root)
-    return proof[::-1]
+    if not 0 <= index < size:
+        raise IndexError(f"there is no leaf {index} in a tree of {size}")
+    found, begin, end = list[Range](), 0, size
+    while end - begin > 1:
+        middle = begin + _half(end - begin)
+        if index < middle:
+            found.append((middle, end))
+            end = middle
+        else:
+            found.append((begin, middle))
+            begin = middle
+    return found[::-1]
 
 
-def consistency(leaves: Sequence[bytes], first: int) -> list[bytes]:
-    """The proof that the tree of these leaves' hashes begins with that of the `first` ones (RFC 9162, 2.1.4.1).
+def additions(size: int, first: int) -> list[Range]:
+    """The same of the proof that a tree begins with its `first` leaves (RFC 9162, 2.1.4.1).
 
     Raises `IndexError` where there are fewer.
     """
-    if not 0 <= first <= len(leaves):
-        raise IndexError(f"a tree of {len(leaves)} leaves has no first {first}")
-    proof, known = list[bytes](), True  # whether the root of what is left is the first tree's, which the reader has
-    while 0 < first < len(leaves):
-        half = _half(len(leaves))
-        left, right = leaves[:half], leaves[half:]
-        if first <= half:
-            leaves, other = left, right
+    if not 0 <= first <= size:
+        raise IndexError(f"a tree of {size} leaves has no first {first}")
+    found, begin, end = list[Range](), 0, size
+    while begin < first < end:
+        middle = begin + _half(end - begin)
+        if first <= middle:
+            found.append((middle, end))
+            end = middle
         else:
-            leaves, other, first, known = right, left, first - half, False
-        proof.append(Tree.of(other).root)
-    return proof[::-1] if known else [Tree.of(leaves).root, *proof[::-1]]
+            found.append((begin, middle))
+            begin = middle
+    # What the reader has already is left out: the root of the first tree
+    return found[::-1] if begin == 0 or first in (0, size) else [(begin, end), *found[::-1]]
+
+
+def inclusion(leaves: Sequence[bytes], index: int) -> list[bytes]:
+    """The proof that the leaf with this index, from 0, stands in the tree of these leaves' hashes.
+
+    Raises `IndexError` for a leaf that is not there.
+    """
+    return [Tree.of(leaves[begin:end]).root for begin, end in siblings(len(leaves), index)]
+
+
+def consistency(leaves: Sequence[bytes], first: int) -> list[bytes]:
+    """The proof that the tree of these leaves' hashes begins with that of the `first` ones.
+
+    Raises `IndexError` where there are fewer.
+    """
+    return [Tree.of(leaves[begin:end]).root for begin, end in additions(len(leaves), first)]
 
 
 def includes(root: bytes, size: int, leaf: bytes, index: int, proof: Sequence[bytes]) -> bool:

@@ -8,16 +8,19 @@ import sys
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from itertools import chain
 from pathlib import Path
-from typing import IO, Annotated, Any
+from typing import IO, Annotated, Any, LiteralString
 
 import typer
 
+from keyrack.changes import keys as checkpoint_keys
+from keyrack.changes.checkpoints import make
 from keyrack.changes.exporting import read
 from keyrack.changes.exports import LINE, Head, NotAnExport
-from keyrack.changes.notes import BYTES, Checkpoint, Key, NotAKey, NotANote, Note, NotVerified
-from keyrack.changes.verifying import Mismatch, NotComparable, Verification
+from keyrack.changes.verifying import Mismatch, NotComparable, Verification, name_of
 from keyrack.changes.verifying import verify as verified
+from keyrack.commands.checkpoints import Asked, Compared
 from keyrack.commands.environment import read_settings
 from keyrack.commands.names import resolved
 from keyrack.commands.options import whose
@@ -27,12 +30,23 @@ from keyrack.commands.session import Session, State, command, explained, open_da
 
 app = typer.Typer()
 
+# Which logs there are, and by which names they were signed last
+LOGS: LiteralString = """
+select l.customer_id as of, l.epoch, (
+  select split_part(c.note, E'\\n', 1) from change_checkpoint c
+  where c.customer_id = l.customer_id and c.epoch = l.epoch order by c.size desc limit 1) as origin
+from change_log l where $1::integer is null or l.customer_id = $1 order by l.customer_id
+"""
 NO_LOG = "Nothing was recorded for them yet: there is no log."
 
 File = Annotated[Path | None, typer.Argument(metavar="FILE", help="An export of a log; - for standard input.")]
 Checkpoints = Annotated[
     list[Path] | None,
     typer.Option("--checkpoint", metavar="NOTE", help="A checkpoint that was kept elsewhere; may be repeated."),
+]
+Directory = Annotated[
+    Path | None,
+    typer.Option("--checkpoints", metavar="DIR", help="A directory that checkpoints were published into."),
 ]
 Keys = Annotated[
     list[str] | None,
@@ -91,6 +105,7 @@ def verify(
     customer: OneCustomer = None,
     installation: Installation = False,
     checkpoints: Checkpoints = None,
+    directory: Directory = None,
     keys: Keys = None,
     state: State = None,
     as_json: Json = False,
@@ -104,29 +119,33 @@ def verify(
     def run() -> None:
         if (file is not None) + (customer is not None) + installation != 1:
             raise Failed("Say one thing that is to be verified: an export, --customer or --installation.")
-        notes = _notes(checkpoints or [], _keys(keys or []))
-        compared = [checkpoint for checkpoint, _ in notes]
+        asked = Asked(checkpoints or [], directory, keys or [])
         try:
-            found = asyncio.run(_stored(state, customer or 0, compared)) if file is None else _exported(file, compared)
+            if file is None:
+                found, compared = asyncio.run(_stored(state, customer or 0, asked))
+            else:
+                found, compared = _exported(file, asked)
         except Mismatch as error:
             raise Failed(str(error), value={"valid": False, "change": error.number, "why": error.why}) from None
         except (NotAnExport, NotComparable) as error:
             raise Failed(f"{file or 'The log'} cannot be verified: {error}.") from None
-        show(_said(found, notes), as_json)
+        show(_said(found, compared), as_json)
 
     explained(run, as_json=as_json)
 
 
-async def _stored(state: Path | None, customer: Any, checkpoints: list[Checkpoint]) -> Verification:
+async def _stored(state: Path | None, customer: Any, asked: Asked) -> tuple[Verification, Compared]:
     """A log as it stands in the database, verified. Raises as `Verification` does, and `Failed`."""
     found: Verification | None = None
-    async with open_database(read_settings(state)) as database:
+    compared, settings = Compared(), read_settings(state)
+    async with open_database(settings) as database:
         named = await resolved(database, {"customer": customer})
         with progress() as tell:
             async with database.transaction() as sql:
                 async for one in read(sql, named["customer"]):
                     if isinstance(one, Head):
-                        found = Verification(one, checkpoints)
+                        compared = await asked.of_database(sql, settings, one)
+                        found = Verification(one, compared.notes)
                     elif found is not None:
                         found.take(one)
                         if found.last % 1000 == 0:
@@ -134,63 +153,84 @@ async def _stored(state: Path | None, customer: Any, checkpoints: list[Checkpoin
     if found is None:
         raise Failed(NO_LOG)
     found.end()
-    return found
+    return found, compared
 
 
-def _exported(file: Path, checkpoints: list[Checkpoint]) -> Verification:
+def _exported(file: Path, asked: Asked) -> tuple[Verification, Compared]:
     """An export, verified. Raises as `verify` does, and `Failed`."""
     try:
         with progress() as tell, _opened(file) as opened:
-            return verified(_lines(opened, tell), checkpoints)
+            lines = _lines(opened, tell)
+            first = next(lines, b"")
+            compared = asked.compared(Head.read(first))
+            return verified(chain([first], lines), compared.notes), compared
     except OSError as error:
         raise Failed(f"{file} cannot be read: {error.strerror or error}.") from None
 
 
-def _said(found: Verification, notes: list[tuple[Checkpoint, int | None]]) -> Said:
-    head, count = found.head, found.last - found.head.behind
-    times = [time for _, time in notes if time is not None]
+def _said(found: Verification, compared: Compared) -> Said:
+    head, count, times = found.head, found.last - found.head.behind, compared.times
     value: dict[str, Any] = {
         "valid": True, "customerId": head.customer, "epoch": str(head.epoch), "behind": head.behind,
         "last": found.last, "size": found.tree and found.tree.size, "root": found.tree and found.tree.root.hex(),
-        "erased": found.erased, "proven": found.proven, "checkpoints": len(notes),
+        "erased": found.erased, "proven": found.proven, "checkpoints": len(compared.notes),
         "checkpointTime": datetime.fromtimestamp(max(times), UTC) if times else None,
+        "withinReach": compared.kept and bool(compared.notes), "otherKeys": compared.others,
     }  # fmt: skip
     lines = [f"Customer {head.customer}: {count:,} changes behind number {head.behind:,} fit together."]
     if found.erased:
         lines.append(f"Parts of {found.erased:,} of them were erased, which leaves the proof as it was.")
+    if compared.others:
+        lines.append(f"{compared.others:,} checkpoints were signed by other keys alone, and not compared: see --key.")
     if found.proven is None:
-        lines.append("No checkpoint was compared: whoever wrote the file may have made all of it. See --checkpoint.")
+        who = "the file" if not compared.kept else "the database"
+        why = compared.unsigned or f"whoever wrote {who} may have made all of it. See --checkpoint"
+        lines.append(f"No checkpoint was compared: {why}.")
     else:
         when = f", signed {datetime.fromtimestamp(max(times), UTC):%Y-%m-%d %H:%M:%S} UTC" if times else ""
         lines.append(f"Up to number {found.proven:,} they are what the newest checkpoint says{when}.")
         if found.proven < found.last:
             lines.append("What comes behind it is newer than the checkpoint, and may have been written anew.")
+        if compared.kept:
+            lines.append("These checkpoints are kept with the log: whoever may write there can remove the newest ones.")
     return Said(value, "\n".join(lines))
 
 
-def _notes(files: list[Path], keys: list[Key]) -> list[tuple[Checkpoint, int | None]]:
-    """The checkpoints of these files, and when they were signed as far as they say so. Raises `Failed`."""
-    if files and not keys:
-        raise Failed("A checkpoint proves something only by a key that you trust: say it with --key.")
-    found = list[tuple[Checkpoint, int | None]]()
-    for file in files:
-        try:
-            with file.open("rb") as opened:
-                note = Note.read(opened.read(BYTES + 1))
-            times = [time for time in note.verify(keys).values() if time is not None]
-            found.append((Checkpoint.read(note.text), min(times, default=None)))
-        except (NotANote, NotVerified) as error:
-            raise Failed(f"{file} is no checkpoint to be trusted: {error}.") from None
-        except OSError as error:
-            raise Failed(f"{file} cannot be read: {error.strerror or error}.") from None
-    return found
+@command(app, "checkpoint")
+async def checkpoint(session: Session, customer: OneCustomer = None, installation: Installation = False) -> Said:
+    """Make a checkpoint of a log at once, unless there is one of all that it has, and print it."""
+    if (customer is None) is not installation:
+        raise Failed("Say whose log: with --customer, or with --installation.")
+    made = await make(session.sql, session.settings, customer or 0)
+    if made is None:
+        raise Failed(NO_LOG)
+    return Said(made.told(), made.note.removesuffix("\n"))
 
 
-def _keys(texts: list[str]) -> list[Key]:
-    try:
-        return [Key.read(text) for text in texts]
-    except NotAKey as error:
-        raise Failed(f"--key: {error}.") from None
+@command(app, "keys")
+async def keys(session: Session, customer: OneCustomer = None, installation: Installation = False) -> Said:
+    """Print the keys by which checkpoints are verified: of each log, or of one, and of the time when they are signed.
+
+    Where this node has no key that signs, its file is made: KEYRACK_CHECKPOINT_KEY_FILE. Every worker needs the same.
+    """
+    secrets, settings = checkpoint_keys.make(session.settings), session.settings
+    if customer is not None and installation:
+        raise Failed("Say one log: with --customer, or with --installation.")
+    logs = await session.sql.fetch(LOGS, 0 if installation else customer)
+    if not logs and (installation or customer is not None):
+        raise Failed(NO_LOG)
+    names = [row["origin"] or f"{checkpoint_keys.server(settings)}/{name_of(row['of'], row['epoch'])}" for row in logs]
+    servers = {name.rpartition("/changes/")[0]: None for name in names} or {checkpoint_keys.server(settings): None}
+    found = [
+        {"customerId": row["of"], "epoch": str(row["epoch"]), "use": "log", "key": str(signer.key)}
+        for row, name in zip(logs, names, strict=True)
+        for signer in checkpoint_keys.signers(secrets, name, name.rpartition("/changes/")[0])[::2]
+    ] + [
+        {"customerId": None, "epoch": None, "use": "time", "key": str(signer.key)}
+        for server in servers
+        for signer in checkpoint_keys.signers(secrets, server, server)[1::2]
+    ]
+    return Said({"keys": found}, "\n".join(str(one["key"]) for one in found))
 
 
 @contextmanager

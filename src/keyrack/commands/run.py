@@ -16,7 +16,7 @@ import typer
 
 from keyrack import logs, systemd
 from keyrack.backups import asking
-from keyrack.changes import recording
+from keyrack.changes import keys, recording
 from keyrack.commands.beginning import check_beginning
 from keyrack.commands.environment import warn_of_names
 from keyrack.commands.metrics import MetricsFd, reports_of
@@ -152,10 +152,14 @@ def _serve(
 
     with running_database(settings) as dsn:
         check_database(dsn, settings)
+        if keys.is_ours(settings):
+            keys.make(settings)
         if processes == 1:
             running.serve(settings, dsn, listener, worker=worker, ready=ready, reports=reports)
             return
         os.environ["KEYRACK_PUBLIC_URL"] = settings.public_url
+        if settings.checkpoint_key_file is None:
+            os.environ["KEYRACK_CHECKPOINT_KEY_FILE"] = str(keys.path(settings))
         if settings.master_key is None:
             os.environ["KEYRACK_MASTER_KEY_FILE"] = str(master.path(settings))  # whatever a child takes for its state
         if settings.database_url is None:  # else a child has it as we do, and a password from a file stays there

@@ -20,6 +20,8 @@ from typing import Annotated, Any, Concatenate, LiteralString, ParamSpec
 import asyncpg
 import typer
 
+from keyrack.changes.checkpoints import LogRefused
+from keyrack.changes.keys import CheckpointKeyError
 from keyrack.commands import names
 from keyrack.commands.consent import DryRun, Preview, Yes, agree
 from keyrack.commands.environment import read_settings
@@ -146,6 +148,11 @@ TOLD: dict[str, Topics] = {
     "webhook": DELIVERED,
 }
 
+# What is said in words for the operator already
+TOLD_AS_THEY_ARE = (
+    Failed, Refusal, EmbeddedServerError, MasterKeyError, CheckpointKeyError, LogRefused, NoListener,
+    schema.SchemaError,
+)  # fmt: skip
 
 Work = Callable[..., Awaitable[Said | Listed]]
 Before = Callable[..., Awaitable[Preview | None]]
@@ -270,7 +277,7 @@ def explained(work: Callable[[], None], *, as_json: bool = False) -> None:
 def explain(error: Exception) -> str:
     """What went wrong, in one line for the command's user."""
     text = " ".join(str(error).split())
-    if isinstance(error, Failed | Refusal | EmbeddedServerError | MasterKeyError | NoListener | schema.SchemaError):
+    if isinstance(error, TOLD_AS_THEY_ARE):
         return text
     if isinstance(error, asyncpg.InterfaceError) and isinstance(error, ValueError):  # before anything was sent
         return f"A value is not valid: {text}"

@@ -7,6 +7,8 @@ import os
 from collections.abc import Iterator
 from urllib.parse import urlsplit
 
+from keyrack.changes import keys
+from keyrack.changes.keys import CheckpointKeyError
 from keyrack.doctor.said import fault, right, warning
 from keyrack.monitoring.judging import Finding
 from keyrack.settings import Settings, unknown
@@ -16,7 +18,10 @@ from keyrack.vault.master import MasterKeyError
 
 def examined(settings: Settings) -> list[Finding]:
     """What the settings alone tell."""
-    return [*_names(), *_public_url(settings), *_metrics(settings), *_master_key(settings), *_pooler(settings)]
+    return [
+        *_names(), *_public_url(settings), *_metrics(settings), *_master_key(settings), *_checkpoint_key(settings),
+        *_pooler(settings),
+    ]  # fmt: skip
 
 
 def _names() -> Iterator[Finding]:
@@ -72,6 +77,23 @@ def _master_key(settings: Settings) -> Iterator[Finding]:
         yield fault(
             "master-key", f"There is no master key: {master.where(settings)} is missing.",
             "`keyrack master-key new` makes one; give the same one to every node.",
+        )  # fmt: skip
+
+
+def _checkpoint_key(settings: Settings) -> Iterator[Finding]:
+    try:
+        found = keys.read(settings)
+    except CheckpointKeyError as error:
+        yield fault("checkpoint-key", str(error), "Give this node the key of the other workers: docs/changes.md.")
+        return
+    if found:
+        yield right("checkpoint-key", f"the key of checkpoints is in {keys.path(settings)}")
+    elif keys.is_ours(settings):
+        yield right("checkpoint-key", f"the key of checkpoints will be made in {keys.path(settings)}")
+    else:
+        yield warning(
+            "checkpoint-key", f"No key of checkpoints is here: {keys.path(settings)} is missing.",
+            "A worker needs it: `keyrack audit keys` makes one; give the same one to every worker.",
         )  # fmt: skip
 
 

@@ -66,6 +66,7 @@ TEXTS: Mapping[str, str] = {
     "getKeyFormDrawing": '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 120 60"></svg>',
     "streamChanges": "id: 1-12\nevent: cars\ndata: cars\n\n",
     "listChanges": 'id: 5f0c1c1e-7c0e-4a55-9a0b-9a2f4d8a1e55:1\nevent: change\ndata: {"id":1}\n\n',
+    "getCheckpoint": "keyrack.example.com/changes/3/5f0c1c1e-7c0e-4a55-9a0b-9a2f4d8a1e55\n5\n...",
     "getReference": "<!doctype html>",
     "getCodes": "<!doctype html>",
 }

@@ -64,6 +64,17 @@ OWN: Mapping[str, tuple[str, str]] = {
         "getUserAccess",
         "Which cars the user could open then, as for a car.",
     ),
+    "GET /changes/checkpoint": (
+        "getCheckpoint",
+        "What the log of changes was a moment ago, signed as a C2SP tlog-checkpoint: keep it where nobody who"
+        " administers the server can change it. With `Accept: text/plain` the note alone. With `since` it is proven"
+        " that the log begins with that of an older checkpoint.",
+    ),
+    "GET /changes/{changeId}/proof": (
+        "getChangeProof",
+        "The record of one change, and the hashes that lead from it to the root of the newest checkpoint: whoever has"
+        " them needs to trust nobody. A change that is newer than the newest checkpoint has none yet.",
+    ),
     "POST /ingest/events": (
         "deliverEvents",
         "Events of boxes and apps that were offline, one JSON object a line. `clientId` names each: one that comes"

@@ -17,7 +17,7 @@ def of_path(endpoint: Endpoint) -> list[Json]:
         )
         if name == "operationId":
             schema = {"type": "string", "format": "uuid"}
-        if name == "deliveryId":
+        if name in ("changeId", "deliveryId"):
             schema["format"] = "int64"
         if name == "searchDate":
             schema = {"type": "string", "format": "date-time"}

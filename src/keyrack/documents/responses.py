@@ -92,6 +92,8 @@ def _success(endpoint: Endpoint, schemas: dict[str, Json]) -> Json:
         schema = {"type": "string"}
     if schema is not None:
         response["content"] = {endpoint.media_type.split(";")[0]: {"schema": schema}}
+        if endpoint.also:
+            response["content"][endpoint.also.split(";")[0]] = {"schema": {"type": "string"}}
         if endpoint.follows:
             response["content"][EVENTS] = {"schema": {"type": "string"}}
     return response

@@ -10,6 +10,7 @@ from keyrack.endpoints import (
     brands,
     cars,
     changes,
+    checkpoints,
     customers,
     documents,
     erasure,
@@ -34,7 +35,7 @@ from keyrack.endpoints import (
 
 MODULES = (
     oauth2, customers, retention, cars, users, erasure, assignments, groups, products, services, installations,
-    pairings, brands, sdk, events, changes, access, ingest, positions, operations, batch, webhooks, live, me, documents,
-    health,
+    pairings, brands, sdk, events, changes, checkpoints, access, ingest, positions, operations, batch, webhooks, live,
+    me, documents, health,
 )  # fmt: skip
 ALL: tuple[Endpoint, ...] = tuple(row for module in MODULES for row in module.endpoints.rows)

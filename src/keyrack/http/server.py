@@ -147,6 +147,8 @@ class Server:
             http.scope["query_string"], body, http.scope["http_version"] != "1.0", device,
             preferred.returns if endpoint.shows is not None else "", expected, http.get_header("If-None-Match"),
         )  # fmt: skip
+        if endpoint.also:
+            request.also = prefers(http.get_header("Accept") or "", endpoint.also.split(";")[0], endpoint.media_type)
         if endpoint.media_type == EVENTS or endpoint.follows:
             request.last_event, request.stays = http.get_header("Last-Event-ID"), partial(self._stays, http, customer)
             request.holds = partial(http.scope.__setitem__, HELD)

@@ -118,6 +118,10 @@ CHANGES = Counter("keyrack_changes_numbered_total", "Changes that got their numb
 CHANGE_SECONDS = Histogram(
     "keyrack_change_wait_duration_seconds", "Time from a change until it got its number.", bounds=LONG
 )
+CHECKPOINTS = Counter("keyrack_checkpoints_made_total", "Checkpoints of logs of changes that were signed.")
+CHECKPOINTS_PUBLISHED = Counter(
+    "keyrack_checkpoints_published_total", "Copies of checkpoints that were written to the directory for them."
+)
 
 # What units tell
 
@@ -166,8 +170,9 @@ SAMPLES_OF = OfCustomers(
 OF_PROCESS: tuple[Instrument, ...] = (
     REQUESTS, REQUEST_SECONDS, UNDER_WAY, CONNECTIONS, STREAMS, REFUSALS, LIMITS, LOG_INS, LOOKUPS, QUEUE_PLACES,
     QUEUE_TAKEN, QUEUE_WAITING, QUEUE_SECONDS, STATEMENT_SECONDS, READS, READ_LAG, LISTENERS, OPERATIONS,
-    OPERATION_SECONDS, ATTEMPTS, ATTEMPT_SECONDS, DELIVERY_SECONDS, GIVEN_UP, CHANGES, CHANGE_SECONDS, SAMPLES, EVENTS,
-    LOOP_SECONDS, SPANS, PROCESS, DROPPED, REQUESTS_OF, OPERATIONS_OF, ATTEMPTS_OF, SAMPLES_OF,
+    OPERATION_SECONDS, ATTEMPTS, ATTEMPT_SECONDS, DELIVERY_SECONDS, GIVEN_UP, CHANGES, CHANGE_SECONDS, CHECKPOINTS,
+    CHECKPOINTS_PUBLISHED, SAMPLES, EVENTS, LOOP_SECONDS, SPANS, PROCESS, DROPPED, REQUESTS_OF, OPERATIONS_OF,
+    ATTEMPTS_OF, SAMPLES_OF,
 )  # fmt: skip
 
 # Told once, by whoever serves the port. What is not known has no series: `keyrack_database_up` says so
@@ -190,6 +195,11 @@ WAITING_AGE = Gauge(
 CHANGES_AGE = Gauge(
     "keyrack_changes_unnumbered_oldest_age_seconds",
     "Age of the oldest change that has no number in the log yet, 0 where none waits.",
+)
+REFUSED = Gauge(
+    "keyrack_checkpoints_refused_logs",
+    "Logs of changes that get no checkpoint, because they are not what was signed of them; 10,000 stands for more, "
+    "too.",
 )
 DEAD = Gauge("keyrack_deliveries_dead", "Deliveries that were given up, and are kept; 10,000 stands for more, too.")
 DISABLED = Gauge("keyrack_webhooks_disabled", "Webhooks that are disabled; 10,000 stands for more, too.")
@@ -235,8 +245,8 @@ ARCHIVE_LATE = Gauge(
 )
 
 OF_DATABASE: tuple[Gauge, ...] = (
-    PENDING, PENDING_AGE, WAITING, WAITING_AGE, CHANGES_AGE, DEAD, DISABLED, LAST_GOOD, FAILURES, LATE, DATABASE_BYTES,
-    SESSIONS, MOST_SESSIONS, LIVING, UNATTENDED, REPLICA_LAG, REPLICA_BYTES, ARCHIVE_AGE, ARCHIVE_LATE,
+    PENDING, PENDING_AGE, WAITING, WAITING_AGE, CHANGES_AGE, REFUSED, DEAD, DISABLED, LAST_GOOD, FAILURES, LATE,
+    DATABASE_BYTES, SESSIONS, MOST_SESSIONS, LIVING, UNATTENDED, REPLICA_LAG, REPLICA_BYTES, ARCHIVE_AGE, ARCHIVE_LATE,
 )  # fmt: skip
 OF_SERVER: tuple[Instrument, ...] = (UP, DATABASE_UP, *OF_DATABASE)
 

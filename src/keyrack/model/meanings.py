@@ -54,6 +54,7 @@ EVERYWHERE: Members = {
     "detail": ("What is wrong, in words.", "Couldn't create car. No valid name provided."),
     "eventId": ("The id of the event.", 120),
     "webhookId": ("The id of the webhook.", 1),
+    "changeId": ("The number of the change.", 17),
     "deliveryId": ("The id of the delivery.", 42),
     "sessionId": ("The id of the session.", 7),
     "keyFormId": ("The id of the key form, as `keyForm.id` of a key tells it.", 1),

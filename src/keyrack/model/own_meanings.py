@@ -11,6 +11,7 @@ _SINCE = "2026-05-01T08:00:00Z"
 _RECORDED = "2026-05-01T08:15:00.3Z"
 _REQUEST_ID = "4bf92f3577b34da6a3ce929d0e0e4736"
 _OPERATION = ("The id of the operation, as the header `Operation-Id` told it.", OPERATION_ID)
+_HASH = "na2/4PB/eLDQ0Zlq3BewgzOBgf3wmP2nUSyHZDLRILU="
 _ERROR = ("Why it came to nothing; null where it succeeded.", None)
 _LAST_SEEN = ("When the unit read what it told last; null for a car of which nothing was told.", "2026-05-01T08:15:00Z")
 
@@ -57,6 +58,26 @@ OWN: Mapping[str, Mapping[str, tuple[str, Any]]] = {
         "end": ("The assignment's end; null for none.", None),
         "lifetime": ("The assignment's lifetime in seconds.", 604800),
         "renewableAfter": ("Seconds after which the key in the phone may be fetched anew.", 302400),
+    },
+    "ChangeCheckpoint": {
+        "customerId": ("Whose log it is.", 3),
+        "epoch": ("The epoch of the log: the checkpoint says nothing of another one.", OPERATION_ID),
+        "size": ("How many changes it is of.", 4711),
+        "root": ("The root of the tree of their records, in base64.", _HASH),
+        "time": ("When it was signed.", "2026-05-01T08:15:00Z"),
+        "note": (
+            "The signed note: origin, size and root in lines, then the signatures.",
+            f"keyrack.example.com/changes/3/{OPERATION_ID}\n4711\n{_HASH}\n\n— ...\n",
+        ),
+        "consistency": ("With `since`: hashes that prove that the log begins with the older one, in base64.", [_HASH]),
+    },
+    "ChangeProof": {
+        "id": ("The number of the change.", 17),
+        "epoch": ("The epoch of the log.", OPERATION_ID),
+        "index": ("Which leaf of the tree its record is, from 0.", 16),
+        "record": ("The record of the change, in base64.", "AQAAAAgAAAAAAAAAAw=="),
+        "inclusion": ("The hashes from the leaf to the root, in base64.", [_HASH]),
+        "checkpoint": ("The checkpoint whose root it is.", None),
     },
     "Change": {
         "id": ("The number of the change: each customer counts its own, without gaps.", 4711),

@@ -27,13 +27,14 @@ OF_EACH = 100  # deliveries of each that are looked at
 APPLICATION = "keyrack metrics"  # what the connections of who looks are called
 
 # All of these go through partial indexes alone (`operation_pending`, `delivery_waiting`, `delivery_dead`,
-# `webhook_disabled`), and end after so many entries
+# `webhook_disabled`, `change_tree_refused`), and end after so many entries
 COUNTS: LiteralString = """
 select
   (select count(*) from (select from operation where state = 'Pending' limit $1) o) as pending,
   (select count(*) from (select from delivery where state = 'Waiting' limit $1) d) as waiting,
   (select count(*) from (select from delivery where state = 'Dead' limit $1) d) as dead,
-  (select count(*) from (select from webhook where not is_enabled limit $1) w) as disabled
+  (select count(*) from (select from webhook where not is_enabled limit $1) w) as disabled,
+  (select count(*) from (select from change_tree where refused is not null limit $1) t) as refused
 """
 # Steps from customer to customer through the index of what is pending; of each the first one of either kind is the
 # oldest of its kind
@@ -110,6 +111,7 @@ class Backlog:
     deliveries_age: float  # for enabled webhooks
     changes_age: float  # of the oldest change without a number
     writers: tuple[Writer, ...]  # of changes, where one waits for longer than it takes: the oldest first
+    refused: int  # logs of changes that are not what was signed of them
     dead: int
     disabled: int  # webhooks
     housekeeping: tuple[Step, ...]
@@ -140,6 +142,7 @@ async def backlog(statements: Statements) -> Backlog:
         await _age(statements, OLDEST_WAITING, LOOK, OF_EACH) if counts["waiting"] else 0.0,
         changes_age,
         tuple(await fence.writers(statements)) if changes_age > fence.OLD else (),
+        counts["refused"],
         counts["dead"],
         counts["disabled"],
         tuple(Step(row["step"], row["last_good"], row["failures"], row["late"]) for row in steps),

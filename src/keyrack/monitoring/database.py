@@ -91,6 +91,7 @@ def _tell(found: Backlog) -> None:
         (measures.WAITING, found.deliveries),
         (measures.WAITING_AGE, found.deliveries_age),
         (measures.CHANGES_AGE, found.changes_age),
+        (measures.REFUSED, found.refused),
         (measures.DEAD, found.dead),
         (measures.DISABLED, found.disabled),
         (measures.DATABASE_BYTES, found.database_bytes),

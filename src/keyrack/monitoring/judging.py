@@ -145,6 +145,13 @@ def _of_work(picture: Picture, found: Backlog) -> Iterator[Finding]:
             "End that transaction (`pg_terminate_backend`, `rollback prepared`)." if held
             else "The workers' log says why: none runs, or the database is slow.",
         )  # fmt: skip
+    if found.refused:
+        yield Finding(
+            Level.CRITICAL, "log-refused",
+            f"{_count(found.refused, 'log of changes is', 'logs of changes are')} not what was signed of it before.",
+            "Somebody has written in the database past Keyrack. `keyrack housekeeping list` names the log; keep the "
+            "database as it is, and compare it with published checkpoints: `keyrack audit verify`.",
+        )  # fmt: skip
     if picture.given_up:
         yield Finding(
             Level.WARNING, "deliveries-dead", f"{_count(picture.given_up, 'delivery was', 'deliveries were')} given up "

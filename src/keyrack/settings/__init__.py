@@ -12,6 +12,7 @@ from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, Settings
 
 from keyrack.settings.batches import Batches
 from keyrack.settings.callers import Callers
+from keyrack.settings.checkpoints import Checkpoints
 from keyrack.settings.configuration import ConfigurationError, ConfigurationFile, masked, nearest, sections
 from keyrack.settings.edge import Edge
 from keyrack.settings.lists import Lists
@@ -33,7 +34,9 @@ __all__ = [
 ]  # fmt: skip
 
 
-class Settings(Units, Work, Callers, Sessions, Batches, Lists, Maps, Live, Edge, Storage, Monitoring, Tracing):
+class Settings(
+    Units, Work, Checkpoints, Callers, Sessions, Batches, Lists, Maps, Live, Edge, Storage, Monitoring, Tracing
+):
     """Every setting; docs/settings.md is made from these fields."""
 
     model_config = SettingsConfigDict(env_prefix="KEYRACK_", extra="ignore", env_ignore_empty=True, frozen=True)
