@@ -17,8 +17,9 @@ from keyrack.assignments.asking import checksum
 from keyrack.assignments.rules import NO_BOX
 from keyrack.endpoints.webhooks import DISABLED, NO_DELIVERY, NO_WEBHOOK
 from keyrack.model.bodies import no_valid
+from keyrack.model.kinds import OUTCOMES
 from keyrack.settings import Settings
-from keyrack.webhooks.outcomes import KINDS, Outcome
+from keyrack.webhooks.outcomes import Outcome
 from tests.people import Person, Town, done, refused, web
 from tests.servers import RunningServer, eventually
 from tests.webhooks.receiver import Received, Receiver
@@ -84,7 +85,7 @@ def test_a_webhook_is_registered_read_changed_and_removed(alice: Person) -> None
     assert row == {
         "id": id,
         "url": "https://example.org/hook",
-        "kinds": sorted(KINDS),
+        "kinds": sorted(OUTCOMES),
         "enabled": True,
         "disabledReason": None,
         "hasSecret": False,
@@ -108,7 +109,7 @@ def test_a_webhook_is_registered_read_changed_and_removed(alice: Person) -> None
     )
     done(alice.patch(f"/webhooks/{id}", [{"op": "remove", "path": f"/{name}"} for name in ("secret", "kinds")]))
     row = alice.get(f"/webhooks/{id}").json()
-    assert (row["hasSecret"], row["kinds"], row["enabled"]) == (False, list(KINDS), False)
+    assert (row["hasSecret"], row["kinds"], row["enabled"]) == (False, sorted(OUTCOMES), False)
     everything = alice.get("/webhooks").text + alice.get(f"/webhooks/{id}").text
     assert secret not in everything and "s3cret" not in everything
     done(alice.delete(f"/webhooks/{id}"))
@@ -412,7 +413,7 @@ def test_a_removed_webhook_leaves_nothing_behind(alice: Person, receiver: Receiv
 
 def test_openapi_tells_what_is_sent(alice: Person) -> None:
     document = json.loads(alice.get("/openapi.json").content)
-    assert set(document["webhooks"]) == {*KINDS, "webhook.test"}
+    assert set(document["webhooks"]) == {*OUTCOMES, "change", "changes.checkpoint", "webhook.test"}
     sent = document["webhooks"]["assignment.created"]["post"]
     assert sent["requestBody"]["content"]["application/json"]["schema"] == {"$ref": "#/components/schemas/Outcome"}
     assert {p["name"] for p in sent["parameters"]} == {

@@ -91,5 +91,8 @@ class Office:
             assert time.monotonic() < end, f"{what}: {found} instead of {value}"
             await asyncio.sleep(0.02)
 
+    async def numbered(self) -> None:
+        await self.until("changes without a number", "select count(*) from change_inbox", 0)
+
     async def drained(self) -> None:
         await self.until("lanes left", "select count(*) from delivery_lane", 0)

@@ -13,8 +13,9 @@ import structlog
 from keyrack.access import privacy
 from keyrack.assignments.asking import Asker, end_all_of_user
 from keyrack.changes import erasing as changes
-from keyrack.database.connection import Database, Row, Statements
+from keyrack.database.connection import Database, Statements
 from keyrack.settings import Settings
+from keyrack.webhooks import erasing as deliveries
 
 log = structlog.get_logger("keyrack.erasing")
 
@@ -92,10 +93,13 @@ delete from erasure where customer_id = $1 and user_id = $2 and asked_at = $3 an
 """
 
 
-async def counts(statements: Statements, customer: int, user: int) -> Row | None:
+async def counts(statements: Statements, customer: int, user: int) -> dict[str, int] | None:
     """How many groups, assignments, events, operations and deliveries of the customer name the user; None where the
     customer has no such user."""
-    return await statements.fetchrow(COUNTS, customer, user)
+    row = await statements.fetchrow(COUNTS, customer, user)
+    if row is None:
+        return None
+    return {**row, "deliveries": row["deliveries"] + await deliveries.count(statements, customer, user)}
 
 
 async def erase(

@@ -48,7 +48,9 @@ select json_build_object(
     from operation where user_id = $1) r),
   'deliveries', (select coalesce(json_agg(r order by r."createdAt"), '[]') from (
     select customer_id as "customerId", delivery_id as id, type, payload::json as payload, created_at as "createdAt"
-    from delivery where (payload::jsonb->>'userId')::integer = $1) r)
+    from delivery where (payload::jsonb->>'userId')::integer = $1
+    or payload::jsonb #>> '{data,resource}' = 'user' and payload::jsonb #>> '{data,resourceId}' = $1::integer::text
+    or $1::integer::text in (payload::jsonb #>> '{data,before,userId}', payload::jsonb #>> '{data,after,userId}')) r)
 )
 """
 FIND: LiteralString = """

@@ -1,4 +1,5 @@
-"""In charge of taking a person out of the log: what was personal goes with its salt, and the proof still verifies."""
+"""In charge of taking a person out of the log, and out of deliveries that tell of it: what was personal goes with its
+salt, and the proof still verifies."""
 
 from __future__ import annotations
 
@@ -6,6 +7,7 @@ from typing import LiteralString
 
 from keyrack.changes.people import PERSONAL
 from keyrack.database.connection import Statements
+from keyrack.webhooks import erasing as deliveries
 
 MEMBERS = sorted(PERSONAL["user"])
 
@@ -50,6 +52,7 @@ async def erase(statements: Statements, user: int) -> None:
     Assignments and groups go on to name the bare number, as logs of operations do.
     """
     await statements.execute(UNNUMBERED, user, MEMBERS)
+    await deliveries.erase(statements, user, MEMBERS)
     await statements.execute(EVERYWHERE, user)
 
 
@@ -57,6 +60,7 @@ async def finish(statements: Statements, customer: int, user: int, rows: int) ->
     """Take a user who was erased from a customer out of its log, `rows` at a time; whether nothing is left."""
     last = await statements.fetchval(LAST, customer, user)
     if last is not None:
+        await deliveries.erase_of_customer(statements, customer, user, last, MEMBERS)
         await statements.execute(OF_CUSTOMER, customer, user, last)
         while await statements.fetchval(NAMING, customer, user, last, rows) >= rows:
             pass

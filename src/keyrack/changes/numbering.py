@@ -26,11 +26,13 @@ from keyrack.changes.fence import Fence
 from keyrack.changes.record import FIRST, SALT, Record, canonical, digest, encode, hash_of, loads
 from keyrack.changes.tree import Tree, leaf_hash
 from keyrack.database.connection import Connection, Database, Row, is_interruption
+from keyrack.database.notices import DELIVER
 from keyrack.database.partitions import month
-from keyrack.database.telling import NUMBERED, Tell
+from keyrack.database.telling import DELIVERED, NUMBERED, Tell
 from keyrack.database.trouble import Interruptions
 from keyrack.metrics.measures import CHANGE_SECONDS, CHANGES
 from keyrack.settings import Settings
+from keyrack.webhooks.numbered import Numbered, Publisher
 
 seldom = Interruptions("keyrack.changes")
 
@@ -100,7 +102,7 @@ class Log:
             Tree.read(row["tree"]),
         )  # fmt: skip
 
-    def add(self, row: Row) -> tuple[object, ...]:
+    def add(self, row: Row) -> tuple[Any, ...]:
         """Give a change its number: what `NUMBER` takes of it."""
         before, after = _json(row["before"]), _json(row["after"])
         person = people.apart(row["resource"], before, after)
@@ -137,6 +139,10 @@ class Numbering:
     _whole_at: float = 0.0  # when all of it is looked at again: a standby that leads now may have drawn less
     _months: set[date] = field(default_factory=set[date])  # whose partitions exist
     _begun: bool = False  # whether the custody of every customer is kept
+    _publisher: Publisher = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._publisher = Publisher(self.settings.webhook_waiting)
 
     def wake(self) -> None:
         """There may be something to number."""
@@ -180,16 +186,19 @@ class Numbering:
             if not await connection.fetchval(ALONE):
                 return None
             rows = await connection.fetch(READ, self._done, last, self.settings.change_rows)
-            logs = await self._number(connection, rows) if rows else []
+            logs, told = await self._number(connection, rows) if rows else ([], set[int]())
         self._months.update(month(log.recorded_at) for log in logs)
         CHANGES.of().add(len(rows))
         for row in rows:
             CHANGE_SECONDS.of().observe(max(0.0, (row["now"] - row["at"]).total_seconds()))
         for log in logs:
-            self.tell(log.customer, NUMBERED)
+            self.tell(log.customer, NUMBERED | DELIVERED if log.customer in told else NUMBERED)
+        if told:
+            await self.db.execute(DELIVER)
         return len(rows)
 
-    async def _number(self, connection: Connection, rows: Sequence[Row]) -> list[Log]:
+    async def _number(self, connection: Connection, rows: Sequence[Row]) -> tuple[list[Log], set[int]]:
+        """The logs, and the customers of which webhooks are told of it."""
         logs = await _logs(connection, sorted({row["customer_id"] for row in rows}), rows[0]["now"])
         for missing in sorted({month(log.recorded_at) for log in logs.values()} - self._months):
             await connection.execute(MAKE, missing)
@@ -198,7 +207,8 @@ class Numbering:
         await connection.execute(NUMBER, *map(list, zip(*numbered, strict=True)))
         ends = [(log.customer, log.last, log.recorded_at, log.hash, log.tree.stored) for log in logs.values()]
         await connection.execute(KEEP, *map(list, zip(*ends, strict=True)))
-        return list(logs.values())
+        told = await self._publisher.publish(connection, map(_told, rows, numbered))
+        return list(logs.values()), told
 
 
 async def _logs(connection: Connection, customers: list[int], now: datetime) -> dict[int, Log]:
@@ -208,6 +218,12 @@ async def _logs(connection: Connection, customers: list[int], now: datetime) -> 
         await connection.execute(BEGIN, sorted(set(customers) - {row["customer_id"] for row in rows}))
         rows = await connection.fetch(LOGS, customers)
     return {row["customer_id"]: Log.of(row, now) for row in rows}
+
+
+def _told(row: Row, numbered: tuple[Any, ...]) -> Numbered:
+    """What webhooks are told by, of a row of the inbox and what `NUMBER` takes of it."""
+    _, customer, retention, id, recorded_at, *_ = numbered
+    return Numbered(customer, retention, id, recorded_at, row["kind"], row["resource"])
 
 
 def _json(text: str | None) -> Any:

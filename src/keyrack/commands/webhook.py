@@ -1,4 +1,4 @@
-"""Webhooks: where a customer's outcomes are sent, what was sent, and tools for those who receive them."""
+"""Webhooks: where a customer's outcomes and changes are sent, what was sent, and tools for those who receive them."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from keyrack.commands.options import Customer, OfCustomer, moment, which
 from keyrack.commands.printing import Failed, Listed, Said
 from keyrack.commands.session import SHOWN_ONCE, Session, command
 from keyrack.errors import NotFound, on_constraint
+from keyrack.model import kinds
 from keyrack.reasons import NO_CUSTOMER
 from keyrack.webhooks import publishing, registry
-from keyrack.webhooks.outcomes import KINDS
 
 app = typer.Typer()
 
@@ -56,8 +56,10 @@ def _url(value: str | None) -> str | None:
 
 def _kinds(value: list[str] | None) -> list[str] | None:
     for kind in value or []:
-        if kind not in KINDS:
-            raise typer.BadParameter(f"{kind!r} is none of {', '.join(KINDS)}")
+        try:
+            kinds.check(kind)
+        except ValueError as error:
+            raise typer.BadParameter(str(error)) from None
     return sorted(set(value)) if value else None
 
 
@@ -67,7 +69,12 @@ def _static(value: str | None) -> str | None:
     return value
 
 
-Kinds = Annotated[list[str] | None, typer.Option("--kind", callback=_kinds, help="Only this kind; may be repeated.")]
+Kinds = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--kind", callback=_kinds, help="This kind alone, such as assignment.created or car.*; may be repeated."
+    ),
+]
 Static = Annotated[str | None, typer.Option("--secret", callback=_static, help="Sent in the header `secret`.")]
 
 
@@ -86,12 +93,12 @@ async def add(
     customer: Customer,
     url: Annotated[str, typer.Argument(metavar="URL", callback=_url)],
     secret: Static = None,
-    kinds: Kinds = None,
+    taken: Kinds = None,
 ) -> Said:
     """Register a webhook."""
     with on_constraint({"webhook_customer_id_fkey": (NotFound, NO_CUSTOMER.saying(str(no_customer(customer))))}):
         added = await registry.add(
-            session.sql, await session.vault(), customer, url, secret or None, kinds or [*KINDS], True,
+            session.sql, await session.vault(), customer, url, secret or None, taken or kinds.OUTCOMES, True,
             session.settings.webhook_limit,
         )  # fmt: skip
     if added is None:
@@ -118,11 +125,11 @@ async def change(
     secret: Annotated[
         str | None, typer.Option("--secret", callback=_static, help="The new static secret; empty for none.")
     ] = None,
-    kinds: Kinds = None,
+    taken: Kinds = None,
     enable: Annotated[bool | None, typer.Option("--enable/--disable", help="Whether anything is sent to it.")] = None,
 ) -> Said:
     """Change a webhook; what is not named stays as it is."""
-    given: dict[str, Any] = {"url": url, "kinds": kinds, "enabled": enable}
+    given: dict[str, Any] = {"url": url, "kinds": taken, "enabled": enable}
     changes = {name: value for name, value in given.items() if value is not None}
     if secret is not None:
         changes["secret"] = secret or None
@@ -183,14 +190,15 @@ async def replay(
     id: Webhook,
     delivery: Annotated[int | None, typer.Option("--delivery", min=1, max=2**63 - 1, help="This one alone.")] = None,
     since: Annotated[
-        str | None, typer.Option("--from", metavar="TIME", help="All outcomes from this time on, oldest first.")
+        str | None,
+        typer.Option("--from", metavar="TIME", help="All of its kinds from this time on, oldest first."),
     ] = None,
     until: Annotated[str | None, typer.Option("--to", metavar="TIME", help="With --from: up to this time.")] = None,
     undelivered: Annotated[
         bool, typer.Option("--undelivered", help="With --from: only what has not been delivered.")
     ] = False,
 ) -> Said:
-    """Send again: one delivery, or the outcomes of a time."""
+    """Send again: one delivery, or the outcomes and changes of a time."""
     begin, end = moment(since), moment(until) or datetime.now(UTC)
     if (delivery is None) == (begin is None):
         raise Failed("Say what: --delivery ID or --from TIME.")

@@ -90,6 +90,13 @@ DISABLED: Mapping[str, tuple[str, str]] = {
         N_("The receiver answered 410: it is gone for good."),
         N_("Correct the address, then enable the webhook. What waits is sent then."),
     ),
+    troubles.DISABLED_BY_TOO_MUCH: (
+        N_("As many deliveries waited for the receiver as may."),
+        N_(
+            "Let the receiver answer faster, or take less. Enable the webhook: what waits is sent then. What came"
+            " afterwards is sent by a replay of that time."
+        ),
+    ),
     troubles.SECRETS_LOST: (
         N_("The secrets of this server were lost, and all webhooks have got new ones."),
         N_("Rotate the secret, tell the receiver the new one, then enable the webhook. What waits is sent then."),

@@ -7,9 +7,10 @@ from typing import Any
 
 from keyrack.api.exchange import Answer
 from keyrack.console import causes
+from keyrack.console.kinds import NAMES
 from keyrack.console.rendering import gettext, live_id, page, redirect, why
 from keyrack.console.times import instant
-from keyrack.console.webhooks import SECTION, TYPES, of_webhook
+from keyrack.console.webhooks import SECTION, of_webhook
 from keyrack.errors import NotFound, Refusal, Unauthorized
 from keyrack.http.pages import Pages, Visit
 from keyrack.reasons import NOTHING_HERE
@@ -36,7 +37,7 @@ async def _delivery(visit: Visit, wrong: Refusal | None = None) -> Answer:
         raise NotFound(NOTHING_HERE)
     return await page(
         visit, "delivery.html", status=wrong.status if wrong else 200, section=SECTION, webhook=webhook,
-        delivery=rows[0], cause=causes.of_delivery(visit, rows[0], webhook["url"]), types=TYPES,
+        delivery=rows[0], cause=causes.of_delivery(visit, rows[0], webhook["url"]), types=NAMES,
         headers=_headers(visit, webhook, rows[0]), body=json.dumps(rows[0]["payload"], indent=2, ensure_ascii=False),
         since=at, wrong=wrong and why(visit, wrong.reason),
     )  # fmt: skip

@@ -7,9 +7,10 @@ from typing import Any
 
 from keyrack.api.exchange import Answer
 from keyrack.console.forms import key
+from keyrack.console.kinds import NAMES, OUTCOMES, Kinds, kinds
 from keyrack.console.languages import N_
 from keyrack.console.rendering import base, gettext, page, redirect, why
-from keyrack.console.webhooks import KINDS, SECTION, of_webhook
+from keyrack.console.webhooks import SECTION, of_webhook
 from keyrack.errors import NotFound, Refusal, Unauthorized
 from keyrack.http.pages import Pages, Visit
 from keyrack.reasons import NOTHING_HERE
@@ -28,20 +29,21 @@ WRONG = {  # member -> what is wrong with it
 
 @pages.get("/{customer}/webhooks/new")
 async def form(visit: Visit) -> Answer:
-    return await _form(visit, {"url": "", "secret": "", "kinds": list(KINDS)})
+    return await _form(visit, await kinds(visit), {"url": "", "secret": "", "kinds": list(OUTCOMES)})
 
 
-async def _form(visit: Visit, typed: Mapping[str, Any], refusal: Refusal | None = None) -> Answer:
+async def _form(visit: Visit, known: Kinds, typed: Mapping[str, Any], refusal: Refusal | None = None) -> Answer:
     return await page(
         visit, "webhook_new.html", status=refusal.status if refusal else 200, section=SECTION,
         back=f"{base(visit)}/webhooks", typed=typed, wrong=_wrong(visit, refusal) if refusal else {},
-        kinds=KINDS, key=key(visit, refusal),
+        kinds=NAMES, outcomes=OUTCOMES, groups=known.groups(typed["kinds"]), key=key(visit, refusal),
     )  # fmt: skip
 
 
 @pages.post("/{customer}/webhooks/new", secret=True)
 async def add(visit: Visit) -> Answer:
-    typed = {"url": visit.sent("url"), "secret": visit.sent("secret"), "kinds": _kinds(visit)}
+    known = await kinds(visit)
+    typed = {"url": visit.sent("url"), "secret": visit.sent("secret"), "kinds": known.sent(visit)}
     try:
         made = await visit.call(
             "PUT", "/webhooks", body=typed | {"secret": typed["secret"] or None}, key=visit.sent("key")
@@ -49,15 +51,11 @@ async def add(visit: Visit) -> Answer:
     except Unauthorized:
         raise
     except Refusal as refusal:
-        return await _form(visit, typed, refusal)
+        return await _form(visit, known, typed, refusal)
     return await page(
         visit, "webhook_secret.html", status=201, section=SECTION, id=made.json["id"],
         secret=made.json["signingSecret"], until=None,
     )  # fmt: skip
-
-
-def _kinds(visit: Visit) -> list[str]:
-    return [kind for kind in KINDS if visit.sent(kind)]
 
 
 def _wrong(visit: Visit, refusal: Refusal) -> dict[str, str]:
@@ -93,16 +91,18 @@ async def _edit(
     """The form of one member. Raises `NotFound` for what cannot be changed so."""
     if visit.ids["member"] not in WRONG:
         raise NotFound(NOTHING_HERE)
+    chosen = value if visit.ids["member"] == "kinds" else ()
     return await page(
         visit, "webhook_change.html", status=status, section=SECTION, webhook=webhook, member=visit.ids["member"],
-        value=value, tag=tag, wrong=wrong, kinds=KINDS,
+        value=value, tag=tag, wrong=wrong, kinds=NAMES, outcomes=OUTCOMES,
+        groups=(await kinds(visit)).groups(chosen) if chosen != () else [],
     )  # fmt: skip
 
 
 @pages.post("/{customer}/webhooks/{webhook}/change/{member}")
 async def change(visit: Visit) -> Answer:
     member = visit.ids["member"]
-    value: Any = _kinds(visit) if member == "kinds" else visit.sent(member)
+    value: Any = (await kinds(visit)).sent(visit) if member == "kinds" else visit.sent(member)
     step = {"op": "replace", "path": f"/{member}", "value": value}
     if member == "secret" and not value:
         step = {"op": "remove", "path": "/secret"}

@@ -10,6 +10,7 @@ from uuid import uuid4
 
 from keyrack.api.exchange import Answer
 from keyrack.console import causes
+from keyrack.console.kinds import NAMES
 from keyrack.console.languages import N_
 from keyrack.console.many import rows_of
 from keyrack.console.rendering import base, clock, gettext, live_id, page, redirect, why
@@ -22,12 +23,6 @@ pages = Pages()
 SECTION = "webhooks"
 ROWS = 20  # deliveries of a page
 DIGITS = 9  # of a page's number, or of a count in an address
-KINDS = {
-    "assignment.created": N_("New assignments"),
-    "assignment.updated": N_("Changed assignments"),
-    "assignment.deleted": N_("Ended assignments"),
-}
-TYPES = {**KINDS, "webhook.test": N_("Test")}
 SHOWN = {  # what of the log is shown -> its $filter
     "failed": "error ne null",
     "waiting": "state eq 'Waiting'",
@@ -100,7 +95,7 @@ async def show(visit: Visit, wrong: Refusal | None = None) -> Answer:
     stopped = causes.of_disabling(visit, known["disabledReason"]) if known["disabledReason"] else None
     return await page(
         visit, "webhook.html", status=wrong.status if wrong else 200, section=SECTION, webhook=known, course=how,
-        state=how.state(known), states=STATES, kinds=KINDS, stopped=stopped, log=await _log(visit, known), since=at,
+        state=how.state(known), states=STATES, kinds=NAMES, stopped=stopped, log=await _log(visit, known), since=at,
         test=await _test(visit, known), replayed=_number(visit.asked("replayed"), -1), more=visit.asked("more"),
         wrong=wrong and why(visit, wrong.reason), overlap=visit.settings.webhook_overlap, key=uuid4(),
         failed=how.failed and causes.of_delivery(visit, how.failed, known["url"]),
@@ -122,7 +117,7 @@ async def _log(visit: Visit, webhook: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "rows": [(row, causes.of_delivery(visit, row, webhook["url"])) for row in listed], "total": total,
         "page": number, "first": before + 1, "shown": shown if shown in SHOWN else "", "more": ROWS * number < total,
-        "types": TYPES,
+        "types": NAMES,
     }  # fmt: skip
 
 

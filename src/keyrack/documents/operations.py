@@ -197,7 +197,7 @@ TAGS: Mapping[str, str] = {
     "Positions": "Where all cars are, where one was, and what it told over a time.",
     "Operations": "What became of asynchronous requests.",
     "Batches": "Many changes in one request.",
-    "Webhooks": "Where outcomes are sent, what was sent, and sending it again.",
+    "Webhooks": "Where outcomes and changes are sent, what was sent, and sending it again.",
     "Live updates": "What has changed, as it happens.",
     "Me": "The manager who calls: preferences, password and sessions.",
     "Documents": "What this server is, and this interface as documents.",

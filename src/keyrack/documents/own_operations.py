@@ -117,6 +117,11 @@ OWN: Mapping[str, tuple[str, str]] = {
         " have had.",
     ),
     "GET /webhooks": ("listWebhooks", "The webhooks of the customer, with how many deliveries wait or were given up."),
+    "GET /webhooks/kinds": (
+        "listWebhookKinds",
+        "What `kinds` of a webhook may hold: outcomes of assignments, what happens to each resource, and checkpoints. A"
+        " wildcard takes all kinds of a resource, those of later releases too.",
+    ),
     "GET /webhooks/{webhookId}": ("getWebhook", "One webhook. Its secrets are never shown again."),
     "GET /webhooks/{webhookId}/deliveries": (
         "listDeliveriesOfWebhook",
@@ -128,8 +133,8 @@ OWN: Mapping[str, tuple[str, str]] = {
     ),
     "PUT /webhooks": (
         "createWebhook",
-        "Every outcome of the wanted kinds is sent to its address from now on, signed as Standard Webhooks says."
-        " Only addresses that the operator allows are dialled.",
+        "Every outcome and change of the wanted kinds is sent to its address from now on, signed as Standard Webhooks"
+        " says. Only addresses that the operator allows are dialled.",
     ),
     "PATCH /webhooks/{webhookId}": (
         "updateWebhook",
@@ -152,8 +157,8 @@ OWN: Mapping[str, tuple[str, str]] = {
     ),
     "POST /webhooks/{webhookId}/replay": (
         "replayDeliveries",
-        "Everything that the webhook was told from `from` up to, and without, `to`. If there is more than one request"
-        " takes, `next` is the `from` of the next one." + LIMITED,
+        "Everything of its kinds from `from` up to, and without, `to`, but for checkpoints. If there is more than one"
+        " request takes, `next` is the `from` of the next one." + LIMITED,
     ),
     "GET /live": (
         "streamChanges",

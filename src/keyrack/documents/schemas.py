@@ -9,11 +9,14 @@ from pydantic import TypeAdapter
 
 from keyrack.api.endpoint import Read
 from keyrack.documents.members import Json, subject, told
+from keyrack.model.bodies import Kind
+from keyrack.model.changes import CHANGE
 from keyrack.model.fields import Complex, Field, Relation, Resource, Type
 from keyrack.model.resources import PRODUCT_LISTED, RESOURCES
 from keyrack.odata import COUNT
 from keyrack.telemetry.samples import Trouble
-from keyrack.webhooks.outcomes import Kind, Outcome
+from keyrack.webhooks.outcomes import Outcome
+from keyrack.webhooks.telling import ChangeTold, CheckpointTold
 
 _TYPES: dict[Type, Json] = {
     Type.INT32: {"type": "integer", "format": "int32"},
@@ -34,8 +37,10 @@ _FORMS: dict[Resource, str] = {form: name for name, form in RESOURCES.items()} |
 _HELD: Mapping[tuple[str, str], TypeAdapter[Any]] = {
     ("Telemetry", "dtc"): TypeAdapter(list[Trouble]),
     ("Webhook", "kinds"): TypeAdapter(list[Kind]),
-    ("Delivery", "payload"): TypeAdapter(Outcome),
+    ("Delivery", "payload"): TypeAdapter(Outcome | ChangeTold | CheckpointTold),
 }
+# Members of models that are rows
+_ROWS: Mapping[tuple[str, str], Resource] = {("ChangeTold", "data"): CHANGE}
 # What an object within a row is called
 _PARTS: Mapping[str, str] = {"userData": "PersonName", "keyForm": "KeyForm", "actor": "Actor"}
 
@@ -109,7 +114,8 @@ def model(adapter: TypeAdapter[Any], schemas: dict[str, Json]) -> Json:
 
 def _add(name: str, schema: Json, schemas: dict[str, Json]) -> Json:
     """Put a model among `schemas`, each of its members explained, and give a reference to it."""
-    members: Json = schema.get("properties", {})
+    members: Json = dict(schema.get("properties", {}))
+    members |= {key: _row(row, schemas) for (model, key), row in _ROWS.items() if model == name}
     schemas[name] = schema | {"properties": {key: told(name, key, value, schemas) for key, value in members.items()}}
     return _reference(name)
 

@@ -14,8 +14,10 @@ from keyrack.documents.examples import schemas_example
 from keyrack.documents.members import Json
 from keyrack.documents.schemas import model
 from keyrack.errors import JSON
+from keyrack.model.kinds import CHECKPOINT, OUTCOMES, TAKEN, TEST
 from keyrack.model.meanings import OPERATION_ID, meaning
-from keyrack.webhooks.outcomes import SENT, TEST, Outcome
+from keyrack.webhooks.outcomes import Outcome
+from keyrack.webhooks.telling import ChangeTold, CheckpointTold
 
 SENT_HEADERS = {
     "webhook-id": "The same in every attempt, and when it is sent again: what was seen before can be passed over.",
@@ -36,37 +38,47 @@ RECEIVING = (
 SENT_AT = "1777622400"
 
 
+# What a webhook may be told, by name: the type of its body, or of each of them, and when it is sent
+OUTCOME, CHANGE, LOG_PROVEN = TypeAdapter(Outcome), TypeAdapter(ChangeTold), TypeAdapter(CheckpointTold)
+SENT: dict[str, tuple[TypeAdapter[Any], str]] = {
+    **{name: (OUTCOME, TAKEN[name].meaning.removesuffix(".")) for name in OUTCOMES},
+    "change": (CHANGE, "Something else has changed: `type` says what"),
+    CHECKPOINT: (LOG_PROVEN, TAKEN[CHECKPOINT].meaning.removesuffix(".")),
+    TEST: (OUTCOME, "Somebody tests the webhook"),
+}
+
+
 def webhooks(schemas: dict[str, Json]) -> dict[str, Json]:
     """What Keyrack itself sends."""
-    reference = model(TypeAdapter(Outcome), schemas)
+    return {name: {"post": _sent(name, body, summary, schemas)} for name, (body, summary) in SENT.items()}
+
+
+def _sent(name: str, body: TypeAdapter[Any], summary: str, schemas: dict[str, Json]) -> Json:
+    reference, example = model(body, schemas), _example(name, schemas)
     return {
-        name: {
-            "post": {
-                "operationId": "on" + "".join(word.capitalize() for word in name.split(".")),
-                "description": RECEIVING,
-                "security": [],
-                "tags": ["Webhooks"],
-                "summary": summary,
-                "parameters": _headers(_example(name, schemas)),
-                "requestBody": {
-                    "required": True,
-                    "content": {JSON: {"schema": reference, "example": _example(name, schemas)}},
-                },
-                "responses": {
-                    "2XX": {"description": "Received"},
-                    "410": {"description": "Not wanted any more: the webhook is disabled"},
-                    "429": {"description": "Later, as `Retry-After` says"},
-                    "503": {"description": "Later, as `Retry-After` says"},
-                    "default": {"description": "Not received: it is sent again"},
-                },
-            }
-        }
-        for name, summary in SENT.items()
+        "operationId": "on" + "".join(word.capitalize() for word in name.split(".")),
+        "description": RECEIVING,
+        "security": [],
+        "tags": ["Webhooks"],
+        "summary": summary,
+        "parameters": _headers(example),
+        "requestBody": {"required": True, "content": {JSON: {"schema": reference, "example": example}}},
+        "responses": {
+            "2XX": {"description": "Received"},
+            "410": {"description": "Not wanted any more: the webhook is disabled"},
+            "429": {"description": "Later, as `Retry-After` says"},
+            "503": {"description": "Later, as `Retry-After` says"},
+            "default": {"description": "Not received: it is sent again"},
+        },
     }
 
 
 def _example(name: str, schemas: dict[str, Json]) -> Json:
     """What is sent of this type; a test is about no assignment."""
+    if name == "change":
+        return schemas_example("ChangeTold", schemas) | {"data": schemas_example("Change", schemas)}
+    if name == CHECKPOINT:
+        return schemas_example("CheckpointTold", schemas) | {"type": name, "data": {}}
     told: Json = schemas_example("Outcome", schemas) | {"type": name}
     if name != TEST:
         return told

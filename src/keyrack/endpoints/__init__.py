@@ -30,12 +30,13 @@ from keyrack.endpoints import (
     sdk,
     services,
     users,
+    webhook_kinds,
     webhooks,
 )
 
 MODULES = (
     oauth2, customers, retention, cars, users, erasure, assignments, groups, products, services, installations,
-    pairings, brands, sdk, events, changes, checkpoints, access, ingest, positions, operations, batch, webhooks, live,
-    me, documents, health,
+    pairings, brands, sdk, events, changes, checkpoints, access, ingest, positions, operations, batch, webhook_kinds,
+    webhooks, live, me, documents, health,
 )  # fmt: skip
 ALL: tuple[Endpoint, ...] = tuple(row for module in MODULES for row in module.endpoints.rows)

@@ -1,4 +1,5 @@
-"""Webhooks: where a customer's outcomes are sent, what was sent, and sending it again. Ours, beside the spec."""
+"""Webhooks: where a customer's outcomes and changes are sent, what was sent, and sending it again. Ours, beside the
+spec."""
 
 from __future__ import annotations
 
@@ -15,12 +16,13 @@ from keyrack.api.exchange import NO_CONTENT, Answer, Request, answer
 from keyrack.api.ids import path_number
 from keyrack.database.notices import DELIVER
 from keyrack.errors import BadRequest, Conflict, NotFound
-from keyrack.model.bodies import Body, Int32, Moment, Patch, checked, no_valid, patched, stamp
+from keyrack.model import kinds
+from keyrack.model.bodies import Body, Int32, Kind, Moment, Patch, checked, exact, no_valid, patched, stamp
 from keyrack.reasons import EMPTY_RANGE, RATE_LIMITED, Fault, Reason
 from keyrack.settings import Settings
 from keyrack.vault.sealing import Vault
 from keyrack.webhooks import publishing, registry
-from keyrack.webhooks.outcomes import DELIVERY, DELIVERY_LISTED, KINDS, WEBHOOK, Kind
+from keyrack.webhooks.outcomes import DELIVERY, DELIVERY_LISTED, WEBHOOK
 
 endpoints = Endpoints("Webhooks")
 
@@ -76,7 +78,7 @@ TOO_MANY = Reason(
 )
 
 Secret = Annotated[str, Field(max_length=250, pattern=r"^[!-~]([ -~]*[!-~])?$")]
-Kinds = Annotated[list[Kind], Field(min_length=1, max_length=len(KINDS))]
+Kinds = Annotated[list[Kind], Field(min_length=1, max_length=len(kinds.TAKEN))]
 
 
 class NewWebhook(Body):
@@ -103,7 +105,7 @@ class SecretRotated(Body):
 
 
 class TimeRange(Body):
-    """Outcomes of the time from `from` up to, and without, `to`."""
+    """Outcomes and changes of the time from `from` up to, and without, `to`."""
 
     since: Annotated[Moment, Field(alias="from")]
     to: Moment | None = None
@@ -120,7 +122,7 @@ class Changed(Body):
 
     url: Url = ""
     secret: Secret | None = None
-    kinds: Kinds = Field(default_factory=lambda: list(KINDS))
+    kinds: Kinds = Field(default_factory=lambda: list(kinds.OUTCOMES))
     enabled: bool = True
 
 
@@ -145,8 +147,8 @@ CHANGED = TypeAdapter(Changed)
 async def create(request: Request, webhook: NewWebhook, settings: Settings, vault: Vault) -> Answer:
     async with request.db.transaction() as connection:
         added = await registry.add(
-            connection, vault, request.customer, webhook.url, webhook.secret, sorted(set(webhook.kinds or KINDS)),
-            webhook.enabled, settings.webhook_limit,
+            connection, vault, request.customer, webhook.url, webhook.secret,
+            webhook.kinds or kinds.OUTCOMES, webhook.enabled, settings.webhook_limit,
         )  # fmt: skip
     if added is None:
         raise Conflict(TOO_MANY)
@@ -245,7 +247,7 @@ async def replay(request: Request, settings: Settings) -> Answer:
 
 @endpoints.post(
     "/webhooks/{webhookId}/replay",
-    "Send the outcomes of a time again, oldest first",
+    "Send the outcomes and changes of a time again, oldest first",
     body=TimeRange,
     what=REPLAY,
     status=200,
@@ -262,7 +264,7 @@ async def replay_range(request: Request, wanted: TimeRange, settings: Settings) 
         request.db, request.customer, request.ids[0], wanted.since, until, undelivered=wanted.undelivered
     )
     request.announce(DELIVER)
-    return answer({"count": count, "next": following and stamp(following)}, headers=headers)
+    return answer({"count": count, "next": following and exact(following)}, headers=headers)
 
 
 async def _taken(request: Request, settings: Settings) -> dict[str, str]:

@@ -22,7 +22,7 @@ from pydantic.alias_generators import to_camel
 from pydantic_core import PydanticCustomError
 
 from keyrack.errors import BadRequest
-from keyrack.model import members
+from keyrack.model import kinds, members
 from keyrack.model.faults import at, faults, placed
 from keyrack.model.texts import LONGEST_ADDRESS, NOT_BLANK, email_address
 from keyrack.reasons import Fault, Reason
@@ -119,6 +119,11 @@ def stamp(time: datetime) -> str:
     return time.astimezone(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
 
 
+def exact(time: datetime) -> str:
+    """The same with its fraction: from where somebody goes on."""
+    return time.astimezone(UTC).isoformat().replace("+00:00", "Z")
+
+
 def _wall_clock(value: object) -> str:
     try:
         if isinstance(value, str) and len(value) <= LONGEST_TIME:
@@ -130,12 +135,20 @@ def _wall_clock(value: object) -> str:
 
 
 INT32_MAX = 2**31 - 1
+INT64_MAX = 2**63 - 1
 
 
 def _id(number: int) -> int:
     if number < 1:
         raise PydanticCustomError("not_positive", "An id is positive")
     return number
+
+
+def _kind(name: str) -> str:
+    try:
+        return kinds.check(name)
+    except ValueError as error:
+        raise PydanticCustomError("no_kind", "List has {fault}", {"fault": str(error)}) from None
 
 
 _NOT_NUL = r"^[^\x00]*$"  # PostgreSQL's text holds no U+0000
@@ -168,6 +181,7 @@ WallClock = Annotated[
         }
     ),
 ]
+Kind = Annotated[str, AfterValidator(_kind), WithJsonSchema({"type": "string", "enum": list(kinds.TAKEN)})]
 Latitude = Annotated[float, Field(ge=-90, le=90, allow_inf_nan=False, json_schema_extra={"format": "double"})]
 Longitude = Annotated[float, Field(ge=-180, le=180, allow_inf_nan=False, json_schema_extra={"format": "double"})]
 
@@ -271,7 +285,7 @@ def _hints(problems: Sequence[Any], named: Sequence[str]) -> Iterator[str]:
 
 
 # Kinds of error whose own words help; the others say what the text says already
-HINTED = {"string_too_long", "greater_than_equal", "less_than_equal", "too_long", "literal_error"}
+HINTED = {"string_too_long", "greater_than_equal", "less_than_equal", "too_long", "literal_error", "no_kind"}
 _WITHOUT_SUBJECT = re.compile(r"^(Input|String|List) ")
 
 

@@ -26,6 +26,7 @@ _CODES = {
     "finite_number": "out-of-range",
     "not_positive": "out-of-range",
     "literal_error": "not-one-of",
+    "no_kind": "not-one-of",
     "string_pattern_mismatch": "wrong-form",
     "value_error": "wrong-form",
     "moment": "wrong-form",

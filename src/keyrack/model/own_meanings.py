@@ -79,6 +79,12 @@ OWN: Mapping[str, Mapping[str, tuple[str, Any]]] = {
         "inclusion": ("The hashes from the leaf to the root, in base64.", [_HASH]),
         "checkpoint": ("The checkpoint whose root it is.", None),
     },
+    "ChangeTold": {
+        "type": ("What it is about: the kind of the change.", "car.updated"),
+        "timestamp": ("When it happened.", "2026-05-01T08:15:00.25Z"),
+        "epoch": ("Which log it is of: with the number of the change, where `GET /changes` goes on.", OPERATION_ID),
+        "data": ("What it tells.", None),
+    },
     "Change": {
         "id": ("The number of the change: each customer counts its own, without gaps.", 4711),
         "time": ("When it happened.", "2026-05-01T08:15:00.25Z"),
@@ -106,11 +112,20 @@ OWN: Mapping[str, Mapping[str, tuple[str, Any]]] = {
     "Webhook": {
         "id": ("The number of the webhook.", 1),
         "url": (
-            "Where outcomes are sent: an address of http or https that the operator allows.",
+            "Where outcomes and changes are sent: an address of http or https that the operator allows.",
             "https://example.org/keyrack",
         ),
         "secret": ("A text that every delivery carries in the header `secret`; null for none.", "optional-static-text"),
-        "kinds": ("Which outcomes it is told. Left out or null: all three.", ["assignment.created"]),
+        "kinds": (
+            "What it is told: kinds and wildcards that `GET /webhooks/kinds` lists. Left out or null: the outcomes of"
+            " assignments.",
+            ["assignment.created", "car.*"],
+        ),
+        "kind": ("What `kinds` of a webhook may hold.", "box.installed"),
+        "resource": ("The resource that it is about.", "product"),
+        "meaning": ("What it means.", "A box was installed in a car."),
+        "isWildcard": ("Whether it stands for others.", False),
+        "takes": ("The kinds that a wildcard stands for; none for a kind.", []),
         "enabled": ("Whether anything is sent. Left out of a body it is true; what comes meanwhile waits.", True),
         "disabledReason": ("Why Keyrack has disabled it; null where it has not.", None),
         "hasSecret": ("Whether there is a static secret.", True),
@@ -135,7 +150,8 @@ OWN: Mapping[str, Mapping[str, tuple[str, Any]]] = {
         "webhookUrl": ("Where that webhook is.", "https://example.org/keyrack"),
         "messageId": ("What the header `webhook-id` says: the same in every attempt.", OPERATION_ID),
         "type": ("What is sent.", "assignment.created"),
-        "operationId": ("The operation whose outcome it is; null of a test.", OPERATION_ID),
+        "operationId": ("The operation whose outcome it is; null for what is none.", OPERATION_ID),
+        "changeId": ("The number of the change that it tells; null for what is none.", None),
         "state": ("`Waiting` to be sent or sent again, `Delivered`, or `Dead`: given up.", "Delivered"),
         "attempts": ("How many times it was sent.", 1),
         "attempted": ("When it was sent last; null for not yet.", "2026-04-30T12:00:01Z"),
@@ -144,7 +160,10 @@ OWN: Mapping[str, Mapping[str, tuple[str, Any]]] = {
         "duration": ("Milliseconds that the last attempt took.", 18),
         "answer": ("The start of the last answer's body.", ""),
         "error": ("What went wrong with the last attempt; null for nothing.", None),
-        "created": ("When it was written, together with its outcome.", "2026-04-30T12:00:00.25Z"),
+        "created": (
+            "When it was written, together with its outcome or the number of its change.",
+            "2026-04-30T12:00:00.25Z",
+        ),
         "payload": ("The body that is sent.", None),
     },
     "Access": {

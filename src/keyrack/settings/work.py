@@ -52,6 +52,11 @@ class Work(BaseSettings):
     webhook_limit: int = Field(
         default=50, ge=1, description="Webhooks of one customer: each outcome is written once for each of them."
     )
+    webhook_waiting: int = Field(
+        default=100_000,
+        ge=1,
+        description="Deliveries that may wait for one webhook: where changes would make them more, it is disabled.",
+    )
     webhook_networks: str = Field(
         default="",
         description="Networks, comma-separated, that webhooks may reach although they are not public, "

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Literal, LiteralString, get_args
+from typing import Literal, LiteralString
 from uuid import UUID
 
 from pydantic import BaseModel, ConfigDict
@@ -11,19 +11,11 @@ from pydantic.alias_generators import to_camel
 
 from keyrack.model.bodies import Int32, Moment
 from keyrack.model.fields import Resource, boolean, date_time, guid, int32, int64, opaque, string
+from keyrack.model.kinds import SENT
 from keyrack.model.resources import ASSIGNMENT
 from keyrack.webhooks.failures import CODE, CODES
 
-Kind = Literal["assignment.created", "assignment.updated", "assignment.deleted"]
-KINDS: tuple[Kind, ...] = get_args(Kind)
 Sent = Literal["assignment.created", "assignment.updated", "assignment.deleted", "webhook.test"]
-TEST = "webhook.test"
-SENT: dict[str, str] = {  # what a webhook may be told: type -> when
-    "assignment.created": "An assignment was created, or could not be",
-    "assignment.updated": "An assignment was changed, or could not be",
-    "assignment.deleted": "An assignment has ended, or could not be ended",
-    TEST: "Somebody tests the webhook",
-}
 
 _OF_CUSTOMER: LiteralString = "{t}.customer_id = $1"
 
@@ -90,6 +82,8 @@ WEBHOOK = Resource(
     unseen=("{t}.secret", "{t}.signing_secret"),
 )
 
+_OF_OUTCOME: LiteralString = "({t}.type like 'assignment.%')"
+_CHANGE: LiteralString = "(case when not " + _OF_OUTCOME + " and {t}.applied > 0 then {t}.applied end)"
 DELIVERY = Resource(
     "Delivery",
     "delivery {t}",
@@ -97,8 +91,9 @@ DELIVERY = Resource(
     {
         "id": int64("{t}.delivery_id"),
         "messageId": guid("{t}.message_id"),
-        "type": string("{t}.type", enum=(*KINDS, TEST)),
-        "operationId": guid("(case when {t}.type <> 'webhook.test' then {t}.message_id end)", nullable=True),
+        "type": string("{t}.type", enum=SENT),
+        "operationId": guid("(case when " + _OF_OUTCOME + " then {t}.message_id end)", nullable=True),
+        "changeId": int64(_CHANGE, nullable=True),
         "assignmentId": int32("{t}.assignment_id", nullable=True),
         "state": string("{t}.state", enum=("Waiting", "Delivered", "Dead")),
         "attempts": int32("{t}.attempts"),

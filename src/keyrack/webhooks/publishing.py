@@ -1,4 +1,4 @@
-"""In charge of publishing outcomes to webhooks, and of sending them again.
+"""In charge of publishing outcomes to webhooks, and of sending outcomes and changes again.
 
 Deliveries are written in the transaction of their outcome. Every statement that writes deliveries also locks the row
 of their lane, in the order of the lanes: a worker that finishes a lane either sees them or comes first.
@@ -10,12 +10,15 @@ from datetime import datetime
 from typing import LiteralString
 
 from keyrack.database.connection import Row, Statements
-from keyrack.webhooks.outcomes import LANE, PAYLOAD, TEST, TYPE
+from keyrack.model.changes import CHANGE
+from keyrack.model.kinds import CHANGES, TEST
+from keyrack.webhooks.outcomes import LANE, PAYLOAD, TYPE
+from keyrack.webhooks.telling import COLUMNS, MESSAGE, VALUES
 
-REPLAYED_AT_ONCE = 10_000  # outcomes of a time range that one call sends again
+REPLAYED_AT_ONCE = 10_000  # outcomes and changes of a time range that one call sends again
 
 # Lanes that wait for their turn or their next try stay as they are; the assignment to itself locks them
-_LANES: LiteralString = """
+LANES: LiteralString = """
 lanes as (
   insert into delivery_lane (customer_id, webhook_id, lane) select distinct customer_id, webhook_id, lane from written
   order by customer_id, webhook_id, lane
@@ -67,7 +70,7 @@ written as ("""
     + TYPE
     + " = any(w.kinds) order by o.place on conflict (customer_id, webhook_id, message_id) do nothing"
     + " returning customer_id, webhook_id, lane), "
-    + _LANES
+    + LANES
 )
 _AGAIN: LiteralString = """
 set state = 'Waiting', since = now(), next_attempt_at = null
@@ -79,11 +82,13 @@ REPLAY_ONE: LiteralString = (
     + _LANES_AT_ONCE
     + "select count(*) from written"
 )
-# Also what was never written, because the webhook was disabled, unknown or did not want it then
+# Also what was never written, because the webhook was disabled, unknown or did not want it then. A log's changes were
+# recorded in the order of their numbers, so each class is read by its key up to the limit
 REPLAY_RANGE: LiteralString = (
     """
-with o as (
-  select o.* from operation o join webhook w on w.customer_id = o.customer_id and w.webhook_id = $2
+with w as materialized (select * from webhook where customer_id = $1 and webhook_id = $2),
+o as (
+  select o.* from operation o join w on w.customer_id = o.customer_id
   where o.customer_id = $1 and o.finished_at >= $3 and o.finished_at < $4 and """
     + TYPE
     + """ = any(w.kinds) and not ($5 and exists (
@@ -91,14 +96,39 @@ with o as (
       and d.message_id = o.operation_id and d.state <> 'Dead'))
   order by o.finished_at limit $6
 ),
-written as ("""
+c as (
+  select t.* from """
+    + CHANGE.table.format(t="t")
+    + """ join w on w.customer_id = t.customer_id
+  where t.customer_id = $1 and t.recorded_at >= $3 and t.recorded_at < $4 and t.kind = any($7::text[])
+    and w.kinds && array[t.kind, split_part(t.kind, '.', 1) || '.*', t.resource || '.*'] and not ($5 and exists (
+      select from delivery d where d.customer_id = t.customer_id and d.webhook_id = w.webhook_id
+      and d.message_id = """
+    + MESSAGE
+    + """ and d.state <> 'Dead'))
+  order by t.change_id limit $6
+),
+taken as (
+  select operation_id, null::bigint as change_id, finished_at as at from o
+  union all select null, change_id, recorded_at from c
+  order by 3, 2 limit $6
+),
+written_outcomes as ("""
     + _INSERT
-    + " from o join webhook w on w.customer_id = o.customer_id and w.webhook_id = $2 order by o.finished_at"
+    + " from taken b join o using (operation_id) join w on true order by o.finished_at"
+    + " on conflict (customer_id, webhook_id, message_id) do update "
+    + _AGAIN
+    + " returning customer_id, webhook_id, lane), written_changes as (insert into delivery ("
+    + COLUMNS
+    + ") select t.customer_id, w.webhook_id, "
+    + VALUES
+    + " from taken b join c t using (change_id) join w on true order by t.change_id"
     + " on conflict (customer_id, webhook_id, message_id) do update "
     + _AGAIN
     + " returning customer_id, webhook_id, lane), "
+    + "written as (select * from written_outcomes union all select * from written_changes), "
     + _LANES_AT_ONCE
-    + "select count(*)::integer as count, (select max(finished_at) from o) as newest from written"
+    + "select count(*)::integer as count, (select max(at) from taken) as newest from written"
 )
 SEND_TEST: LiteralString = (
     """
@@ -128,9 +158,10 @@ async def replay(statements: Statements, customer: int, webhook: int, delivery: 
 async def replay_range(
     statements: Statements, customer: int, webhook: int, since: datetime, until: datetime, *, undelivered: bool
 ) -> tuple[int, datetime | None]:
-    """Send the outcomes of a time again, oldest first: how many, and from when to go on where there are more."""
+    """Send the outcomes and changes of a time again, oldest first: how many, and from when to go on where there are
+    more."""
     row: Row | None = await statements.fetchrow(
-        REPLAY_RANGE, customer, webhook, since, until, undelivered, REPLAYED_AT_ONCE
+        REPLAY_RANGE, customer, webhook, since, until, undelivered, REPLAYED_AT_ONCE, [*CHANGES]
     )
     assert row is not None  # noqa: S101 - one row by its form
     return row["count"], row["newest"] if row["count"] == REPLAYED_AT_ONCE else None

@@ -9,6 +9,7 @@ from typing import Any, LiteralString
 from urllib.parse import urlsplit
 
 from keyrack.database.connection import Connection
+from keyrack.model.kinds import stored
 from keyrack.vault.holdings import SIGNING_SECRET, STATIC_SECRET
 from keyrack.vault.sealing import Vault
 from keyrack.webhooks.outcomes import WEBHOOK
@@ -83,7 +84,7 @@ async def add(
     signing = new_signing_secret()
     sealed = await vault.seal(connection, signing, SIGNING_SECRET, customer, id)
     static = secret and await vault.seal(connection, secret, STATIC_SECRET, customer, id)
-    added = await connection.fetchval(INSERT, customer, id, url, static, list(kinds), enabled, sealed, limit)
+    added = await connection.fetchval(INSERT, customer, id, url, static, stored(kinds), enabled, sealed, limit)
     return None if added is None else (id, signing)
 
 
@@ -93,7 +94,11 @@ async def change(
     """Change what is named: `url`, `secret`, `kinds`, `enabled`. The webhook's version; None: there is no such one."""
     secret = changes.get("secret")
     static = secret and await vault.seal(connection, secret, STATIC_SECRET, customer, webhook)
-    told = {**changes, "secret": True} if "secret" in changes else changes
+    told = dict(changes)
+    if "secret" in told:
+        told["secret"] = True
+    if "kinds" in told:
+        told["kinds"] = stored(told["kinds"])
     return await connection.fetchval(UPDATE, customer, webhook, told, static)
 
 

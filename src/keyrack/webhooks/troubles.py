@@ -24,3 +24,6 @@ DISABLED_BY_GONE = "The endpoint answered 410 Gone."
 SECRETS_LOST = (
     "The master key was lost. Make a new signing secret, give it to the receiver, and enable the webhook again."
 )
+DISABLED_BY_TOO_MUCH = (
+    "As many deliveries waited as may (KEYRACK_WEBHOOK_WAITING). What was not written is sent by a replay of that time."
+)

@@ -1,0 +1,194 @@
+"""In charge of kinds: what can happen to a customer's things, as the log of changes and webhooks name it.
+
+The triggers that record write these words (`database/migrations/recorded`); a test compares. Each begins with a word of
+the domain, mostly the resource that it is about. A wildcard takes all of one word, or of one resource, those of later
+releases too.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+ALL = ".*"  # how a wildcard ends
+OUTCOMES = ("assignment.created", "assignment.updated", "assignment.deleted")
+CHECKPOINT = "changes.checkpoint"
+TEST = "webhook.test"
+LONGEST = 60  # characters of what was given that a refusal shows, and that it is compared by
+NEAREST = 3  # kinds that a refusal names
+
+# Resource -> kind -> what it means. Of customers' logs; who deletes a customer deletes its webhooks along with it
+RECORDED: Mapping[str, Mapping[str, str]] = {
+    "customer": {
+        "customer.created": "A customer was made.",
+        "customer.updated": "The customer has another name, or keeps its history or positions otherwise.",
+        "customer.deleted": "A customer was deleted.",
+    },
+    "car": {
+        "car.created": "A car was added.",
+        "car.updated": "A car has another name, description, VIN, license plate, brand or model.",
+        "car.deleted": "A car was deleted.",
+    },
+    "user": {
+        "user.created": "A person became a user of the customer.",
+        "user.updated": "A user has another name, e-mail address, type or password.",
+        "user.deleted": "A user was taken out of the customer.",
+    },
+    "product": {
+        "product.created": "A box or a unit was added.",
+        "product.updated": "Something else of a box or a unit has changed.",
+        "product.deleted": "A box or a unit was deleted.",
+        "box.installed": "A box was installed in a car.",
+        "box.uninstalled": "A box was taken out of its car.",
+        "iq.installed": "An IQ unit was installed in a car.",
+        "iq.uninstalled": "An IQ unit was taken out of its car.",
+    },
+    "service": {
+        "service.created": "A service was added.",
+        "service.updated": "Something else of a service has changed.",
+        "service.deleted": "A service was deleted.",
+        "service.paired": "A service was paired with a product.",
+        "service.unpaired": "A service is no longer paired with its product.",
+        "service.terminated": "A service was terminated.",
+    },
+    "contract": {
+        "contract.created": "The contract of a service was added.",
+        "contract.updated": "The contract of a service has changed.",
+        "contract.deleted": "The contract of a service was deleted.",
+    },
+    "assignment": {
+        "assignment.created": "An assignment was created, or could not be.",
+        "assignment.updated": "An assignment was changed, or could not be.",
+        "assignment.deleted": "An assignment has ended, or could not be ended.",
+    },
+    "group": {
+        "group.created": "A group was made.",
+        "group.updated": "A group has another name.",
+        "group.deleted": "A group was deleted.",
+        "group.carAdded": "A car was put into a group.",
+        "group.carRemoved": "A car was taken out of a group.",
+        "group.productAdded": "A product was put into a group.",
+        "group.productRemoved": "A product was taken out of a group.",
+        "group.serviceAdded": "A service was put into a group.",
+        "group.serviceRemoved": "A service was taken out of a group.",
+        "group.userAdded": "A user was put into a group.",
+        "group.userRemoved": "A user was taken out of a group.",
+    },
+    "webhook": {
+        "webhook.created": "A webhook was registered.",
+        "webhook.updated": "A webhook was changed: by somebody, or disabled by Keyrack.",
+        "webhook.deleted": "A webhook was removed.",
+    },
+    "deviceKey": {
+        "deviceKey.created": "A key of a device or a gateway was made.",
+        "deviceKey.updated": "A key of a device or a gateway was changed or revoked.",
+        "deviceKey.deleted": "A key of a device or a gateway was deleted.",
+    },
+    "sdkKey": {
+        "sdkKey.created": "An SDK key was made.",
+        "sdkKey.updated": "An SDK key was changed or revoked.",
+        "sdkKey.deleted": "An SDK key was deleted.",
+    },
+    "manager": {
+        "manager.granted": "A manager may act for the customer.",
+        "manager.withdrawn": "A manager may not act for the customer any more.",
+    },
+}
+# The same of the log of the installation, which no webhook is told
+INSTALLATION: Mapping[str, tuple[str, ...]] = {
+    "manager": ("manager.created", "manager.updated", "manager.deleted"),
+    "apiKey": ("apiKey.created", "apiKey.updated", "apiKey.deleted"),
+    "signingKey": ("signingKey.created", "signingKey.updated", "signingKey.deleted"),
+    "brandKey": ("brandKey.created", "brandKey.updated", "brandKey.deleted"),
+    "keyForm": ("keyForm.created", "keyForm.updated", "keyForm.deleted"),
+}
+# No webhook is there yet, or any more
+UNTOLD = frozenset(("customer.created", "customer.deleted"))
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """What a webhook may take: of which resource, and what it means; of a wildcard the kinds that it stands for."""
+
+    name: str
+    resource: str
+    meaning: str
+    takes: tuple[str, ...] = ()
+
+
+# What webhooks are told of the log of changes. Assignments are told as outcomes: their changes would say the same again
+CHANGES: Mapping[str, Kind] = {
+    name: Kind(name, resource, meaning)
+    for resource, kinds in RECORDED.items()
+    for name, meaning in kinds.items()
+    if name not in UNTOLD and name not in OUTCOMES
+}
+_EXACT: Mapping[str, Kind] = {
+    **{name: Kind(name, "assignment", RECORDED["assignment"][name]) for name in OUTCOMES},
+    **CHANGES,
+    CHECKPOINT: Kind(CHECKPOINT, "changes", "A new checkpoint proves the log of changes up to a number."),
+}
+
+
+def word(name: str) -> str:
+    """What a kind begins with: box.installed -> box."""
+    return name.partition(".")[0]
+
+
+def wildcards(name: str, resource: str) -> tuple[str, ...]:
+    """The wildcards that take a kind.
+
+    >>> wildcards("box.installed", "product")
+    ('box.*', 'product.*')
+    """
+    return tuple(dict.fromkeys((word(name) + ALL, resource + ALL)))
+
+
+def _taken() -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    for kind in _EXACT.values():
+        for wildcard in wildcards(kind.name, kind.resource):
+            found.setdefault(wildcard, []).append(kind.name)
+    return found
+
+
+def _meant(wildcard: str, taken: list[str]) -> Kind:
+    resource = _EXACT[taken[0]].resource
+    return Kind(wildcard, resource, f"All that begins with `{wildcard[:-1]}`{_also(wildcard, taken)}.", tuple(taken))
+
+
+def _also(wildcard: str, taken: Iterable[str]) -> str:
+    others = dict.fromkeys(word(name) for name in taken if not name.startswith(wildcard[:-1]))
+    return "".join(f" or `{other}.`" for other in others)
+
+
+# What a webhook may take: kinds, and behind them wildcards
+TAKEN: Mapping[str, Kind] = _EXACT | {name: _meant(name, taken) for name, taken in _taken().items()}
+# What a delivery may be of
+SENT = (*_EXACT, TEST)
+
+
+def stored(kinds: Iterable[str]) -> list[str]:
+    """Kinds as they are kept, in order and each once. `assignment.*` as what it takes: so do older releases, which know
+    no wildcards, go on telling of assignments.
+
+    >>> stored(["car.*", "assignment.*", "car.*"])
+    ['assignment.created', 'assignment.deleted', 'assignment.updated', 'car.*']
+    """
+    every = "assignment" + ALL
+    return sorted({one for name in kinds for one in (OUTCOMES if name == every else (name,))})
+
+
+def check(name: str) -> str:
+    """A kind or a wildcard that there is. Raises `ValueError`, which names the nearest."""
+    if name in TAKEN:
+        return name
+    given = name[:LONGEST]
+    near = difflib.get_close_matches(given, TAKEN, NEAREST, 0.5)
+    perhaps = f"perhaps {_listed(near)}" if near else "GET /webhooks/kinds lists those that there are"
+    raise ValueError(f"{given!r} is no kind: {perhaps}")
+
+
+def _listed(names: list[str]) -> str:
+    return names[0] if len(names) == 1 else ", ".join(names[:-1]) + " or " + names[-1]
