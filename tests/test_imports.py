@@ -76,6 +76,7 @@ DOORS = {
     "assignments": {"asking", "attendance", "holds", "overlaps", "rounds", "rules"},
     "backups": {"aftermath", "asking", "checking", "drilling", "planning", "restoring", "shelf", "taking", "wal"},
     "changes": {
+        "epochs",
         "erasing",
         "exporting",
         "exports",

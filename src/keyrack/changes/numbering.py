@@ -21,7 +21,7 @@ from datetime import date, datetime
 from typing import Any, LiteralString
 from uuid import UUID
 
-from keyrack.changes import people
+from keyrack.changes import epochs, people
 from keyrack.changes.fence import Fence
 from keyrack.changes.record import FIRST, SALT, Record, canonical, digest, encode, hash_of, loads
 from keyrack.changes.tree import Tree, leaf_hash
@@ -133,7 +133,7 @@ class Numbering:
     settings: Settings
     tell: Tell
     _asked: asyncio.Event = field(default_factory=asyncio.Event)
-    _done: int = 0  # up to here the inbox is empty
+    _done: int = epochs.BEFORE  # up to here the inbox is empty
     _whole_at: float = 0.0  # when all of it is looked at again: a standby that leads now may have drawn less
     _months: set[date] = field(default_factory=set[date])  # whose partitions exist
 
@@ -160,7 +160,7 @@ class Numbering:
     async def round(self, fence: Fence) -> int:
         """Number what there is up to the next fence; how many changes that were, 0 where another worker does it."""
         if (now := time.monotonic()) >= self._whole_at:
-            self._done, self._whole_at = 0, now + WHOLE
+            self._done, self._whole_at = epochs.BEFORE, now + WHOLE
         if not await self.db.reading().fetchval(ANY, self._done):
             return 0
         last = await fence.pass_on()
@@ -177,6 +177,8 @@ class Numbering:
         async with self.db.transaction() as connection:
             if not await connection.fetchval(ALONE):
                 return None
+            if await epochs.look(connection):
+                self._done = epochs.BEFORE
             rows = await connection.fetch(READ, self._done, last, self.settings.change_rows)
             logs = await self._number(connection, rows) if rows else []
         self._months.update(month(log.recorded_at) for log in logs)

@@ -10,10 +10,11 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import IO, Annotated, Any
+from uuid import UUID
 
 import typer
 
-from keyrack.changes.exporting import read
+from keyrack.changes.exporting import earlier, read
 from keyrack.changes.exports import LINE, Head, NotAnExport
 from keyrack.changes.notes import BYTES, Checkpoint, Key, NotAKey, NotANote, Note, NotVerified
 from keyrack.changes.verifying import Mismatch, NotComparable, Verification
@@ -24,6 +25,7 @@ from keyrack.commands.options import whose
 from keyrack.commands.printing import Failed, Json, Said, show
 from keyrack.commands.progress import Tell, progress
 from keyrack.commands.session import Session, State, command, explained, open_database
+from keyrack.database.connection import Row
 
 app = typer.Typer()
 
@@ -42,11 +44,16 @@ To = Annotated[Path, typer.Option("--to", metavar="FILE", help="A file that is n
 Installation = Annotated[
     bool, typer.Option("--installation", help="The log of the installation itself: its managers and keys.")
 ]
+Epoch = Annotated[
+    UUID | None, typer.Option("--epoch", metavar="UUID", help="An epoch of the log that is over. Default: the newest.")
+]
 OneCustomer = Annotated[int | None, whose("The customer whose log it is: its id or its name.")]
 
 
 @command(app, "export")
-async def export(session: Session, to: To, customer: OneCustomer = None, installation: Installation = False) -> Said:
+async def export(
+    session: Session, to: To, customer: OneCustomer = None, installation: Installation = False, epoch: Epoch = None
+) -> Said:
     """Write a log of changes into a file of JSON lines, with all that `keyrack audit verify` needs.
 
     It is of one moment, and holds what is stored of people: only its owner may read the file.
@@ -56,13 +63,13 @@ async def export(session: Session, to: To, customer: OneCustomer = None, install
     count = -1  # the first line is about the log
     try:
         with progress() as tell, _whole(to.absolute()) as file:
-            async for line in read(session.sql, customer or 0):
+            async for line in read(session.sql, customer or 0, epoch):
                 file.write(f"{line}\n".encode())
                 count += 1
                 if count and count % 1000 == 0:
                     tell(f"{count:,} changes written")
             if count < 0:
-                raise Failed(NO_LOG)
+                raise Failed(_none(epoch))
     except OSError as error:
         raise Failed(f"{to} cannot be written: {error.strerror or error}.") from None
     return Said({"changes": count, "file": str(to)}, f"{count:,} changes written to {to}.")
@@ -90,6 +97,7 @@ def verify(
     file: File = None,
     customer: OneCustomer = None,
     installation: Installation = False,
+    epoch: Epoch = None,
     checkpoints: Checkpoints = None,
     keys: Keys = None,
     state: State = None,
@@ -104,37 +112,50 @@ def verify(
     def run() -> None:
         if (file is not None) + (customer is not None) + installation != 1:
             raise Failed("Say one thing that is to be verified: an export, --customer or --installation.")
+        if file is not None and epoch is not None:
+            raise Failed("An export is of one epoch: leave out --epoch.")
         notes = _notes(checkpoints or [], _keys(keys or []))
         compared = [checkpoint for checkpoint, _ in notes]
         try:
-            found = asyncio.run(_stored(state, customer or 0, compared)) if file is None else _exported(file, compared)
+            if file is None:
+                found, over = asyncio.run(_stored(state, customer or 0, epoch, compared))
+            else:
+                found, over = _exported(file, compared), []
         except Mismatch as error:
             raise Failed(str(error), value={"valid": False, "change": error.number, "why": error.why}) from None
         except (NotAnExport, NotComparable) as error:
             raise Failed(f"{file or 'The log'} cannot be verified: {error}.") from None
-        show(_said(found, notes), as_json)
+        show(_said(found, notes, over), as_json)
 
     explained(run, as_json=as_json)
 
 
-async def _stored(state: Path | None, customer: Any, checkpoints: list[Checkpoint]) -> Verification:
-    """A log as it stands in the database, verified. Raises as `Verification` does, and `Failed`."""
+async def _stored(
+    state: Path | None, customer: Any, epoch: UUID | None, checkpoints: list[Checkpoint]
+) -> tuple[Verification, list[Row]]:
+    """A log as it stands in the database, verified, and its epochs that are over. Raises as `Verification` does, and
+    `Failed`."""
     found: Verification | None = None
     async with open_database(read_settings(state)) as database:
         named = await resolved(database, {"customer": customer})
         with progress() as tell:
             async with database.transaction() as sql:
-                async for one in read(sql, named["customer"]):
+                async for one in read(sql, named["customer"], epoch):
                     if isinstance(one, Head):
                         found = Verification(one, checkpoints)
                     elif found is not None:
                         found.take(one)
                         if found.last % 1000 == 0:
                             tell(f"{found.last:,} of {found.head.last:,} changes verified", found.last, found.head.last)
+                over = await earlier(sql, named["customer"])
     if found is None:
-        raise Failed(NO_LOG)
+        raise Failed(_none(epoch))
     found.end()
-    return found
+    return found, [row for row in over if row["epoch"] != found.head.epoch]
+
+
+def _none(epoch: UUID | None) -> str:
+    return NO_LOG if epoch is None else f"The log has no epoch {epoch}, or nothing of it is kept."
 
 
 def _exported(file: Path, checkpoints: list[Checkpoint]) -> Verification:
@@ -146,7 +167,7 @@ def _exported(file: Path, checkpoints: list[Checkpoint]) -> Verification:
         raise Failed(f"{file} cannot be read: {error.strerror or error}.") from None
 
 
-def _said(found: Verification, notes: list[tuple[Checkpoint, int | None]]) -> Said:
+def _said(found: Verification, notes: list[tuple[Checkpoint, int | None]], over: list[Row]) -> Said:
     head, count = found.head, found.last - found.head.behind
     times = [time for _, time in notes if time is not None]
     value: dict[str, Any] = {
@@ -154,6 +175,7 @@ def _said(found: Verification, notes: list[tuple[Checkpoint, int | None]]) -> Sa
         "last": found.last, "size": found.tree and found.tree.size, "root": found.tree and found.tree.root.hex(),
         "erased": found.erased, "proven": found.proven, "checkpoints": len(notes),
         "checkpointTime": datetime.fromtimestamp(max(times), UTC) if times else None,
+        "otherEpochs": [{"epoch": str(row["epoch"]), "last": row["last_id"], "ended": row["ended_at"]} for row in over],
     }  # fmt: skip
     lines = [f"Customer {head.customer}: {count:,} changes behind number {head.behind:,} fit together."]
     if found.erased:
@@ -165,6 +187,10 @@ def _said(found: Verification, notes: list[tuple[Checkpoint, int | None]]) -> Sa
         lines.append(f"Up to number {found.proven:,} they are what the newest checkpoint says{when}.")
         if found.proven < found.last:
             lines.append("What comes behind it is newer than the checkpoint, and may have been written anew.")
+    lines += [
+        f"Another epoch of this log ended with number {row['last_id']:,}: --epoch {row['epoch']} verifies it."
+        for row in over
+    ]
     return Said(value, "\n".join(lines))
 
 
