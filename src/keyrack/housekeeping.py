@@ -48,6 +48,7 @@ UNFINISHED = "Not finished within {:g} seconds; it goes on in the next round."
 STEPS = (
     Step("history", partitions.tend),
     Step("months of changes", retention.tend),
+    Step("old changes", retention.erase, every=3_600),
     Step("rate limits", limits.forget),
     Step("changes of access", auth.forget_changes),
     Step("sessions", sessions.forget),

@@ -460,8 +460,11 @@ def of_changes() -> dict[str, str]:
     """What proves the log of changes: salts and hashes of what stands beside them, no secrets."""
     tables = ("change", "change_1", "change_2", "change_3", "change_4")
     columns = ("who_salt", "content_salt", "person_salt", "record")
-    found = {f"{table}.{column}": "beside what it proves" for table in tables for column in columns}
-    return found | {"change_log.hash": "beside what it proves", "change_log.tree": "beside what it proves"}
+    found = {f"{table}.{column}" for table in tables for column in columns}
+    found |= {
+        f"{table}.{column}" for table in ("change_log", "change_edge", "change_epoch") for column in ("hash", "tree")
+    }
+    return dict.fromkeys(found, "beside what it proves")
 
 
 KEPT = {

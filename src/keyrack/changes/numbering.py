@@ -21,7 +21,7 @@ from datetime import date, datetime
 from typing import Any, LiteralString
 from uuid import UUID
 
-from keyrack.changes import epochs, people
+from keyrack.changes import edges, epochs, people
 from keyrack.changes.fence import Fence
 from keyrack.changes.record import FIRST, SALT, Record, canonical, digest, encode, hash_of, loads
 from keyrack.changes.tree import Tree, leaf_hash
@@ -49,8 +49,9 @@ BEGIN: LiteralString = """
 insert into change_log (customer_id) select unnest($1::integer[]) on conflict (customer_id) do nothing
 """
 LOGS: LiteralString = """
-select customer_id, epoch, class, last_id, last_recorded_at, hash, tree from change_log
-where customer_id = any($1) order by customer_id for update
+select l.customer_id, epoch, class, last_id, last_recorded_at, hash, tree, changes_days
+from change_log l left join customer c on c.customer_id = l.customer_id
+where l.customer_id = any($1) order by l.customer_id for update of l
 """
 MAKE: LiteralString = "select make_changes($1)"
 # What has no personal members goes from table to table as it stands there
@@ -92,11 +93,11 @@ class Log:
     tree: Tree
 
     @classmethod
-    def of(cls, row: Row, now: datetime) -> Log:
+    def of(cls, row: Row, retention: int, now: datetime) -> Log:
         """As it stands in the table. Its time goes on with the database's clock, and never back."""
         recorded_at = max(now, row["last_recorded_at"] or now)
         return cls(
-            row["customer_id"], row["epoch"], row["class"], row["last_id"], recorded_at, row["hash"] or FIRST,
+            row["customer_id"], row["epoch"], retention, row["last_id"], recorded_at, row["hash"] or FIRST,
             Tree.read(row["tree"]),
         )  # fmt: skip
 
@@ -190,7 +191,8 @@ class Numbering:
         return len(rows)
 
     async def _number(self, connection: Connection, rows: Sequence[Row]) -> list[Log]:
-        logs = await _logs(connection, sorted({row["customer_id"] for row in rows}), rows[0]["now"])
+        customers = sorted({row["customer_id"] for row in rows})
+        logs = await _logs(connection, customers, rows[0]["now"], self.settings.changes_days)
         for missing in sorted({month(log.recorded_at) for log in logs.values()} - self._months):
             await connection.execute(MAKE, missing)
         numbered = [logs[row["customer_id"]].add(row) for row in rows]
@@ -200,13 +202,14 @@ class Numbering:
         return list(logs.values())
 
 
-async def _logs(connection: Connection, customers: list[int], now: datetime) -> dict[int, Log]:
+async def _logs(connection: Connection, customers: list[int], now: datetime, days: int) -> dict[int, Log]:
     """The ends of these customers' logs, locked; a log begins with its first change."""
     rows = await connection.fetch(LOGS, customers)
     if len(rows) < len(customers):
         await connection.execute(BEGIN, sorted(set(customers) - {row["customer_id"] for row in rows}))
         rows = await connection.fetch(LOGS, customers)
-    return {row["customer_id"]: Log.of(row, now) for row in rows}
+    classes = await edges.turn(connection, rows, now, days)
+    return {row["customer_id"]: Log.of(row, classes[row["customer_id"]], now) for row in rows}
 
 
 def _json(text: str | None) -> Any:
