@@ -85,6 +85,7 @@ DOORS = {
         "notes",
         "numbering",
         "recording",
+        "replaying",
         "retention",
         "verifying",
     },

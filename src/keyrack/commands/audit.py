@@ -7,6 +7,7 @@ import os
 import sys
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import IO, Annotated, Any
@@ -17,6 +18,7 @@ import typer
 from keyrack.changes.exporting import earlier, read
 from keyrack.changes.exports import LINE, Head, NotAnExport
 from keyrack.changes.notes import BYTES, Checkpoint, Key, NotAKey, NotANote, Note, NotVerified
+from keyrack.changes.replaying import Difference, Found, replay
 from keyrack.changes.verifying import Mismatch, NotComparable, Verification
 from keyrack.changes.verifying import verify as verified
 from keyrack.commands.environment import read_settings
@@ -47,7 +49,18 @@ Installation = Annotated[
 Epoch = Annotated[
     UUID | None, typer.Option("--epoch", metavar="UUID", help="An epoch of the log that is over. Default: the newest.")
 ]
+Tables = Annotated[
+    bool, typer.Option("--tables", help="Also compare what the log says last of each resource with the tables.")
+]
 OneCustomer = Annotated[int | None, whose("The customer whose log it is: its id or its name.")]
+
+
+@dataclass
+class Beside:
+    """What there is beside a log that was verified: its epochs that are over, and the tables, if they were compared."""
+
+    epochs: list[Row] = field(default_factory=list[Row])
+    tables: Found | None = None
 
 
 @command(app, "export")
@@ -100,6 +113,7 @@ def verify(
     epoch: Epoch = None,
     checkpoints: Checkpoints = None,
     keys: Keys = None,
+    tables: Tables = False,
     state: State = None,
     as_json: Json = False,
 ) -> None:
@@ -114,27 +128,35 @@ def verify(
             raise Failed("Say one thing that is to be verified: an export, --customer or --installation.")
         if file is not None and epoch is not None:
             raise Failed("An export is of one epoch: leave out --epoch.")
+        if tables and (file is not None or epoch is not None):
+            raise Failed(
+                "--tables compares the newest log in the database with its tables: leave out FILE and --epoch."
+            )
         notes = _notes(checkpoints or [], _keys(keys or []))
         compared = [checkpoint for checkpoint, _ in notes]
         try:
             if file is None:
-                found, over = asyncio.run(_stored(state, customer or 0, epoch, compared))
+                found, beside = asyncio.run(_stored(state, customer or 0, epoch, compared, tables))
             else:
-                found, over = _exported(file, compared), []
+                found, beside = _exported(file, compared), Beside()
         except Mismatch as error:
             raise Failed(str(error), value={"valid": False, "change": error.number, "why": error.why}) from None
+        except Difference as error:
+            told = {"resource": error.resource, "resourceId": error.id, "member": error.member, "why": error.why}
+            raise Failed(str(error), value={"valid": False, **told}) from None
         except (NotAnExport, NotComparable) as error:
             raise Failed(f"{file or 'The log'} cannot be verified: {error}.") from None
-        show(_said(found, notes, over), as_json)
+        show(_said(found, notes, beside), as_json)
 
     explained(run, as_json=as_json)
 
 
 async def _stored(
-    state: Path | None, customer: Any, epoch: UUID | None, checkpoints: list[Checkpoint]
-) -> tuple[Verification, list[Row]]:
-    """A log as it stands in the database, verified, and its epochs that are over. Raises as `Verification` does, and
-    `Failed`."""
+    state: Path | None, customer: Any, epoch: UUID | None, checkpoints: list[Checkpoint], tables: bool
+) -> tuple[Verification, Beside]:
+    """A log as it stands in the database, verified, and what there is beside it. Raises as `Verification` does,
+    `Difference` and `Failed`."""
+    beside = Beside()
     found: Verification | None = None
     async with open_database(read_settings(state)) as database:
         named = await resolved(database, {"customer": customer})
@@ -147,11 +169,14 @@ async def _stored(
                         found.take(one)
                         if found.last % 1000 == 0:
                             tell(f"{found.last:,} of {found.head.last:,} changes verified", found.last, found.head.last)
+                if found is None:
+                    raise Failed(_none(epoch))
+                found.end()
                 over = await earlier(sql, named["customer"])
-    if found is None:
-        raise Failed(_none(epoch))
-    found.end()
-    return found, [row for row in over if row["epoch"] != found.head.epoch]
+                beside.epochs = [row for row in over if row["epoch"] != found.head.epoch]
+                if tables:
+                    beside.tables = await replay(sql, named["customer"], lambda count: tell(f"{count:,} rows compared"))
+    return found, beside
 
 
 def _none(epoch: UUID | None) -> str:
@@ -167,7 +192,7 @@ def _exported(file: Path, checkpoints: list[Checkpoint]) -> Verification:
         raise Failed(f"{file} cannot be read: {error.strerror or error}.") from None
 
 
-def _said(found: Verification, notes: list[tuple[Checkpoint, int | None]], over: list[Row]) -> Said:
+def _said(found: Verification, notes: list[tuple[Checkpoint, int | None]], beside: Beside) -> Said:
     head, count = found.head, found.last - found.head.behind
     times = [time for _, time in notes if time is not None]
     value: dict[str, Any] = {
@@ -175,7 +200,10 @@ def _said(found: Verification, notes: list[tuple[Checkpoint, int | None]], over:
         "last": found.last, "size": found.tree and found.tree.size, "root": found.tree and found.tree.root.hex(),
         "erased": found.erased, "proven": found.proven, "checkpoints": len(notes),
         "checkpointTime": datetime.fromtimestamp(max(times), UTC) if times else None,
-        "otherEpochs": [{"epoch": str(row["epoch"]), "last": row["last_id"], "ended": row["ended_at"]} for row in over],
+        "otherEpochs": [
+            {"epoch": str(row["epoch"]), "last": row["last_id"], "ended": row["ended_at"]} for row in beside.epochs
+        ],
+        "tables": beside.tables and asdict(beside.tables),
     }  # fmt: skip
     lines = [f"Customer {head.customer}: {count:,} changes behind number {head.behind:,} fit together."]
     if found.erased:
@@ -189,8 +217,13 @@ def _said(found: Verification, notes: list[tuple[Checkpoint, int | None]], over:
             lines.append("What comes behind it is newer than the checkpoint, and may have been written anew.")
     lines += [
         f"Another epoch of this log ended with number {row['last_id']:,}: --epoch {row['epoch']} verifies it."
-        for row in over
+        for row in beside.epochs
     ]
+    if (same := beside.tables) is not None:
+        lines.append(
+            f"The tables are what the log says last: {same.whole:,} resources as a whole, {same.in_part:,} as far as "
+            f"it is kept; {same.unsaid:,} are older than it, and were taken as they are."
+        )
     return Said(value, "\n".join(lines))
 
 

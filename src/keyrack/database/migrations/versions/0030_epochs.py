@@ -3,7 +3,7 @@ its customer wants that; what was before stays provable."""
 
 from alembic import op
 
-from keyrack.database.migrations import statements
+from keyrack.database.migrations import module, statements
 from keyrack.database.migrations.recorded import Recorded
 
 revision = "0030"
@@ -54,3 +54,6 @@ def upgrade() -> None:
         op.execute(statement)
     function, *_ = CUSTOMER.statements
     op.execute(function.replace("create function", "create or replace function", 1))
+    # Each resource as its creation would be recorded now, to compare it with what the log says last
+    tables = [CUSTOMER if one.table == CUSTOMER.table else one for one in module("0026").TABLES]
+    op.execute("create view recorded_state as " + " union all ".join(one.state for one in tables))
