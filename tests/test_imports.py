@@ -78,6 +78,7 @@ DOORS = {
     "backups": {"aftermath", "asking", "checking", "drilling", "planning", "restoring", "shelf", "taking", "wal"},
     "changes": {
         "checkpoints",
+        "epochs",
         "erasing",
         "exporting",
         "exports",
@@ -90,6 +91,7 @@ DOORS = {
         "proving",
         "publishing",
         "recording",
+        "replaying",
         "retention",
         "verifying",
     },

@@ -51,6 +51,7 @@ STEPS = (
     Step("checkpoints", checkpoints.tend, every=20),
     Step("copies of checkpoints", publishing.tend, every=20),
     Step("old checkpoints", checkpoints.thin, every=3_600),
+    Step("old changes", retention.erase, every=3_600),
     Step("rate limits", limits.forget),
     Step("changes of access", auth.forget_changes),
     Step("sessions", sessions.forget),

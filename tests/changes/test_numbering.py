@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 
-from keyrack.changes import retention
 from keyrack.changes.fence import Fence
 from keyrack.changes.record import FIRST, decode, digest, hash_of, loads
 from keyrack.changes.tree import Tree, leaf_hash
@@ -197,37 +196,6 @@ def test_whoever_is_killed_leaves_all_or_nothing(own: str) -> None:
             rows = await home.db.fetch(CHANGES, customer)
             assert [row["after"]["version"] for row in rows] == list(range(1, count + 1))
             proven(await home.db.fetchrow(LOG, customer), rows)
-
-    asyncio.run(main())
-
-
-def test_months_are_dropped_by_class(own: str) -> None:
-    """What a customer chose to keep for longer stays; a log is told from behind the last one that was dropped."""
-
-    async def main() -> None:
-        async with house(own) as home:
-            short, long = next(IDS), next(IDS)
-            now = datetime.now(UTC)
-            old = now - timedelta(days=3_000)
-            for customer, kept in ((short, 1), (long, 4)):
-                await home.db.execute("insert into change_log (customer_id, class) values ($1, $2)", customer, kept)
-                for number in (1, 2):
-                    await write(home, customer, "car.created", str(number), None, {})
-            await home.numbering().round(Fence(home.db))
-            await home.db.execute("select make_changes($1)", old.date())
-            # the first ones happened long ago
-            await home.db.execute("update change set recorded_at = $1 where change_id = 1", old)
-            dropped = await retention.tend(home.db, home.settings, now)
-            assert dropped == [f"change_{kept}_{old:%Y%m}" for kept in (1, 2, 3)]
-            assert [row["change_id"] for row in await home.db.fetch(CHANGES, short)] == [2]
-            assert [row["change_id"] for row in await home.db.fetch(CHANGES, long)] == [1, 2]
-            for customer, oldest in ((short, 2), (long, 1)):
-                log: Any = await home.db.fetchrow(LOG, customer)
-                assert (log["oldest_id"], log["last_id"]) == (oldest, 2)
-            assert await retention.tend(home.db, home.settings, now) == []
-            # months are there before they are needed
-            ahead = now + timedelta(days=32)
-            assert await home.db.fetchval("select to_regclass($1) is not null", f"change_4_{ahead:%Y%m}")
 
     asyncio.run(main())
 

@@ -19,6 +19,7 @@ def test_each_kind_says_how_long_it_is_kept(carol: Person, settings: Settings) -
         "events": None,
         "operations": f"P{settings.operation_days}D",
         "deliveries": f"P{settings.delivery_days}D",
+        "changes": f"P{settings.changes_days}D",
         "positions": f"P{settings.history_days}D",
         "odometer": f"P{settings.history_days}D",
         "telemetry": None,

@@ -458,7 +458,8 @@ def test_what_was_stored_in_the_clear_is_sealed_at_the_first_start(
 # What proves the log of changes: salts and hashes of what stands beside them, no secrets
 PROOFS = (
     "change.who_salt", "change.content_salt", "change.person_salt", "change.record", "change_log.hash",
-    "change_log.tree", "change_tree.edge", "change_tile.hashes", "change_checkpoint.root",
+    "change_log.tree", "change_epoch.hash", "change_epoch.tree", "change_edge.hash", "change_edge.tree",
+    "change_tree.edge", "change_tile.hashes", "change_checkpoint.root",
 )  # fmt: skip
 # What is secret in the schema, and how it is kept
 KEPT = {

@@ -22,14 +22,22 @@ log = structlog.get_logger("keyrack.erasing")
 # Deliveries are found webhook by webhook, as their index has them
 COUNTS: LiteralString = """
 select
-  (select count(*) from group_user where customer_id = $1 and user_id = $2) as groups,
-  (select count(*) from assignment where customer_id = $1 and user_id = $2) as assignments,
-  (select count(*) from event where customer_id = $1 and user_id = $2) as events,
-  (select count(*) from operation where customer_id = $1 and user_id = $2) as operations,
+  (select count(*) from group_user where customer_id = $1 and user_id = $2::integer) as groups,
+  (select count(*) from assignment where customer_id = $1 and user_id = $2::integer) as assignments,
+  (select count(*) from event where customer_id = $1 and user_id = $2::integer) as events,
+  (select count(*) from operation where customer_id = $1 and user_id = $2::integer) as operations,
   (select count(*) from operation o join webhook w on w.customer_id = o.customer_id
    join delivery d on d.customer_id = w.customer_id and d.webhook_id = w.webhook_id and d.message_id = o.operation_id
-   where o.customer_id = $1 and o.user_id = $2) as deliveries
-where exists (select from customer_user where customer_id = $1 and user_id = $2)
+   where o.customer_id = $1 and o.user_id = $2::integer) as deliveries,
+  (select count(*) from change where customer_id = $1 and resource = 'user' and resource_id = $2::integer::text
+   and person is not null)
+  + (select count(*) from change where customer_id = $1 and resource in ('assignment', 'group')
+     and (before ->> 'userId' = $2::integer::text or after ->> 'userId' = $2::integer::text))
+  + (select count(*) from change_inbox
+     where customer_id = $1 and (resource = 'user' and resource_id = $2::integer::text
+     or resource in ('assignment', 'group') and $2::integer::text in (before ->> 'userId', after ->> 'userId'))
+    ) as changes
+where exists (select from customer_user where customer_id = $1 and user_id = $2::integer)
 """
 LEAVE: LiteralString = "delete from customer_user where customer_id = $1 and user_id = $2"
 # Since when, and which was the customer's last event: should the person come back, what happens then stays
@@ -94,8 +102,8 @@ delete from erasure where customer_id = $1 and user_id = $2 and asked_at = $3 an
 
 
 async def counts(statements: Statements, customer: int, user: int) -> dict[str, int] | None:
-    """How many groups, assignments, events, operations and deliveries of the customer name the user; None where the
-    customer has no such user."""
+    """How many groups, assignments, events, operations, deliveries and changes of the customer name the user; None
+    where the customer has no such user."""
     row = await statements.fetchrow(COUNTS, customer, user)
     if row is None:
         return None

@@ -112,13 +112,14 @@ class Feed:
 class Waiter(Held):
     """A request that waits until the log goes on."""
 
-    async def awaits(self, log: Log, number: int, until: float) -> bool:
-        """Wait until the log goes beyond a number, or is another one; False if it does not until then, by the loop's
-        clock, or if nobody is to wait any more."""
+    async def awaits(self, log: Log, known: Extent, until: float) -> bool:
+        """Wait until the log goes further than is known, or is another one; False if it does not until then, by the
+        loop's clock, or if nobody is to wait any more."""
         begun, renewed = time.monotonic(), log.renewed
 
         def is_new() -> bool:
-            return log.renewed != renewed or (log.extent is not None and log.extent.newest > number)
+            found = log.extent or known
+            return log.renewed != renewed or found.newest > known.newest or found.epoch != known.epoch
 
         with suppress(TimeoutError):
             async with asyncio.timeout_at(until):

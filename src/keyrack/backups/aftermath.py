@@ -1,8 +1,9 @@
 """In charge of what a restore must change in the data, since the world has seen more than they know.
 
 Ids, the numbers of events and the order of outcomes were handed out after the time that is restored, and must not come
-again with another meaning: each is advanced by a jump. Whoever signed out since then stays signed out: everybody has to
-log in again. Of what cannot be known any more, such as keys revoked or people erased since, the operator is told.
+again with another meaning: each is advanced by a jump, and logs of changes go on in another epoch. Whoever signed out
+since then stays signed out: everybody has to log in again. Of what cannot be known any more, such as keys revoked or
+people erased since, the operator is told.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from dataclasses import dataclass
 from typing import LiteralString
 
 from keyrack.backups.asking import connected
+from keyrack.changes import epochs
 from keyrack.settings import Settings
 from keyrack.vault import master
 from keyrack.vault.master import MasterKeyError
@@ -42,6 +44,7 @@ select array(select customer_id from event_counter where customer_id not in (sel
 OUTCOMES: LiteralString = "update customer_hold set applied = applied + $1::bigint"
 SESSIONS: LiteralString = "update manager set sign_outs = sign_outs + $1::integer"
 TIMELINE: LiteralString = "select ('x' || substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8))::bit(32)::integer"
+LOGS: LiteralString = "select to_regclass('change_server') is not null"
 SEALED: LiteralString = "select exists (select from data_key)"
 HAS_KEYS: LiteralString = "select to_regclass('data_key') is not null"
 
@@ -67,6 +70,8 @@ async def settle(settings: Settings, dsn: str) -> Aftermath:
                 customers = await connection.fetchval(EVENTS, JUMP)
                 await connection.execute(OUTCOMES, LONG_JUMP)
                 await connection.execute(SESSIONS, SIGN_OUTS)
+                if await connection.fetchval(LOGS):
+                    await epochs.begin(connection, "restore")
     return Aftermath(full, customers, await key_fault(settings, dsn))
 
 

@@ -46,8 +46,7 @@ where l.customer_id = $1 order by c.size desc limit 1
 """
 ALL: LiteralString = """
 select c.customer_id, c.epoch, c.size, c.root, c.at, c.note
-from change_log l join change_checkpoint c on c.customer_id = l.customer_id and c.epoch = l.epoch
-where l.customer_id = $1 order by c.size
+from change_checkpoint c where c.customer_id = $1 and c.epoch = $2 order by c.size
 """
 # Of days that are over for long enough each but the last one of its log; then what is left of them is let be
 THIN: LiteralString = """
@@ -119,9 +118,9 @@ async def newest(statements: Statements, customer: int) -> Made | None:
     return None if row is None else Made.of(row)
 
 
-async def kept(statements: Statements, customer: int) -> list[Made]:
-    """Those that the database keeps of a log, the oldest first."""
-    return [Made.of(row) for row in await statements.fetch(ALL, customer)]
+async def kept(statements: Statements, customer: int, epoch: UUID) -> list[Made]:
+    """Those that the database keeps of an epoch of a log, the oldest first."""
+    return [Made.of(row) for row in await statements.fetch(ALL, customer, epoch)]
 
 
 async def tend(db: Database, settings: Settings) -> None:

@@ -36,7 +36,7 @@ with gone as (
   update change set before = null, after = null, content_salt = null
   where customer_id = $1 and change_id = any(array(
     select change_id from change where customer_id = $1 and change_id <= $3 and resource in ('assignment', 'group')
-    and $2::integer::text in (before ->> 'userId', after ->> 'userId') limit $4)) returning 1
+    and (before ->> 'userId' = $2::integer::text or after ->> 'userId' = $2::integer::text) limit $4)) returning 1
 )
 select count(*)::integer from gone
 """

@@ -4,17 +4,32 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator
 from typing import Any, LiteralString
+from uuid import UUID
 
 from keyrack.changes.exports import Change, Head
 from keyrack.changes.record import FIRST, decode, loads
 from keyrack.changes.tree import Tree
-from keyrack.database.connection import Connection, Row
+from keyrack.database.connection import Connection, Row, Statements
 
 PIECE = 1_000  # changes that are fetched at a time
 
 # What is read is of one moment
 SNAPSHOT: LiteralString = "set transaction isolation level repeatable read, read only"
-LOG: LiteralString = "select epoch, oldest_id, last_id, hash, tree from change_log where customer_id = $1"
+# The epoch that goes on, or the one that is named
+LOG: LiteralString = """
+select e.epoch, e.first_id, greatest(l.oldest_id, e.first_id) as oldest_id, e.last_id, e.hash, e.tree
+from change_log l, lateral (
+  select l.epoch, l.first_id, l.last_id, l.hash, l.tree
+  union all
+  select o.epoch, o.first_id, o.last_id, o.hash, o.tree from change_epoch o where o.customer_id = l.customer_id
+) e
+where l.customer_id = $1 and e.epoch = coalesce($2::uuid, l.epoch)
+"""
+EPOCHS: LiteralString = """
+select o.epoch, o.last_id, o.ended_at from change_epoch o join change_log l using (customer_id)
+where o.customer_id = $1 and o.last_id >= l.oldest_id order by o.first_id
+"""
+EDGE: LiteralString = "select hash, tree from change_edge where customer_id = $1 and behind = $2"
 FROM_FIRST: LiteralString = """
 select record from change
 where class between 1 and 4 and customer_id = $1 and change_id = $2
@@ -32,13 +47,14 @@ CHANGES: LiteralString = (
 )
 
 
-async def read(sql: Connection, customer: int) -> AsyncGenerator[Head | Change]:
-    """The head of a customer's log, and each change that is still kept; nothing where there is no log.
+async def read(sql: Connection, customer: int, epoch: UUID | None = None) -> AsyncGenerator[Head | Change]:
+    """The head of a customer's log, and each change that is still kept; nothing where there is no log, or no such epoch
+    of it.
 
     In a transaction that has done nothing yet, so that all is of one moment. Customer 0 is the installation.
     """
     await sql.execute(SNAPSHOT)
-    log = await sql.fetchrow(LOG, customer)
+    log = await sql.fetchrow(LOG, customer, epoch)
     if log is None:
         return
     yield await _head(sql, customer, log)
@@ -49,14 +65,24 @@ async def read(sql: Connection, customer: int) -> AsyncGenerator[Head | Change]:
         behind = rows[-1]["change_id"]
 
 
+async def earlier(statements: Statements, customer: int) -> list[Row]:
+    """The epochs of a log that are over and of which something is kept, the oldest first: `epoch`, `last_id`,
+    `ended_at`."""
+    return await statements.fetch(EPOCHS, customer)
+
+
 async def _head(sql: Connection, customer: int, log: Row) -> Head:
-    """What stood before the oldest change: of months that were dropped the hash is known, and the tree is not."""
-    behind = log["oldest_id"] - 1
-    if behind == log["last_id"]:
-        return Head(customer, log["epoch"], behind, behind, log["hash"] or FIRST, Tree.read(log["tree"]))
+    """What stood before the oldest change that is kept."""
+    behind, last = log["oldest_id"] - 1, log["last_id"]
+    if behind >= last:
+        return Head(customer, log["epoch"], last, last, log["hash"] or FIRST, Tree.read(log["tree"]))
+    if behind == log["first_id"] - 1:
+        return Head(customer, log["epoch"], behind, last)
+    if (edge := await sql.fetchrow(EDGE, customer, behind)) is not None:
+        return Head(customer, log["epoch"], behind, last, edge["hash"], Tree.read(edge["tree"]))
     oldest = await sql.fetchval(FROM_FIRST, customer, log["oldest_id"])
-    before = FIRST if behind == 0 or oldest is None else decode(oldest).previous
-    return Head(customer, log["epoch"], behind, log["last_id"], before, Tree() if before == FIRST else None)
+    before = FIRST if oldest is None else decode(oldest).previous
+    return Head(customer, log["epoch"], behind, last, before, None)
 
 
 def _change(row: Row) -> Change:

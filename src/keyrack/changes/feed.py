@@ -31,7 +31,11 @@ LONG_AGO = datetime.min.replace(tzinfo=UTC)
 MOST = 100  # changes of one piece
 LARGE = 65_536  # bytes of a piece: its last change may have more
 
-LOOK: LiteralString = "select epoch, oldest_id, last_id, last_recorded_at from change_log where customer_id = $1"
+# What is kept of earlier epochs is listed, and not gone on from
+LOOK: LiteralString = """
+select epoch, greatest(oldest_id, first_id) as oldest_id, last_id, last_recorded_at from change_log
+where customer_id = $1
+"""
 # Who knows when the change before was recorded looks into no older month
 READ: LiteralString = (
     "select p.change_id, p.recorded_at, p.item from (select c.*,"

@@ -21,7 +21,7 @@ from datetime import date, datetime
 from typing import Any, LiteralString
 from uuid import UUID
 
-from keyrack.changes import beginnings, custody, people
+from keyrack.changes import beginnings, custody, edges, epochs, people
 from keyrack.changes.fence import Fence
 from keyrack.changes.record import FIRST, SALT, Record, canonical, digest, encode, hash_of, loads
 from keyrack.changes.tree import Tree, leaf_hash
@@ -51,8 +51,9 @@ BEGIN: LiteralString = """
 insert into change_log (customer_id) select unnest($1::integer[]) on conflict (customer_id) do nothing
 """
 LOGS: LiteralString = """
-select customer_id, epoch, class, last_id, last_recorded_at, hash, tree from change_log
-where customer_id = any($1) order by customer_id for update
+select l.customer_id, epoch, class, last_id, last_recorded_at, hash, tree, changes_days
+from change_log l left join customer c on c.customer_id = l.customer_id
+where l.customer_id = any($1) order by l.customer_id for update of l
 """
 MAKE: LiteralString = "select make_changes($1)"
 # What has no personal members goes from table to table as it stands there
@@ -94,11 +95,11 @@ class Log:
     tree: Tree
 
     @classmethod
-    def of(cls, row: Row, now: datetime) -> Log:
+    def of(cls, row: Row, retention: int, now: datetime) -> Log:
         """As it stands in the table. Its time goes on with the database's clock, and never back."""
         recorded_at = max(now, row["last_recorded_at"] or now)
         return cls(
-            row["customer_id"], row["epoch"], row["class"], row["last_id"], recorded_at, row["hash"] or FIRST,
+            row["customer_id"], row["epoch"], retention, row["last_id"], recorded_at, row["hash"] or FIRST,
             Tree.read(row["tree"]),
         )  # fmt: skip
 
@@ -135,7 +136,7 @@ class Numbering:
     settings: Settings
     tell: Tell
     _asked: asyncio.Event = field(default_factory=asyncio.Event)
-    _done: int = 0  # up to here the inbox is empty
+    _done: int = epochs.BEFORE  # up to here the inbox is empty
     _whole_at: float = 0.0  # when all of it is looked at again: a standby that leads now may have drawn less
     _months: set[date] = field(default_factory=set[date])  # whose partitions exist
     _begun: bool = False  # whether the custody of every customer is kept
@@ -168,7 +169,7 @@ class Numbering:
         """Number what there is up to the next fence; how many changes that were, 0 where another worker does it."""
         self._begun = self._begun or await beginnings.begin_some(self.db)
         if (now := time.monotonic()) >= self._whole_at:
-            self._done, self._whole_at = 0, now + WHOLE
+            self._done, self._whole_at = epochs.BEFORE, now + WHOLE
         if not await self.db.reading().fetchval(ANY, self._done):
             return 0
         last = await fence.pass_on()
@@ -185,6 +186,8 @@ class Numbering:
         async with self.db.transaction() as connection:
             if not await connection.fetchval(ALONE):
                 return None
+            if await epochs.look(connection):
+                self._done = epochs.BEFORE
             rows = await connection.fetch(READ, self._done, last, self.settings.change_rows)
             logs, told = await self._number(connection, rows) if rows else ([], set[int]())
         self._months.update(month(log.recorded_at) for log in logs)
@@ -199,7 +202,8 @@ class Numbering:
 
     async def _number(self, connection: Connection, rows: Sequence[Row]) -> tuple[list[Log], set[int]]:
         """The logs, and the customers of which webhooks are told of it."""
-        logs = await _logs(connection, sorted({row["customer_id"] for row in rows}), rows[0]["now"])
+        customers = sorted({row["customer_id"] for row in rows})
+        logs = await _logs(connection, customers, rows[0]["now"], self.settings.changes_days)
         for missing in sorted({month(log.recorded_at) for log in logs.values()} - self._months):
             await connection.execute(MAKE, missing)
         await custody.keep(connection, rows, {log.customer: log.recorded_at for log in logs.values()})
@@ -211,13 +215,14 @@ class Numbering:
         return list(logs.values()), told
 
 
-async def _logs(connection: Connection, customers: list[int], now: datetime) -> dict[int, Log]:
+async def _logs(connection: Connection, customers: list[int], now: datetime, days: int) -> dict[int, Log]:
     """The ends of these customers' logs, locked; a log begins with its first change."""
     rows = await connection.fetch(LOGS, customers)
     if len(rows) < len(customers):
         await connection.execute(BEGIN, sorted(set(customers) - {row["customer_id"] for row in rows}))
         rows = await connection.fetch(LOGS, customers)
-    return {row["customer_id"]: Log.of(row, now) for row in rows}
+    classes = await edges.turn(connection, rows, now, days)
+    return {row["customer_id"]: Log.of(row, classes[row["customer_id"]], now) for row in rows}
 
 
 def _told(row: Row, numbered: tuple[Any, ...]) -> Numbered:

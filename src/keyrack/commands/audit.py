@@ -7,17 +7,20 @@ import os
 import sys
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from itertools import chain
 from pathlib import Path
 from typing import IO, Annotated, Any, LiteralString
+from uuid import UUID
 
 import typer
 
 from keyrack.changes import keys as checkpoint_keys
 from keyrack.changes.checkpoints import make
-from keyrack.changes.exporting import read
+from keyrack.changes.exporting import earlier, read
 from keyrack.changes.exports import LINE, Head, NotAnExport
+from keyrack.changes.replaying import Difference, Found, replay
 from keyrack.changes.verifying import Mismatch, NotComparable, Verification, name_of
 from keyrack.changes.verifying import verify as verified
 from keyrack.commands.checkpoints import Asked, Compared
@@ -27,6 +30,7 @@ from keyrack.commands.options import whose
 from keyrack.commands.printing import Failed, Json, Said, show
 from keyrack.commands.progress import Tell, progress
 from keyrack.commands.session import Session, State, command, explained, open_database
+from keyrack.database.connection import Row
 
 app = typer.Typer()
 
@@ -56,11 +60,27 @@ To = Annotated[Path, typer.Option("--to", metavar="FILE", help="A file that is n
 Installation = Annotated[
     bool, typer.Option("--installation", help="The log of the installation itself: its managers and keys.")
 ]
+Epoch = Annotated[
+    UUID | None, typer.Option("--epoch", metavar="UUID", help="An epoch of the log that is over. Default: the newest.")
+]
+Tables = Annotated[
+    bool, typer.Option("--tables", help="Also compare what the log says last of each resource with the tables.")
+]
 OneCustomer = Annotated[int | None, whose("The customer whose log it is: its id or its name.")]
 
 
+@dataclass
+class Beside:
+    """What there is beside a log that was verified: its epochs that are over, and the tables, if they were compared."""
+
+    epochs: list[Row] = field(default_factory=list[Row])
+    tables: Found | None = None
+
+
 @command(app, "export")
-async def export(session: Session, to: To, customer: OneCustomer = None, installation: Installation = False) -> Said:
+async def export(
+    session: Session, to: To, customer: OneCustomer = None, installation: Installation = False, epoch: Epoch = None
+) -> Said:
     """Write a log of changes into a file of JSON lines, with all that `keyrack audit verify` needs.
 
     It is of one moment, and holds what is stored of people: only its owner may read the file.
@@ -70,13 +90,13 @@ async def export(session: Session, to: To, customer: OneCustomer = None, install
     count = -1  # the first line is about the log
     try:
         with progress() as tell, _whole(to.absolute()) as file:
-            async for line in read(session.sql, customer or 0):
+            async for line in read(session.sql, customer or 0, epoch):
                 file.write(f"{line}\n".encode())
                 count += 1
                 if count and count % 1000 == 0:
                     tell(f"{count:,} changes written")
             if count < 0:
-                raise Failed(NO_LOG)
+                raise Failed(_none(epoch))
     except OSError as error:
         raise Failed(f"{to} cannot be written: {error.strerror or error}.") from None
     return Said({"changes": count, "file": str(to)}, f"{count:,} changes written to {to}.")
@@ -104,9 +124,11 @@ def verify(
     file: File = None,
     customer: OneCustomer = None,
     installation: Installation = False,
+    epoch: Epoch = None,
     checkpoints: Checkpoints = None,
     directory: Directory = None,
     keys: Keys = None,
+    tables: Tables = False,
     state: State = None,
     as_json: Json = False,
 ) -> None:
@@ -119,30 +141,42 @@ def verify(
     def run() -> None:
         if (file is not None) + (customer is not None) + installation != 1:
             raise Failed("Say one thing that is to be verified: an export, --customer or --installation.")
-        asked = Asked(checkpoints or [], directory, keys or [])
+        if file is not None and epoch is not None:
+            raise Failed("An export is of one epoch: leave out --epoch.")
+        if tables and (file is not None or epoch is not None):
+            raise Failed(
+                "--tables compares the newest log in the database with its tables: leave out FILE and --epoch."
+            )
+        asked, beside = Asked(checkpoints or [], directory, keys or []), Beside()
         try:
             if file is None:
-                found, compared = asyncio.run(_stored(state, customer or 0, asked))
+                found, compared = asyncio.run(_stored(state, customer or 0, epoch, asked, tables, beside))
             else:
                 found, compared = _exported(file, asked)
         except Mismatch as error:
             raise Failed(str(error), value={"valid": False, "change": error.number, "why": error.why}) from None
+        except Difference as error:
+            told = {"resource": error.resource, "resourceId": error.id, "member": error.member, "why": error.why}
+            raise Failed(str(error), value={"valid": False, **told}) from None
         except (NotAnExport, NotComparable) as error:
             raise Failed(f"{file or 'The log'} cannot be verified: {error}.") from None
-        show(_said(found, compared), as_json)
+        show(_said(found, compared, beside), as_json)
 
     explained(run, as_json=as_json)
 
 
-async def _stored(state: Path | None, customer: Any, asked: Asked) -> tuple[Verification, Compared]:
-    """A log as it stands in the database, verified. Raises as `Verification` does, and `Failed`."""
+async def _stored(
+    state: Path | None, customer: Any, epoch: UUID | None, asked: Asked, tables: bool, beside: Beside
+) -> tuple[Verification, Compared]:
+    """A log as it stands in the database, verified; what there is beside it is noted there. Raises as `Verification`
+    does, `Difference` and `Failed`."""
     found: Verification | None = None
     compared, settings = Compared(), read_settings(state)
     async with open_database(settings) as database:
         named = await resolved(database, {"customer": customer})
         with progress() as tell:
             async with database.transaction() as sql:
-                async for one in read(sql, named["customer"]):
+                async for one in read(sql, named["customer"], epoch):
                     if isinstance(one, Head):
                         compared = await asked.of_database(sql, settings, one)
                         found = Verification(one, compared.notes)
@@ -150,10 +184,18 @@ async def _stored(state: Path | None, customer: Any, asked: Asked) -> tuple[Veri
                         found.take(one)
                         if found.last % 1000 == 0:
                             tell(f"{found.last:,} of {found.head.last:,} changes verified", found.last, found.head.last)
-    if found is None:
-        raise Failed(NO_LOG)
-    found.end()
+                if found is None:
+                    raise Failed(_none(epoch))
+                found.end()
+                over = await earlier(sql, named["customer"])
+                beside.epochs = [row for row in over if row["epoch"] != found.head.epoch]
+                if tables:
+                    beside.tables = await replay(sql, named["customer"], lambda count: tell(f"{count:,} rows compared"))
     return found, compared
+
+
+def _none(epoch: UUID | None) -> str:
+    return NO_LOG if epoch is None else f"The log has no epoch {epoch}, or nothing of it is kept."
 
 
 def _exported(file: Path, asked: Asked) -> tuple[Verification, Compared]:
@@ -168,7 +210,7 @@ def _exported(file: Path, asked: Asked) -> tuple[Verification, Compared]:
         raise Failed(f"{file} cannot be read: {error.strerror or error}.") from None
 
 
-def _said(found: Verification, compared: Compared) -> Said:
+def _said(found: Verification, compared: Compared, beside: Beside) -> Said:
     head, count, times = found.head, found.last - found.head.behind, compared.times
     value: dict[str, Any] = {
         "valid": True, "customerId": head.customer, "epoch": str(head.epoch), "behind": head.behind,
@@ -176,6 +218,10 @@ def _said(found: Verification, compared: Compared) -> Said:
         "erased": found.erased, "proven": found.proven, "checkpoints": len(compared.notes),
         "checkpointTime": datetime.fromtimestamp(max(times), UTC) if times else None,
         "withinReach": compared.kept and bool(compared.notes), "otherKeys": compared.others,
+        "otherEpochs": [
+            {"epoch": str(row["epoch"]), "last": row["last_id"], "ended": row["ended_at"]} for row in beside.epochs
+        ],
+        "tables": beside.tables and asdict(beside.tables),
     }  # fmt: skip
     lines = [f"Customer {head.customer}: {count:,} changes behind number {head.behind:,} fit together."]
     if found.erased:
@@ -193,6 +239,15 @@ def _said(found: Verification, compared: Compared) -> Said:
             lines.append("What comes behind it is newer than the checkpoint, and may have been written anew.")
         if compared.kept:
             lines.append("These checkpoints are kept with the log: whoever may write there can remove the newest ones.")
+    lines += [
+        f"Another epoch of this log ended with number {row['last_id']:,}: --epoch {row['epoch']} verifies it."
+        for row in beside.epochs
+    ]
+    if (same := beside.tables) is not None:
+        lines.append(
+            f"The tables are what the log says last: {same.whole:,} resources as a whole, {same.in_part:,} as far as "
+            f"it is kept; {same.unsaid:,} are older than it, and were taken as they are."
+        )
     return Said(value, "\n".join(lines))
 
 

@@ -97,7 +97,7 @@ class Asked:
             found.unsigned = f"{keys.path(settings)} is missing, so no key says whose signatures count. See --key"
             return found
         trust = trust or trusted(self.keys)
-        for made in await kept(sql, head.customer):
+        for made in await kept(sql, head.customer, head.epoch):
             where = f"The checkpoint of {made.size} records that is kept with the log"
             found.add(where, made.note.encode(), trust, others=True)
         return found

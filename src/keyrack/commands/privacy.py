@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated, LiteralString
+from typing import Annotated, Literal, LiteralString
 
 import typer
 
 from keyrack.access import privacy
+from keyrack.changes import retention
 from keyrack.commands.consent import Preview
 from keyrack.commands.customer import no_customer
 from keyrack.commands.options import Customer
@@ -15,6 +16,7 @@ from keyrack.commands.session import Session, command
 
 app = typer.Typer()
 
+Days = Literal["100", "400", "800", "3660"]
 
 STORED: LiteralString = """
 select (select count(*) from position where customer_id = $1) as "stretches of positions",
@@ -38,6 +40,29 @@ async def positions(session: Session, customer: Customer, keep: Keep) -> Said:
         raise no_customer(customer)
     text = "are stored" if keep else "are not stored any more, and those stored are deleted"
     return Said({"id": customer, "keepsPositions": keep}, f"Positions of customer {customer} {text}.")
+
+
+async def _erased(session: Session, customer: int, days: Days | None) -> Preview | None:
+    """What the log would say no more."""
+    goes = await retention.older(session.sql, customer, int(days or session.settings.changes_days))
+    text = f"keep the changes of customer {customer} for {days or session.settings.changes_days} days, and erase"
+    return Preview(text, {"changes that are older": goes}) if goes else None
+
+
+@command(app, "changes", preview=_erased)
+async def changes(
+    session: Session,
+    customer: Customer,
+    days: Annotated[Days | None, typer.Option("--days", help="Days; without it, as KEYRACK_CHANGES_DAYS says.")] = None,
+) -> Said:
+    """Say for how many days a customer's changes are kept: what older ones say is erased, and then they are dropped."""
+    if not await retention.choose(session.sql, customer, None if days is None else int(days)):
+        raise no_customer(customer)
+    text = f"for {days} days" if days else "as long as the setting says"
+    return Said(
+        {"id": customer, "changesDays": None if days is None else int(days)},
+        f"Changes of customer {customer} are kept {text}.",
+    )
 
 
 @command(app, "history")

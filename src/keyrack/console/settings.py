@@ -20,6 +20,7 @@ NOT_PLACES = ("Etc/", "SystemV/", "US/")  # names of zones that are no places
 COUNTS = {  # kind of data -> from when on the time for which it is kept counts
     "operations": N_("since they were done"),
     "deliveries": N_("since the last attempt"),
+    "changes": N_("since they were recorded"),
     "positions": N_("since the car was there"),
     "odometer": N_("since they were read"),
     "series": N_("since they were read"),

@@ -129,7 +129,7 @@ async def _awaited(
     following.check(waiter.customer, waiter.caller)
     request.holds(waiter)
     with following.waiting(waiter) as log:
-        while _has_nothing(found) and await waiter.awaits(log, found[1].newest, until):
+        while _has_nothing(found) and await waiter.awaits(log, found[1], until):
             wanted = (request.customer, log.extent, request.query, request.if_none_match)
             found = await following.once(wanted, listed)
             if found[0].parts is not None:  # which can be read once

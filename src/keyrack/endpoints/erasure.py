@@ -30,7 +30,7 @@ class Goes(Body):
     """What goes: `removed` at once, `ended` by webhook at once, or `anonymous` within minutes: it stays, and does not
     say any more who it was."""
 
-    kind: Literal["membership", "groups", "assignments", "events", "operations", "deliveries"]
+    kind: Literal["membership", "groups", "assignments", "events", "operations", "deliveries", "changes"]
     how: Literal["removed", "ended", "anonymous"]
     count: Int32
 
@@ -63,6 +63,7 @@ HOW: Mapping[str, str] = {
     "events": "anonymous",
     "operations": "anonymous",
     "deliveries": "anonymous",
+    "changes": "anonymous",
 }
 PERSON = (
     "Name, e-mail address and password go within minutes, unless another customer has the person as well: then they "

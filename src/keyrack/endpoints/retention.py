@@ -17,7 +17,7 @@ endpoints = Endpoints("Customers")
 
 # Each by the first entry of an index; of positions and readings that would be one look for each car
 REACH: LiteralString = """
-select history_days, keeps_positions,
+select history_days, keeps_positions, changes_days,
   (select min(starts_at) from assignment where customer_id = $1) as assignments,
   (select min(utc_at) from event where customer_id = $1) as events,
   (select min(finished_at) from operation where customer_id = $1 and finished_at is not null) as operations,
@@ -33,6 +33,7 @@ Kind = Literal[
     "events",
     "operations",
     "deliveries",
+    "changes",
     "positions",
     "odometer",
     "telemetry",
@@ -70,12 +71,15 @@ async def retention(request: Request, settings: Settings) -> Answer:
         raise NotFound(NO_CUSTOMER)
     days = row["history_days"] or settings.history_days
     history = "KEYRACK_HISTORY_DAYS" if row["history_days"] is None else None  # else the customer's own
+    changes = "KEYRACK_CHANGES_DAYS" if row["changes_days"] is None else None
+    changes_days = row["changes_days"] or settings.changes_days
     positions = row["keeps_positions"]
     told = [
         _kept(row, "assignments", None, "They stay until they are ended, or their car or user goes."),
         _kept(row, "events", None, "They stay; the person goes from them when the person is erased."),
         _kept(row, "operations", f"P{settings.operation_days}D", "When they were done.", "KEYRACK_OPERATION_DAYS"),
         _kept(row, "deliveries", f"P{settings.delivery_days}D", "The last attempt.", "KEYRACK_DELIVERY_DAYS"),
+        _kept(row, "changes", f"P{changes_days}D", "When it got its number.", changes),
         _kept(row, "positions", f"P{days}D", "When the car was there.", history, kept=positions),
         _kept(row, "odometer", f"P{days}D", "When it was read.", history),
         _kept(row, "telemetry", None, "The newest values stay as long as the car."),

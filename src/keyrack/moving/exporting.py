@@ -27,6 +27,7 @@ SNAPSHOT: LiteralString = "set transaction isolation level repeatable read, read
 UTC_TIMES: LiteralString = "set local timezone to 'UTC'"
 OWNER: LiteralString = """
 select customer_id as id, name, to_json(created_at)#>>'{}' as created_at, history_days, keeps_positions,
+  changes_days,
   coalesce((select applied from customer_hold h where h.customer_id = c.customer_id), 0) as applied,
   coalesce((select last_id from event_counter e where e.customer_id = c.customer_id), 0) as last_event
 from customer c where customer_id = $1

@@ -42,6 +42,7 @@ class Owner(_Told):
     created_at: str
     history_days: int | None
     keeps_positions: bool
+    changes_days: int | None = None
     applied: int  # the number of the last operation that was applied
     last_event: int
 

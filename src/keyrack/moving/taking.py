@@ -25,7 +25,8 @@ DISABLED = "imported: its receiver does not know the new signing secret yet"
 ALONE: LiteralString = "select pg_advisory_xact_lock(7260923)"  # two imports of the same export at once
 TAKEN: LiteralString = "select customer_id, began_at from customer_import where source = $1"
 CUSTOMER: LiteralString = """
-insert into customer (name, created_at, history_days, keeps_positions) values ($1, $2::text::timestamptz, $3, $4)
+insert into customer (name, created_at, history_days, keeps_positions, changes_days)
+values ($1, $2::text::timestamptz, $3, $4, $5)
 returning customer_id
 """
 COUNTERS: LiteralString = """
@@ -60,7 +61,7 @@ async def take(
     await partitions.make(db, [date.fromisoformat(f"{month}-01") for month in manifest.months])
     owner = manifest.customer
     customer: int = await sql.fetchval(
-        CUSTOMER, name or owner.name, owner.created_at, owner.history_days, owner.keeps_positions
+        CUSTOMER, name or owner.name, owner.created_at, owner.history_days, owner.keeps_positions, owner.changes_days
     )
     await sql.execute(SOURCE, customer, source)
     await sql.execute(COUNTERS, customer, owner.applied, owner.last_event)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from pydantic import Field
 from pydantic_settings import BaseSettings
 
@@ -29,6 +31,11 @@ class Work(BaseSettings):
         ge=1,
         le=10_000,
         description="Changes that get their numbers in one transaction, at most: those of all customers together.",
+    )
+    changes_days: Literal[100, 400, 800, 3660] = Field(
+        default=400,
+        description="Days for which the log of changes is kept, and that of the installation: 100, 400, 800 or 3660. A "
+        "customer may have its own number of these.",
     )
     hold_seconds: float = Field(
         default=2.0,

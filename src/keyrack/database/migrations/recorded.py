@@ -61,6 +61,23 @@ class Recorded:
         )
         return [function, *triggers]
 
+    @property
+    def state(self) -> str:
+        """A query of all rows, as a creation of each would be recorded now; `part` is what is added to a resource."""
+        part = self.created.removesuffix("Added") if self.created.endswith("Added") else ""
+        return (
+            f"select '{self.resource}'::text as resource, '{part}'::text as part, {self.customer} as customer_id,"
+            f" {self.id} as resource_id, jsonb_strip_nulls(jsonb_build_object({self._told()})) as members"
+            f" from {self.table} {{r}} {self.beside}"
+        ).replace("{r}", "r")
+
+    def _told(self) -> str:
+        """What is told of a whole row."""
+        return ", ".join(
+            [f"'{name}', {sql}" for name, sql in self.members.items()]
+            + [f"'{name}', case when {sql} is not null then '{HIDDEN}' end" for name, sql in self.secrets.items()]
+        )
+
     def _into(self, row: str) -> str:
         return (
             "    insert into change_inbox (customer_id, kind, resource, resource_id, who, groups, before, after)\n"
@@ -68,11 +85,7 @@ class Recorded:
         ).replace("{r}", row)
 
     def _whole(self, row: str, rows: str, word: str, *, is_after: bool) -> str:
-        told = ", ".join(
-            [f"'{name}', {sql}" for name, sql in self.members.items()]
-            + [f"'{name}', case when {sql} is not null then '{HIDDEN}' end" for name, sql in self.secrets.items()]
-        )
-        told = f"jsonb_strip_nulls(jsonb_build_object({told}))"
+        told = f"jsonb_strip_nulls(jsonb_build_object({self._told()}))"
         order = ", ".join("{r}." + column for column in self.key)
         return (
             self._into(row).replace("{kind}", f"'{self.resource}.{word}'")

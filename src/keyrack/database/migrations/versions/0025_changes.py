@@ -50,6 +50,10 @@ create table change_2 partition of change for values in (2) partition by range (
 create table change_3 partition of change for values in (3) partition by range (recorded_at);
 create table change_4 partition of change for values in (4) partition by range (recorded_at);
 create index change_resource on change (customer_id, resource, resource_id, change_id);
+create index change_user_before on change (customer_id, (before ->> 'userId'))
+  where resource in ('assignment', 'group') and before ->> 'userId' is not null;
+create index change_user_after on change (customer_id, (after ->> 'userId'))
+  where resource in ('assignment', 'group') and after ->> 'userId' is not null;
 create table change_log (
   customer_id integer constraint change_log_pkey primary key,
   epoch uuid not null default gen_random_uuid(),
