@@ -7,8 +7,6 @@ import os
 import sys
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
-from datetime import UTC, datetime
 from itertools import chain
 from pathlib import Path
 from typing import IO, Annotated, Any, LiteralString
@@ -20,7 +18,7 @@ from keyrack.changes import keys as checkpoint_keys
 from keyrack.changes.checkpoints import make
 from keyrack.changes.exporting import earlier, read
 from keyrack.changes.exports import LINE, Head, NotAnExport
-from keyrack.changes.replaying import Difference, Found, replay
+from keyrack.changes.replaying import Difference, replay
 from keyrack.changes.verifying import Mismatch, NotComparable, Verification, name_of
 from keyrack.changes.verifying import verify as verified
 from keyrack.commands.checkpoints import Asked, Compared
@@ -30,7 +28,7 @@ from keyrack.commands.options import whose
 from keyrack.commands.printing import Failed, Json, Said, show
 from keyrack.commands.progress import Tell, progress
 from keyrack.commands.session import Session, State, command, explained, open_database
-from keyrack.database.connection import Row
+from keyrack.commands.verdict import Beside, said
 
 app = typer.Typer()
 
@@ -67,14 +65,6 @@ Tables = Annotated[
     bool, typer.Option("--tables", help="Also compare what the log says last of each resource with the tables.")
 ]
 OneCustomer = Annotated[int | None, whose("The customer whose log it is: its id or its name.")]
-
-
-@dataclass
-class Beside:
-    """What there is beside a log that was verified: its epochs that are over, and the tables, if they were compared."""
-
-    epochs: list[Row] = field(default_factory=list[Row])
-    tables: Found | None = None
 
 
 @command(app, "export")
@@ -160,7 +150,7 @@ def verify(
             raise Failed(str(error), value={"valid": False, **told}) from None
         except (NotAnExport, NotComparable) as error:
             raise Failed(f"{file or 'The log'} cannot be verified: {error}.") from None
-        show(_said(found, compared, beside), as_json)
+        show(said(found, compared, beside), as_json)
 
     explained(run, as_json=as_json)
 
@@ -208,47 +198,6 @@ def _exported(file: Path, asked: Asked) -> tuple[Verification, Compared]:
             return verified(chain([first], lines), compared.notes), compared
     except OSError as error:
         raise Failed(f"{file} cannot be read: {error.strerror or error}.") from None
-
-
-def _said(found: Verification, compared: Compared, beside: Beside) -> Said:
-    head, count, times = found.head, found.last - found.head.behind, compared.times
-    value: dict[str, Any] = {
-        "valid": True, "customerId": head.customer, "epoch": str(head.epoch), "behind": head.behind,
-        "last": found.last, "size": found.tree and found.tree.size, "root": found.tree and found.tree.root.hex(),
-        "erased": found.erased, "proven": found.proven, "checkpoints": len(compared.notes),
-        "checkpointTime": datetime.fromtimestamp(max(times), UTC) if times else None,
-        "withinReach": compared.kept and bool(compared.notes), "otherKeys": compared.others,
-        "otherEpochs": [
-            {"epoch": str(row["epoch"]), "last": row["last_id"], "ended": row["ended_at"]} for row in beside.epochs
-        ],
-        "tables": beside.tables and asdict(beside.tables),
-    }  # fmt: skip
-    lines = [f"Customer {head.customer}: {count:,} changes behind number {head.behind:,} fit together."]
-    if found.erased:
-        lines.append(f"Parts of {found.erased:,} of them were erased, which leaves the proof as it was.")
-    if compared.others:
-        lines.append(f"{compared.others:,} checkpoints were signed by other keys alone, and not compared: see --key.")
-    if found.proven is None:
-        who = "the file" if not compared.kept else "the database"
-        why = compared.unsigned or f"whoever wrote {who} may have made all of it. See --checkpoint"
-        lines.append(f"No checkpoint was compared: {why}.")
-    else:
-        when = f", signed {datetime.fromtimestamp(max(times), UTC):%Y-%m-%d %H:%M:%S} UTC" if times else ""
-        lines.append(f"Up to number {found.proven:,} they are what the newest checkpoint says{when}.")
-        if found.proven < found.last:
-            lines.append("What comes behind it is newer than the checkpoint, and may have been written anew.")
-        if compared.kept:
-            lines.append("These checkpoints are kept with the log: whoever may write there can remove the newest ones.")
-    lines += [
-        f"Another epoch of this log ended with number {row['last_id']:,}: --epoch {row['epoch']} verifies it."
-        for row in beside.epochs
-    ]
-    if (same := beside.tables) is not None:
-        lines.append(
-            f"The tables are what the log says last: {same.whole:,} resources as a whole, {same.in_part:,} as far as "
-            f"it is kept; {same.unsaid:,} are older than it, and were taken as they are."
-        )
-    return Said(value, "\n".join(lines))
 
 
 @command(app, "checkpoint")

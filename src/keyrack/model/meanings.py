@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+from keyrack.model.log_meanings import OF_LOG
 from keyrack.model.own_meanings import OPERATION_ID, OWN
 from keyrack.model.readings import READINGS
 
@@ -183,6 +184,7 @@ OF: Mapping[str, Members] = {
         "imageUrl": ("The address of a picture of it.", "https://example.org/1.svg"),
     },
     **OWN,
+    **OF_LOG,
 }
 
 
