@@ -81,6 +81,7 @@ DOORS = {
         "exports",
         "feed",
         "fence",
+        "inquiry",
         "notes",
         "numbering",
         "recording",

@@ -39,7 +39,8 @@ class Parameter:
     valid: tuple[str, ...] = ()  # the values, or parts of it, that it may have
 
 
-def _time(text: str) -> datetime:
+def a_time(text: str) -> datetime:
+    """A time of RFC 3339. Raises `ValueError`."""
     try:
         return moment(text)
     except ValueError:
@@ -53,10 +54,10 @@ def whole_number(text: str) -> int:
     return int(text)
 
 
-_MOMENT: Mapping[str, object] = {"type": "string", "format": "date-time"}
+MOMENT: Mapping[str, object] = {"type": "string", "format": "date-time"}
 TIME_RANGE = (
-    Parameter("from", _time, "The beginning; without it a day before `to`.", _MOMENT),
-    Parameter("to", _time, "The end, which is not part of it; without it a day after `from`, or now.", _MOMENT),
+    Parameter("from", a_time, "The beginning; without it a day before `to`.", MOMENT),
+    Parameter("to", a_time, "The end, which is not part of it; without it a day after `from`, or now.", MOMENT),
 )
 
 

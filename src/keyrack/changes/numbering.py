@@ -21,7 +21,7 @@ from datetime import date, datetime
 from typing import Any, LiteralString
 from uuid import UUID
 
-from keyrack.changes import people
+from keyrack.changes import beginnings, custody, people
 from keyrack.changes.fence import Fence
 from keyrack.changes.record import FIRST, SALT, Record, canonical, digest, encode, hash_of, loads
 from keyrack.changes.tree import Tree, leaf_hash
@@ -136,6 +136,7 @@ class Numbering:
     _done: int = 0  # up to here the inbox is empty
     _whole_at: float = 0.0  # when all of it is looked at again: a standby that leads now may have drawn less
     _months: set[date] = field(default_factory=set[date])  # whose partitions exist
+    _begun: bool = False  # whether the custody of every customer is kept
 
     def wake(self) -> None:
         """There may be something to number."""
@@ -159,6 +160,7 @@ class Numbering:
 
     async def round(self, fence: Fence) -> int:
         """Number what there is up to the next fence; how many changes that were, 0 where another worker does it."""
+        self._begun = self._begun or await beginnings.begin_some(self.db)
         if (now := time.monotonic()) >= self._whole_at:
             self._done, self._whole_at = 0, now + WHOLE
         if not await self.db.reading().fetchval(ANY, self._done):
@@ -191,6 +193,7 @@ class Numbering:
         logs = await _logs(connection, sorted({row["customer_id"] for row in rows}), rows[0]["now"])
         for missing in sorted({month(log.recorded_at) for log in logs.values()} - self._months):
             await connection.execute(MAKE, missing)
+        await custody.keep(connection, rows, {log.customer: log.recorded_at for log in logs.values()})
         numbered = [logs[row["customer_id"]].add(row) for row in rows]
         await connection.execute(NUMBER, *map(list, zip(*numbered, strict=True)))
         ends = [(log.customer, log.last, log.recorded_at, log.hash, log.tree.stored) for log in logs.values()]

@@ -23,7 +23,7 @@ NOT_RECORDED = {
     "access_change": "the numbers by which processes hear that access has changed",
     "alembic_version": "the schema's revision",
     "car_state": _READINGS,
-    "change": _LOG, "change_inbox": _LOG, "change_log": _LOG,
+    "change": _LOG, "change_inbox": _LOG, "change_log": _LOG, "custody": _LOG, "custody_log": _LOG, "fitting": _LOG,
     "compatibility": "which releases work with the schema",
     "customer_hold": _WORK,
     "customer_import": "how far an import is, whose rows are recorded",

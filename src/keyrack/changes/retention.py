@@ -8,6 +8,7 @@ from typing import LiteralString
 import asyncpg
 import structlog
 
+from keyrack.changes import custody
 from keyrack.changes.numbering import MAKE
 from keyrack.database.connection import Database
 from keyrack.database.partitions import months_ahead
@@ -38,6 +39,11 @@ async def tend(db: Database, settings: Settings, now: datetime | None = None) ->
                 dropped += [row[0] for row in rows]
         except asyncpg.LockNotAvailableError:
             log.info("the log of changes is in use; its old months will be dropped later", retention=retention)
+        await custody.forget(db, settings, retention, _midnight(now - timedelta(days=days)))
     if dropped:
         log.info("old changes dropped", partitions=dropped)
     return dropped
+
+
+def _midnight(time: datetime) -> datetime:
+    return time.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)

@@ -91,6 +91,7 @@ ERRORS: Mapping[str, Json] = {
             "epoch": {"type": ["string", "null"], "format": "uuid", "description": "The epoch of the log of changes."},
             "oldest": {**_NUMBER, "description": "The oldest change that is kept."},
             "newest": {**_NUMBER, "description": "The newest change."},
+            "oldestTime": {"type": "string", "format": "date-time", "description": "The oldest time that is known."},
         },
     ),
     "Fault": _object(

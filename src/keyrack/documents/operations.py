@@ -193,6 +193,7 @@ TAGS: Mapping[str, str] = {
     "Events": "When cars were opened and closed, and by whom.",
     "Changes": "What has happened to the customer's data, and who did it.",
     "Ingest": "What units, boxes and apps deliver, with a device key.",
+    "Access": "Who could open a car, now and at any time that is kept.",
     "Positions": "Where all cars are, where one was, and what it told over a time.",
     "Operations": "What became of asynchronous requests.",
     "Batches": "Many changes in one request.",

@@ -53,6 +53,17 @@ OWN: Mapping[str, tuple[str, str]] = {
         " list waits for what comes; with `Accept: text/event-stream` changes are told as they come, each as an event"
         " `change`, and a stream that broke is resumed with `Last-Event-ID`.",
     ),
+    "GET /cars/{carId}/access": (
+        "getCarAccess",
+        "Which assignments were in force then, as they were known then: also those that have been changed or deleted"
+        " since. Without a time it is now; with `from` and `to` all that were in force between. `asOf` names the newest"
+        " change that is in the answer; the changes around that time stand beside it. A time before what is kept is 410"
+        " and never an empty list.",
+    ),
+    "GET /users/{userId}/access": (
+        "getUserAccess",
+        "Which cars the user could open then, as for a car.",
+    ),
     "POST /ingest/events": (
         "deliverEvents",
         "Events of boxes and apps that were offline, one JSON object a line. `clientId` names each: one that comes"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from keyrack.api.endpoint import Endpoint
 from keyrack.endpoints import (
+    access,
     assignments,
     batch,
     brands,
@@ -33,6 +34,7 @@ from keyrack.endpoints import (
 
 MODULES = (
     oauth2, customers, retention, cars, users, erasure, assignments, groups, products, services, installations,
-    pairings, brands, sdk, events, changes, ingest, positions, operations, batch, webhooks, live, me, documents, health,
+    pairings, brands, sdk, events, changes, access, ingest, positions, operations, batch, webhooks, live, me, documents,
+    health,
 )  # fmt: skip
 ALL: tuple[Endpoint, ...] = tuple(row for module in MODULES for row in module.endpoints.rows)

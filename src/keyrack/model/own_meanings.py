@@ -7,6 +7,7 @@ from typing import Any
 
 OPERATION_ID = "5f0c1c1e-7c0e-4a55-9a0b-9a2f4d8a1e55"
 _SIGNING = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
+_SINCE = "2026-05-01T08:00:00Z"
 _RECORDED = "2026-05-01T08:15:00.3Z"
 _REQUEST_ID = "4bf92f3577b34da6a3ce929d0e0e4736"
 _OPERATION = ("The id of the operation, as the header `Operation-Id` told it.", OPERATION_ID)
@@ -124,6 +125,26 @@ OWN: Mapping[str, Mapping[str, tuple[str, Any]]] = {
         "error": ("What went wrong with the last attempt; null for nothing.", None),
         "created": ("When it was written, together with its outcome.", "2026-04-30T12:00:00.25Z"),
         "payload": ("The body that is sent.", None),
+    },
+    "Access": {
+        "at": ("The time in question.", "2026-05-01T10:00:00Z"),
+        "from": ("The beginning of the time in question.", "2026-05-01T00:00:00Z"),
+        "to": ("Its end, which is not part of it.", "2026-05-02T00:00:00Z"),
+        "asOf": ("The newest change that the answer is sure to have in it; those behind it may be.", None),
+        "changeId": ("The number of that change; 0 before the first.", 4711),
+        "recordedTime": ("When it got its number.", _RECORDED),
+        "assigned": ("What was in force, in the order of `since`.", None),
+        "since": ("When it came into force; of a time between two, since when all in here was so.", _SINCE),
+        "until": (
+            "When it was to end, null for never; of a time between two, until when all in here was so or is to be.",
+            "2026-05-01T18:00:00Z",
+        ),
+        "knownFrom": ("When the change was written that made it so.", _SINCE),
+        "knownUntil": ("When the change got its number that made it otherwise; null where none did.", None),
+        "boxId": ("The key box that was in the car; null for none.", 9),
+        "serviceId": ("The service that the box was paired with, terminated or not; null for none.", 4),
+        "events": ("The changes around it, as `GET /changes` has them.", None),
+        "moreEvents": ("Whether there are more of them than are shown.", False),
     },
     "Position": {
         "hasUnit": ("Whether an IQ unit is installed in the car.", True),

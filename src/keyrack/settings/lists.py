@@ -61,6 +61,12 @@ class Lists(BaseSettings):
         le=100_000,
         description="Points of a track at most: of more, so many are shown, evenly, and the answer says so.",
     )
+    access_stretches: int = Field(
+        default=10_000,
+        ge=1,
+        le=100_000,
+        description="Stretches that an answer about access has at most; with more, 400.",
+    )
     sample_points: int = Field(
         default=1_000, ge=1, le=100_000, description="Buckets of each series of samples at most; with more, 400."
     )
