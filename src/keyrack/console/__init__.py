@@ -1,6 +1,7 @@
 """The web console: pages over the endpoints' table. `SITE` is the table of them all."""
 
 from keyrack.console import (
+    access,
     adding,
     assignments,
     board,
@@ -47,6 +48,7 @@ MODULES = (
     board,
     car,
     changes,
+    access,
     installations,
     webhooks,
     webhook_forms,
