@@ -137,17 +137,30 @@ async def _drawn(
     events: Sequence[Mapping[str, Any]] = told["events"] if told else []
     telling = await telling_of(visit, events, [thing, *_things(rows)])
     begins, ends = (instant(told[name]) for name in ("from", "to")) if told and asked.over else (now, now)
-    oldest = refusal.extensions().get("oldestTime", "") if isinstance(refusal, Gone) else ""
+    known = str(refusal.extensions().get("oldestTime", "")) if isinstance(refusal, Gone) else ""
+    wrong, remedy = _wrong(visit, refusal)
     lately = {"from": utc(now - LATELY), "to": utc(now)}
     return await page(
         visit, "access.html", status=status, section=SECTIONS[resource], since=since, here=here, asked=asked, told=told,
         resource=resource, other=OTHER[resource], name=telling.named(resource, id), query=urlencode(asked.times),
-        back=_back(visit, resource, id, telling), wrong=refusal and why(visit, refusal.reason),
-        remedy=refusal and gettext(visit, refusal.reason.remedy), oldest=oldest and f"{here}?{_from(asked, oldest)}",
+        back=_back(visit, resource, id, telling), wrong=wrong, remedy=remedy,
+        known=known, oldest=known and f"{here}?{_from(asked, known)}",
         stretches=[_stretch(telling, row, begins, ends, now) for row in rows], now=clock(visit).field(now),
         events=[(one, telling.sentence(one)) for one in reversed(events)], marks=_marks(visit, begins, ends),
         changes=of_thing(visit, resource, id), at_a_time=here, over_a_time=f"{here}?{urlencode(lately)}",
     )  # fmt: skip
+
+
+def _wrong(visit: Visit, refusal: Refusal | None) -> tuple[str, str]:
+    """What was refused, and what would be right; the words of the API where there are none of ours."""
+    if refusal is None:
+        return "", ""
+    if isinstance(refusal, Gone):
+        return gettext(visit, "Who could open what is known from a later time on:"), ""
+    if isinstance(refusal, Unavailable):
+        later = gettext(visit, "Load the page again in a moment.")
+        return gettext(visit, "What was changed last is not in the log yet, and would be missing here."), later
+    return why(visit, refusal.reason), gettext(visit, refusal.reason.remedy)
 
 
 def _from(asked: Asked, oldest: Any) -> str:
