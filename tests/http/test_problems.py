@@ -302,6 +302,9 @@ CASES: dict[str, Callable[[Person], tuple[Any, ...]]] = {
     "too-many-items": lambda p: batched("cars", [{"op": "end", "id": NOWHERE}] * 1_001),
     "too-many-passwords": lambda p: batched("users", [{"op": "create", "body": {"type": "Normal"}}] * 51),
     "batch-refused": lambda p: batched("cars", [{"op": "end", "id": NOWHERE}], atomic=True),
+    "access-gone": lambda p: ("GET", f"/cars/{p.car()}/access?at=2001-01-01T00:00:00Z"),
+    "at-or-range": lambda p: ("GET", f"/cars/{p.car()}/access?from=2001-01-01T00:00:00Z"),
+    "time-in-future": lambda p: ("GET", f"/users/{p.user()}/access?at=2999-01-01T00:00:00Z"),
     "cursor-gone": lambda _: ("GET", "/changes?$filter=id gt 9223372036854775807"),
     "empty-time-range": lambda p: (
         "POST", f"/webhooks/{webhook(p)}/replay", {"from": "2026-01-02T00:00:00Z", "to": "2026-01-01T00:00:00Z"},
@@ -395,7 +398,7 @@ IN_TROUBLE = {
     "too-much-under-way", "too-much-under-way-of-key", "idempotency-key-in-flight", "invalid-header",
     "too-many-connections-of-address", "overloaded", "query-not-ascii", "batch-too-slow", "too-many-overlaps",
     "too-many-streams", "too-many-streams-of-customer", "too-many-streams-of-caller", "http-too-old",
-    "stream-with-options",
+    "stream-with-options", "access-behind", "too-many-stretches",
     "schema-not-current", "stopping", "not-ready", "database-silent",
     "leader-unproven", "outcome-unknown",
 }  # fmt: skip

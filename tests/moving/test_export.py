@@ -233,6 +233,7 @@ def test_every_table_of_a_customer_is_exported_or_named_here(sql: Sql) -> None:
         "delivery", "delivery_lane", "removed_webhook",  # what was sent from here
         "idempotency_key",  # answers to requests at this server
         "customer_import", "imported_id",  # where it came from
+        "custody", "custody_log", "fitting",  # made of the log
         "change", "change_inbox", "change_log",  # what has happened here: a new house begins a log of its own
         "car_state", "customer_user",  # among positions and odometers; users
     }  # fmt: skip

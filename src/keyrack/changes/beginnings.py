@@ -54,8 +54,8 @@ def _quiet(columns: LiteralString, table: LiteralString, key: LiteralString, int
     """Of customer $1 the next $4 rows behind key $3: of those of resource $2 of which nothing waits a row is written;
     returns the last key."""
     return (
-        "with some as (select * from " + table + " where customer_id = $1 and " + key + " > $3 order by " + key
-        + " limit $4), kept as (insert into " + into + " select t.customer_id, " + columns + ", l.since from some t"
+        "with piece as (select * from " + table + " where customer_id = $1 and " + key + " > $3 order by " + key
+        + " limit $4), kept as (insert into " + into + " select t.customer_id, " + columns + ", l.since from piece t"
         " join custody_log l using (customer_id) where not exists (select from change_inbox i"
         " where i.customer_id = t.customer_id and i.resource = $2 and i.resource_id = t." + key + "::text)"
     )  # fmt: skip
@@ -70,11 +70,11 @@ QUIET: dict[str, LiteralString] = {
     "assignment": _quiet(
         "t.assignment_id, t.car_id, t.user_id, t.starts_at, coalesce(t.ends_at, 'infinity')",
         "assignment", "assignment_id", _CUSTODY,
-    ) + _LAST + "assignment_id as key from some) s",
+    ) + _LAST + "assignment_id as key from piece) s",
     "product": _quiet("'box', t.product_id, t.car_id", "product", "product_id", _FITTING)
-    + " and t.kind = 'Box' and t.car_id is not null" + _LAST + "product_id as key from some) s",
+    + " and t.kind = 'Box' and t.car_id is not null" + _LAST + "product_id as key from piece) s",
     "service": _quiet("'service', t.service_id, t.product_id", "service", "service_id", _FITTING)
-    + " and t.product_id is not null" + _LAST + "service_id as key from some) s",
+    + " and t.product_id is not null" + _LAST + "service_id as key from piece) s",
 }  # fmt: skip
 # Resource -> what was there before what waits, of customers $1
 TAKEN_BACK: dict[str, LiteralString] = {

@@ -22,15 +22,15 @@ MOMENT = timedelta(microseconds=1)  # the shortest time: what counts in it count
 AROUND = timedelta(days=1)  # before and after a time: whose changes are told
 EVENTS = 100  # changes that are told, at most
 NEAR = 200  # things of each kind whose changes are looked for, at most
-PATIENCE = 2.0  # seconds in which what was written gets its number
+SOON = 0.3  # seconds in which nothing may be left that waits for its number
+PATIENCE = 2.0  # seconds in which what was written before the question gets its number
 PAUSE = 0.02  # seconds between two looks
 
-# How far the customer's custody goes, whether something up to $3 waits for its number, and whether the customer has
-# the thing $2 or ever had it
+# How far the customer's custody goes, since when something waits for its number, and whether the customer has the thing
+# $2 or ever had it
 _LOOK: LiteralString = """
 select l.since, k.now, coalesce(c.last_id, 0) as last_id, coalesce(c.last_recorded_at, l.since) as recorded_at,
-  (l.since is null or exists (
-    select from change_inbox i where i.customer_id = $1 and i.at <= coalesce($3::timestamptz, k.now))) as waits,
+  (select min(i.at) from change_inbox i where i.customer_id = $1) as waiting,
 """
 _FROM: LiteralString = """
 from (select clock_timestamp() as now) k left join custody_log l on l.customer_id = $1
@@ -148,16 +148,24 @@ class Known:
 
 
 async def look(statements: Statements, customer: int, thing: Thing, id: int, at: datetime | None) -> Known:
-    """How far custody goes: behind everything that was written up to a time, or up to now, for which it is waited."""
-    end = asyncio.get_running_loop().time() + PATIENCE
+    """How far custody goes, when everything has its number that was written up to a time.
+
+    Without a time it is now; where something new is always written, it is the time of the question.
+    """
+    begun = asyncio.get_running_loop().time()
+    asked_about: datetime | None = None
     while True:
-        row = await statements.fetchrow(LOOK[thing], customer, id, at)
+        row = await statements.fetchrow(LOOK[thing], customer, id)
         assert row is not None  # noqa: S101 - it is one row, whatever there is
         now: datetime = row["now"]
-        at = at or now
-        if not row["waits"] or asyncio.get_running_loop().time() > end:
+        waiting: datetime | None = row["waiting"]
+        took = asyncio.get_running_loop().time() - begun
+        asked_about = asked_about or min(at or now, now)
+        until = now if at is None and took < SOON else asked_about
+        waits = row["since"] is None or (waiting is not None and waiting <= until)
+        if not waits or took > PATIENCE:
             since = row["since"] or now
-            return Known(since, at, now, row["last_id"], row["recorded_at"] or since, row["waits"], row["known"])
+            return Known(since, until, now, row["last_id"], row["recorded_at"] or since, waits, row["known"])
         await asyncio.sleep(PAUSE)
 
 

@@ -106,6 +106,8 @@ BODIES: Mapping[str, str] = {
     "UserCreation": "NewUser",
     "GroupCreation": "NewGroup",
 }
+# Members that are lists of a resource
+LISTS: Mapping[tuple[str, str], str] = {("Access", "events"): "Change"}
 
 
 def subject(name: str) -> str:
@@ -120,6 +122,8 @@ def told(name: str, member: str, schema: Json, schemas: dict[str, Json]) -> Json
     """
     if member == "body" and name in BODIES:
         schema = {"$ref": f"#/components/schemas/{BODIES[name]}"}
+    if listed := LISTS.get((subject(name), member)):
+        schema = schema | {"items": {"$ref": f"#/components/schemas/{listed}"}}
     shown = {key: value for key, value in schema.items() if key not in ("default", "title", "description")}
     shown = _simple(_named(subject(name), member, shown, schemas))
     found = meaning(subject(name), member)

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Annotated, Any
 
-from pydantic import Field, WithJsonSchema
+from pydantic import Field
 
 from keyrack.api import conditions
 from keyrack.api.endpoint import TAGGED, Endpoints
@@ -54,7 +54,6 @@ FROM = Parameter("from", a_time, "The beginning of the time that is asked about,
 TO = Parameter("to", a_time, "Its end, which is not part of it; one that lies in the future is now.", MOMENT)
 OPTIONS = (AT, FROM, TO)
 
-A_CHANGE = Annotated[Mapping[str, Any], WithJsonSchema({"$ref": "#/components/schemas/Change"})]
 LONG = Annotated[int, Field(ge=0, json_schema_extra={"format": "int64"})]
 
 
@@ -83,7 +82,7 @@ class _Access(Body):
     to: Moment | None = None
     as_of: AsOf
     assigned: list[Stretch]
-    events: list[A_CHANGE]
+    events: list[dict[str, Any]]
     more_events: bool
 
 
