@@ -1,4 +1,4 @@
-"""The log of changes in the console: sentences for people, one change on its page, and a list that is walked through."""
+"""The log of changes in the console: sentences for people, the page of one change, and a list to walk through."""
 
 from __future__ import annotations
 

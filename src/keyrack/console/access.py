@@ -20,6 +20,7 @@ from keyrack.api.exchange import Answer
 from keyrack.console.change_names import Thing
 from keyrack.console.change_telling import Telling, telling_of
 from keyrack.console.changes import of_thing
+from keyrack.console.languages import N_
 from keyrack.console.rendering import base, clock, gettext, live_id, page, redirect, why
 from keyrack.console.times import NoSuchTime, instant, utc
 from keyrack.errors import BadRequest, Gone, NotFound, Refusal, Unavailable
@@ -32,7 +33,11 @@ LONG = timedelta(days=3)  # from which on marks are days
 MARKS = 6
 ROWS = {"car": "/cars/{carId}/access", "user": "/users/{userId}/access"}
 SECTIONS = {"car": "cars", "user": "users"}
-OTHER = {"car": "user", "user": "car"}
+# What is refused by the names of parameters, as people see them
+WORDS = {
+    "time-in-future": N_("This time lies in the future. What is to come is among the assignments."),
+    "empty-time-range": N_("The end has to lie behind the beginning. Choose other times."),
+}
 
 
 @dataclass
@@ -142,7 +147,7 @@ async def _drawn(
     lately = {"from": utc(now - LATELY), "to": utc(now)}
     return await page(
         visit, "access.html", status=status, section=SECTIONS[resource], since=since, here=here, asked=asked, told=told,
-        resource=resource, other=OTHER[resource], name=telling.named(resource, id), query=urlencode(asked.times),
+        resource=resource, name=telling.named(resource, id), query=urlencode(asked.times),
         back=_back(visit, resource, id, telling), wrong=wrong, remedy=remedy,
         known=known, oldest=known and f"{here}?{_from(asked, known)}",
         stretches=[_stretch(telling, row, begins, ends, now) for row in rows], now=clock(visit).field(now),
@@ -160,6 +165,9 @@ def _wrong(visit: Visit, refusal: Refusal | None) -> tuple[str, str]:
     if isinstance(refusal, Unavailable):
         later = gettext(visit, "Load the page again in a moment.")
         return gettext(visit, "What was changed last is not in the log yet, and would be missing here."), later
+    text = WORDS.get(refusal.reason.code)
+    if text is not None:
+        return gettext(visit, text), ""
     return why(visit, refusal.reason), gettext(visit, refusal.reason.remedy)
 
 
