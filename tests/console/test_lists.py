@@ -250,7 +250,7 @@ def test_a_list_has_pages_and_ends_with_its_last(town: Town) -> None:
 
 def test_three_empty_lists_are_told_apart(carol: Person, fleet: Person, visitor: httpx.Client) -> None:
     with carol.browser() as client:
-        for name in LISTS:
+        for name in [name for name in LISTS if name != "changes"]:  # that there is a customer is one
             page = client.get(f"/{carol.customer}/{name}").text
             assert re.search(r"<h2>(No|Nothing) [^<]+ yet</h2>", page), name
         assert "Nothing matches" in client.get(f"/{carol.customer}/cars?q=x").text

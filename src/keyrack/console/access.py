@@ -22,7 +22,7 @@ from keyrack.console.change_telling import Telling, telling_of
 from keyrack.console.changes import of_thing
 from keyrack.console.languages import N_
 from keyrack.console.rendering import base, clock, gettext, live_id, page, redirect, why
-from keyrack.console.times import NoSuchTime, instant, utc
+from keyrack.console.times import Clock, NoSuchTime, instant, utc
 from keyrack.errors import BadRequest, Gone, NotFound, Refusal, Unavailable
 from keyrack.http.pages import Pages, Visit
 
@@ -53,6 +53,10 @@ class Asked:
     @property
     def over(self) -> bool:
         return "from" in self.typed
+
+    def set(self, clock: Clock, times: Mapping[str, str]) -> None:
+        """Ask for these times of UTC."""
+        self.times, self.typed = dict(times), {name: clock.field(time) for name, time in times.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,10 +96,28 @@ async def _history(visit: Visit, resource: str, id: str) -> Answer:
         await _known(visit, resource, id)
         return await draw(status=422)
     try:
-        told = (await visit.call("GET", ROWS[resource], id, query=asked.times)).json
+        told = await _told(visit, resource, id, asked)
     except (BadRequest, Gone, Unavailable) as refusal:
         return await draw(refusal=refusal, status=refusal.status)
     return await draw(told)
+
+
+async def _told(visit: Visit, resource: str, id: str, asked: Asked) -> Mapping[str, Any]:
+    """What is answered. Over a time that is not named, it is the last days, as far as they are known. Raises the
+    row's `Refusal`."""
+    if "over" in visit.query and not asked.times:
+        now = datetime.now(UTC)
+        asked.set(clock(visit), {"from": utc(now - LATELY), "to": utc(now)})
+        try:
+            return (await visit.call("GET", ROWS[resource], id, query=asked.times)).json
+        except Gone as refusal:
+            asked.set(clock(visit), {**asked.times, "from": _oldest(refusal)})
+    return (await visit.call("GET", ROWS[resource], id, query=asked.times)).json
+
+
+def _oldest(refusal: Refusal | None) -> str:
+    """The oldest time that can be answered, where another one cannot."""
+    return str(refusal.extensions().get("oldestTime", "")) if isinstance(refusal, Gone) else ""
 
 
 async def _known(visit: Visit, resource: str, id: str) -> None:
@@ -116,8 +138,8 @@ def _asked(visit: Visit) -> Asked:
         text = visit.asked(name)
         try:
             if text.endswith("Z"):
-                asked.times[name] = utc(instant(text))
                 asked.typed[name] = time.field(text)
+                asked.times[name] = text
             else:
                 asked.typed[name], asked.local = text, True
                 asked.times[name] = time.read(text)
@@ -142,9 +164,8 @@ async def _drawn(
     events: Sequence[Mapping[str, Any]] = told["events"] if told else []
     telling = await telling_of(visit, events, [thing, *_things(rows)])
     begins, ends = (instant(told[name]) for name in ("from", "to")) if told and asked.over else (now, now)
-    known = str(refusal.extensions().get("oldestTime", "")) if isinstance(refusal, Gone) else ""
+    known = _oldest(refusal)
     wrong, remedy = _wrong(visit, refusal)
-    lately = {"from": utc(now - LATELY), "to": utc(now)}
     return await page(
         visit, "access.html", status=status, section=SECTIONS[resource], since=since, here=here, asked=asked, told=told,
         resource=resource, name=telling.named(resource, id), query=urlencode(asked.times),
@@ -152,7 +173,7 @@ async def _drawn(
         known=known, oldest=known and f"{here}?{_from(asked, known)}",
         stretches=[_stretch(telling, row, begins, ends, now) for row in rows], now=clock(visit).field(now),
         events=[(one, telling.sentence(one)) for one in reversed(events)], marks=_marks(visit, begins, ends),
-        changes=of_thing(visit, resource, id), at_a_time=here, over_a_time=f"{here}?{urlencode(lately)}",
+        changes=of_thing(visit, resource, id), at_a_time=here, over_a_time=f"{here}?over=lately",
     )  # fmt: skip
 
 
@@ -171,10 +192,9 @@ def _wrong(visit: Visit, refusal: Refusal | None) -> tuple[str, str]:
     return why(visit, refusal.reason), gettext(visit, refusal.reason.remedy)
 
 
-def _from(asked: Asked, oldest: Any) -> str:
-    """The same address, from the oldest time that can be answered: the next whole second, for addresses have those."""
-    first = utc(instant(oldest) + timedelta(seconds=1))
-    return urlencode({"from": first, "to": asked.times["to"]} if asked.over else {"at": first})
+def _from(asked: Asked, oldest: str) -> str:
+    """The same address, from the oldest time that can be answered."""
+    return urlencode({"from": oldest, "to": asked.times["to"]} if asked.over else {"at": oldest})
 
 
 def _things(rows: Sequence[Mapping[str, Any]]) -> list[Thing]:

@@ -11,7 +11,7 @@ from typing import Any
 from keyrack.console.change_words import RESOURCES
 from keyrack.console.choices import of_car, of_user
 from keyrack.console.languages import N_
-from keyrack.console.many import rows_with
+from keyrack.console.many import parts_of, rows_of, rows_with
 from keyrack.console.products import named
 from keyrack.console.rendering import base, gettext
 from keyrack.errors import NotFound
@@ -35,6 +35,7 @@ ROWS = {
     "webhook": ("/webhooks", "id,url"),
 }
 DIGITS = 9  # of an id
+OFTEN = 4  # changes that are looked at of each thing that is gone: it may have come and gone more than once
 WHOLE = ("created", "granted", "deleted", "withdrawn")  # what happened where a change has all members
 NUMBERED = N_("number %(id)s")
 # Of those whose names stand alone, what they are called without one; and where not even the number is known
@@ -147,9 +148,16 @@ async def _gone(visit: Visit, resource: str, ids: set[str]) -> Rows:
     if not ids or resource not in RESOURCES:
         return {}
     kinds = ",".join(f"'{resource}.{word}'" for word in WHOLE)
-    query = {"$filter": f"resource eq '{resource}' and kind in ({kinds})", "$select": "id,resourceId,before,after"}
-    rows = await rows_with(visit, "/changes", [f"'{id}'" for id in sorted(ids, key=int)], query, id="resourceId")
-    return {row["resourceId"]: row["before"] or row["after"] or {} for row in sorted(rows, key=lambda row: row["id"])}
+    query = {
+        "$filter": f"resource eq '{resource}' and kind in ({kinds})", "$select": "id,resourceId,before,after",
+        "$orderby": "id desc",
+    }  # fmt: skip
+    found: Rows = {}
+    for some in parts_of(visit, [f"'{id}'" for id in sorted(ids, key=int)]):
+        narrowed = {**query, "$filter": f"{query['$filter']} and resourceId in {some}"}
+        for row in (await rows_of(visit, "/changes", narrowed, OFTEN * len(ids)))[0]:
+            found.setdefault(row["resourceId"], row["before"] or row["after"] or {})
+    return found
 
 
 def _named(visit: Visit, resource: str, row: Members) -> Named:

@@ -125,13 +125,13 @@ class Telling:
     def value(self, name: str, value: Any) -> Markup:
         """A value as people read it."""
         if value is None:
-            return escape(self._say("nothing"))
+            return escape(self._say(N_("nothing")))
         if value == HIDDEN:
-            return escape(self._say("a secret"))
+            return escape(self._say(N_("a secret")))
         if name in OF_MEMBER:
             return _link(self._names.of(OF_MEMBER[name], value))
         if isinstance(value, bool):
-            return escape(self._say("yes") if value else self._say("no"))
+            return escape(self._say(N_("yes")) if value else self._say(N_("no")))
         if name in TIMES:
             return self._clock.moment(value, "short")
         if name in SECONDS:
@@ -155,10 +155,10 @@ class Telling:
         names = sorted(before.keys() | after.keys())
         told = [self._translated(MEMBERS[name].changed) if name in MEMBERS else name for name in names]
         if not told:
-            return self._say("something")
+            return self._say(N_("something"))
         more = len(told) - NAMED
         if more > 1:
-            told = [*told[:NAMED], self._say("%(num)s more", num=more)]
+            told = [*told[:NAMED], self._say(N_("%(num)s more"), num=more)]
         return format_list(told, "standard", self._clock.locale)
 
     def _with_values(self, said: Markup, change: Change) -> Markup:
@@ -181,7 +181,7 @@ class Telling:
         """From when to when an assignment is."""
         start, end = members.get("start"), members.get("end")
         if start is None:
-            return escape(self._say("times unknown"))
+            return escape(self._say(N_("times unknown")))
         places = {"start": self._clock.moment(start, "short"), "end": self._clock.moment(end, "short")}
         text = N_("%(start)s to %(end)s") if end else N_("from %(start)s, without end")
         return escape(self._translated(text)) % places
@@ -189,7 +189,7 @@ class Telling:
     def _item(self, members: Members) -> Markup:
         """What joined or left a group."""
         name = next((name for name in ITEMS if members.get(name) is not None), None)
-        return self.value(name, members[name]) if name else escape(self._say("something"))
+        return self.value(name, members[name]) if name else escape(self._say(N_("something")))
 
     def _of_member(self, name: str, members: Members, change: Change) -> Markup:
         """What a member names; of what was taken away that which it was."""

@@ -28,7 +28,7 @@ CHANGES = List(
     lead=N_("What was changed, when, and by whom."),
     search=N_("Search changes"),
     columns=(
-        Column("time", N_("Time"), lambda row: row["time"], "time"),
+        Column("time", N_("Time"), lambda row: row["time"], "minute"),
         Column("told", N_("What happened"), lambda row: row["told"], "sentence"),
         Column(
             "type",
