@@ -34,6 +34,8 @@ PICTURES = {
     "board": ("/assignments/board", WIDE, "light"),
     "new-assignment": ("/assignments/new", WIDE, "light"),
     "key-forms": ("/key-forms", WIDE, "light"),
+    "changes": ("/changes?resource=assignment", WIDE, "light"),
+    "access": ("/cars/4/access", WIDE, "light"),
     "webhooks": ("/webhooks", WIDE, "light"),
     "settings": ("/settings", WIDE, "dark"),
     "help": ("/help", WIDE, "light"),

@@ -37,7 +37,7 @@ def look_name(look: dict[str, Any]) -> str:
     return f"{look['color_scheme']}-{look['locale']}-{look['viewport']['width']}"
 
 
-WORDS = ("brand", "member", "kind", "action", "fact")  # parameters that are the same for everybody
+WORDS = ("brand", "member", "kind", "action", "fact", "change")  # parameters that are the same for everybody
 WHOLE = [row for row in PAGES if row.method == "GET" and row.path and not NO_PAGES.search(row.path)]
 
 
@@ -107,9 +107,12 @@ def ids(alice: Person) -> Iterator[dict[str, object]]:
     alice.event(car, user)
     operation = eventually(lambda: alice.get("/operations?$top=1").json(), "an operation")[0]["id"]
     brand = alice.get("/brands").json()
+    change = eventually(lambda: alice.get("/changes?$filter=kind eq 'assignment.created'").json(), "its change")[0][
+        "id"
+    ]
     yield {
         "customer": alice.customer, "car": car, "carId": car, "productId": product, "user": user, "group": group,
-        "assignment": assignment, "webhook": webhook, "delivery": delivery, "operation": operation,
+        "assignment": assignment, "webhook": webhook, "delivery": delivery, "operation": operation, "change": change,
         "brand": brand[0] if brand else "none",
         "member": "url", "kind": "cars", "action": "group", "fact": "name",
     }  # fmt: skip
@@ -174,7 +177,7 @@ def test_a_neighbour_sees_nothing_of_it(row: Row, bob: Person, ids: dict[str, ob
     nobody = dict.fromkeys(ids, "2147483647") | {"customer": bob.customer} | {name: ids[name] for name in WORDS}
     with bob.browser() as browser:
         assert ask(browser, row, ids).status_code == 404
-        if re.search(r"\{(?!customer|brand|member|kind|action|fact)", row.path):
+        if re.search(r"\{(?!customer|brand|member|kind|action|fact|change)", row.path):
             theirs, none = ask(browser, row, other), ask(browser, row, nobody)
             assert (theirs.status_code, none.status_code) == (404, 404)
 

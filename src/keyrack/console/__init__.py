@@ -1,10 +1,12 @@
 """The web console: pages over the endpoints' table. `SITE` is the table of them all."""
 
 from keyrack.console import (
+    access,
     adding,
     assignments,
     board,
     car,
+    changes,
     choices,
     deliveries,
     files,
@@ -45,6 +47,8 @@ MODULES = (
     tracks,
     board,
     car,
+    changes,
+    access,
     installations,
     webhooks,
     webhook_forms,

@@ -42,7 +42,7 @@ _HELD: Mapping[tuple[str, str], TypeAdapter[Any]] = {
 # Members of models that are rows
 _ROWS: Mapping[tuple[str, str], Resource] = {("ChangeTold", "data"): CHANGE}
 # What an object within a row is called
-_PARTS: Mapping[str, str] = {"userData": "PersonName", "keyForm": "KeyForm", "actor": "Actor"}
+_PARTS: Mapping[str, str] = {"userData": "PersonName", "keyForm": "KeyForm", "actor": "Actor", "onBehalfOf": "Actor"}
 
 
 def rows(read: Read, schemas: dict[str, Json]) -> Json:
@@ -82,7 +82,8 @@ def _member(name: str, member: str, field: Field | Complex, schemas: dict[str, J
         part = _PARTS[member]
         members = {inner: told(part, inner, _field(f), schemas) for inner, f in field.fields.items()}
         schemas[part] = {"type": "object", "required": list(members), "properties": members}
-        return told(name, member, _reference(part), schemas)
+        shown = _reference(part) if field.there is None else {"anyOf": [_reference(part), {"type": "null"}]}
+        return told(name, member, shown, schemas)
     held = _HELD.get((subject(name), member))
     return told(name, member, _field(field) if held is None else model(held, schemas), schemas)
 

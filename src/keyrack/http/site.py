@@ -9,9 +9,11 @@ from urllib.parse import parse_qs
 import falcon.asgi
 
 from keyrack.api.exchange import Answer
+from keyrack.database.acting import acting
 from keyrack.errors import MethodNotAllowed, NotFound, Refusal
 from keyrack.http import intake
 from keyrack.http.answers import put
+from keyrack.http.callers import actor
 from keyrack.http.inside import Calls
 from keyrack.http.observing import ROUTE, WHO
 from keyrack.http.pages import FRESH, POLICY, Page, Person, Site, Visit, customer_of
@@ -54,6 +56,7 @@ class PageRoute:
     async def _answer(self, http: falcon.asgi.Request, page: Page | None, visit: Visit) -> Answer:
         if page is None or not page.open:
             visit.who = await self._who(http)
+        acting.set(actor(http, visit.who and visit.who.manager, None))
         if page is None and self._by_method:
             raise MethodNotAllowed(sorted(self._by_method))
         if page is None:

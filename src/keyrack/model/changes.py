@@ -11,6 +11,8 @@ from keyrack.model.fields import Complex, Field, Resource, date_time, int64, opa
 _CLASSES: tuple[LiteralString, ...] = ("1", "2", "3", "4")
 _LOG: LiteralString = " union all ".join(["select * from change where class = " + one for one in _CLASSES])
 
+ACTOR: tuple[LiteralString, ...] = ("type", "id", "name")
+
 
 def _content(side: LiteralString) -> LiteralString:
     """The members of one side, the personal ones among them, as far as either was not erased."""
@@ -35,8 +37,11 @@ CHANGE = Resource(
         "kind": string("{t}.kind"),
         "resource": string("{t}.resource"),
         "resourceId": string("{t}.resource_id"),
-        "actor": Complex({name: _told(name) for name in ("type", "id", "name")}),
-        "onBehalfOf": opaque("nullif({t}.who->'onBehalfOf', 'null')"),
+        "actor": Complex({name: _told(name) for name in ACTOR}),
+        "onBehalfOf": Complex(
+            {name: string("{t}.who->'onBehalfOf'->>'" + name + "'", nullable=True) for name in ACTOR},
+            there="jsonb_typeof({t}.who->'onBehalfOf') = 'object'",
+        ),
         "address": _told("address"),
         "requestId": _told("requestId"),
         "operationId": _told("operationId"),

@@ -65,14 +65,16 @@ _SENT: Mapping[Type, LiteralString] = {
 
 @dataclass(frozen=True, slots=True)
 class Complex:
-    """A member that is an object of the same row, such as `userData`."""
+    """A member that is an object of the same row, such as `userData`; null unless it is `there`, if that is said."""
 
     fields: Mapping[str, Field]
+    there: LiteralString | None = None  # SQL
 
     def shown(self, alias: LiteralString) -> LiteralString:
         """SQL of the object as JSON, for the row `alias`."""
         members: LiteralString = ", ".join([literal(name) + ", " + f.shown(alias) for name, f in self.fields.items()])
-        return "json_build_object(" + members + ")"
+        built: LiteralString = "json_build_object(" + members + ")"
+        return built if self.there is None else "case when " + self.there.format(t=alias) + " then " + built + " end"
 
 
 @dataclass(frozen=True, slots=True)

@@ -100,9 +100,16 @@ class Leading:
 def everything(fields: Mapping[str, Field | Complex], level: int) -> dict[str, Made | Nested]:
     """All properties of the row at the level."""
     return {
-        name: Nested(everything(own.fields, level)) if isinstance(own, Complex) else _property(own, level)
+        name: Nested(everything(own.fields, level), _there(own, level))
+        if isinstance(own, Complex)
+        else _property(own, level)
         for name, own in fields.items()
     }
+
+
+def _there(own: Complex, level: int) -> Column | None:
+    """Whether the object is there; None of one that always is."""
+    return None if own.there is None else Column(Edm.BOOLEAN, True, own.there, level)
 
 
 def keys(resource: Resource, level: int) -> tuple[Column, ...]:

@@ -6,6 +6,7 @@ Source: OData 4.01 Part 2, sections 5.1.3 to 5.1.7; complex members may be expan
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import LiteralString, NamedTuple
 
 from keyrack.model.fields import Complex, Field, Relation, Resource
@@ -219,7 +220,7 @@ def _shown(resource: Resource, wanted: _Wanted) -> tuple[Shown, ...]:
             continue
         parts = wanted[name]
         if isinstance(member, Complex) and parts is not None:
-            member = Complex({part: field for part, field in member.fields.items() if part in parts})
+            member = replace(member, fields={part: field for part, field in member.fields.items() if part in parts})
         shown.append(Shown(name, member))
     return tuple(shown)
 

@@ -118,6 +118,27 @@ def test_lists_as_everywhere(carol: Person) -> None:
     ]  # fmt: skip
 
 
+def test_for_whom_it_was_done_is_told_apart_and_asked_for(carol: Person) -> None:
+    anna = {"type": "manager", "id": "7", "name": "anna"}
+    made(carol)
+    made(carol, who=WHO | {"onBehalfOf": anna})
+    assert ids(carol.get("/changes?$filter=onBehalfOf/name eq 'anna'")) == [2]
+    assert ids(carol.get("/changes?$filter=onBehalfOf/id eq null")) == [1]
+    for query in ("", "?$compute=id add 1 as next", "?$select=onBehalfOf"):
+        assert [change["onBehalfOf"] for change in carol.get(f"/changes{query}").json()] == [None, anna], query
+    parts = carol.get("/changes?$select=onBehalfOf/name").json()
+    assert [change["onBehalfOf"] for change in parts] == [None, {"name": "anna"}]
+
+
+def test_the_newest_come_first_where_that_is_asked_for(carol: Person) -> None:
+    made(carol, 5)
+    assert ids(carol.get("/changes?$orderby=id desc&$top=2")) == [5, 4]
+    assert ids(carol.get("/changes?$orderby=id desc&$top=2&$filter=id lt 4")) == [3, 2]
+    assert ids(carol.get("/changes?$orderby=id&$top=2&$filter=id ge 4")) == [4, 5]
+    assert ids(carol.get("/changes?$orderby=id desc&$filter=id gt 3")) == [5, 4]
+    assert carol.get("/changes?$orderby=id desc&$filter=id gt 6").status_code == 410
+
+
 def test_paging_over_everything_by_the_cursor(carol: Person) -> None:
     made(carol, 2_300)
     found: list[int] = []

@@ -2,10 +2,11 @@
 
 from keyrack.console.lists.boxes import BOXES, SERVICES
 from keyrack.console.lists.cars import CARS
+from keyrack.console.lists.changes import CHANGES
 from keyrack.console.lists.deliveries import DELIVERIES
 from keyrack.console.lists.groups import GROUPS
 from keyrack.console.lists.history import EVENTS, OPERATIONS
 from keyrack.console.lists.people import ASSIGNMENTS, USERS
 from keyrack.console.lists.serving import pages_of
 
-pages = pages_of(CARS, USERS, GROUPS, BOXES, SERVICES, EVENTS, OPERATIONS, ASSIGNMENTS, DELIVERIES)
+pages = pages_of(CARS, USERS, GROUPS, BOXES, SERVICES, EVENTS, OPERATIONS, ASSIGNMENTS, DELIVERIES, CHANGES)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import tzinfo
 from typing import Any
 
@@ -20,10 +20,14 @@ _NAME = "@own"  # by which a condition that somebody wrote is named, so that it 
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A page of a list."""
+    """A page of a list. Of one that is walked through the total is not known: whether there are `newer` rows, and
+    `older` ones, and the number of the `oldest` that is kept."""
 
     rows: list[dict[str, Any]]
     total: int
+    newer: bool = False
+    older: bool = False
+    oldest: int = 1
 
 
 def condition(zone: tzinfo, state: State, own: str = "", also: str = "") -> str:
@@ -90,8 +94,35 @@ def written(visit: Visit, state: State) -> str:
 
 async def ask(visit: Visit, state: State) -> Found:
     """The rows of the state's page. Raises the `Refusal` of the row."""
-    query = options(clock(visit).zone, state, state.shown) | {"$count": "true"}
-    return Found(*await rows_of(visit, state.listing.rows, query, ROWS, (state.page - 1) * ROWS))
+    if state.listing.walked:
+        found = await _walk(visit, state)
+    else:
+        query = options(clock(visit).zone, state, state.shown) | {"$count": "true"}
+        found = Found(*await rows_of(visit, state.listing.rows, query, ROWS, (state.page - 1) * ROWS))
+    return replace(found, rows=await told(visit, state.listing, found.rows))
+
+
+async def told(visit: Visit, listing: List, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The rows with what they lack."""
+    return await listing.tell(visit, rows) if listing.tell and rows else rows
+
+
+async def _walk(visit: Visit, state: State) -> Found:
+    """The page before or behind a row, and whether it goes on there: one row more is asked for than is shown."""
+    listing = state.listing
+    also = f"{listing.id} lt {state.older}" if state.older else ""
+    if state.newer:  # not `gt`: to the log of changes that is a cursor, which must be one that there is
+        also = f"{listing.id} ge {state.newer + 1}"
+    query = {**options(clock(visit).zone, state, state.shown, also), "$top": str(ROWS + 1)}
+    if state.newer:
+        query["$orderby"] = listing.id
+    reply = await visit.call("GET", listing.rows, query=query)
+    rows: list[dict[str, Any]] = reply.json[:ROWS]
+    more = len(reply.json) > ROWS
+    oldest = int(reply.headers.get("Changes-Oldest", 1))
+    if state.newer:
+        return Found(rows[::-1], len(rows), more, True, oldest)
+    return Found(rows, len(rows), state.older > 0, more, oldest)
 
 
 async def many_of(

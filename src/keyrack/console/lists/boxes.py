@@ -6,7 +6,7 @@ from keyrack.console.languages import N_
 from keyrack.console.lists.actions import add_to_group
 from keyrack.console.lists.declared import Column, List, Never, Row
 from keyrack.console.lists.filters import OneOf, Option
-from keyrack.console.lists.rows import car_link, service_state
+from keyrack.console.lists.rows import car_link, changes_of, service_state
 from keyrack.console.products import KINDS, kind
 
 BOXES = List(
@@ -67,6 +67,7 @@ BOXES = List(
             "sap", N_("SAP number"), lambda row: row["sapNumber"], "code", sort="sapNumber", priority=3, shown=False
         ),
         Column("id", N_("Number"), lambda row: row["id"], "number", sort="id", priority=3, shown=False),
+        changes_of("product"),
     ),
     filters=(
         OneOf(
@@ -164,6 +165,7 @@ SERVICES = List(
             shown=False,
         ),
         Column("id", N_("Number"), lambda row: row["id"], "number", sort="id", priority=3, shown=False),
+        changes_of("service"),
     ),
     filters=(
         OneOf(

@@ -67,6 +67,8 @@ class Cells:
             return self._say(column.words[str(value)][1])
         if column.kind == "said":
             return self._say(value)
+        if column.kind == "sentence":
+            return Markup(value).striptags()  # noqa: S704 - it is markup already
         if column.kind == "links":
             return ", ".join(self._plain(link) for link in _several(value))
         return str(value)

@@ -10,7 +10,7 @@ from keyrack.console.lists.filters import Filter
 from keyrack.http.pages import Visit
 
 Row = Mapping[str, Any]  # of an answer
-Kind = Literal["text", "number", "code", "time", "minute", "said", "word", "status", "links"]
+Kind = Literal["text", "number", "code", "time", "minute", "said", "word", "status", "links", "sentence"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,8 @@ TIMES: tuple[Kind, ...] = ("time", "minute")
 @dataclass(frozen=True)
 class Column:
     """`value` takes it out of a row: text, a number, a time of an answer (`minute` is one that people plan), a sentence
-    of the server, the key of one of `words` (shown as a badge where the kind is `status`), or links."""
+    of the server, the key of one of `words` (shown as a badge where the kind is `status`), links, or a sentence, which
+    is markup."""
 
     key: str  # in the address
     label: str
@@ -101,6 +102,8 @@ class List:
     select: str = ""
     paged: bool = False  # the row answers a page at a time
     newest: str = ""  # of a paged one: what grows with each new row
+    walked: bool = False  # its rows are too many to be counted: from page to page by `id`, the newest first
+    tell: Callable[[Visit, Sequence[Row]], Awaitable[list[dict[str, Any]]]] | None = None  # adds what rows lack
     id: str = "id"
     href: Callable[[Row], str] | None = None  # page of a row, below the customer's pages
     back: tuple[str, str] | None = None  # path and text of what it belongs to

@@ -15,7 +15,7 @@ import structlog
 
 from keyrack.api.exchange import Answer
 from keyrack.console.languages import N_
-from keyrack.console.lists.asking import all_of, pieces_of
+from keyrack.console.lists.asking import all_of, pieces_of, told
 from keyrack.console.lists.cells import Cells
 from keyrack.console.lists.declared import TIMES, Column, List
 from keyrack.console.lists.own import wrong
@@ -68,7 +68,7 @@ class _Pieces:
         self._at_once = min(AT_ONCE, visit.settings.odata_top)
 
     async def first(self) -> Reply:
-        if self._state.listing.paged:
+        if self._state.listing.paged and not self._state.listing.walked:
             self._upto = await self._newest()
         return await self._next(0)
 
@@ -87,18 +87,20 @@ class _Pieces:
 
     async def rows(self, first: Reply) -> AsyncGenerator[dict[str, Any]]:
         """All rows up to the bound, and one more if there is one."""
-        reply, count = first, 0
+        listing, reply, count = self._state.listing, first, 0
         while True:
-            before = count
+            before, last = count, None
             async with aclosing(_rows(reply)) as rows:
                 async for row in rows:
                     yield row
-                    count += 1
+                    count, last = count + 1, row.get(listing.id)
                     if count >= self._most:
                         return
-            if not self._state.listing.paged or count - before < self._at_once:
+            if not listing.paged or count - before < self._at_once:
                 return
-            reply = await self._next(count)
+            if listing.walked:
+                self._upto = f"{listing.id} lt {last}"
+            reply = await self._next(0 if listing.walked else count)
 
 
 async def _written(visit: Visit, state: State, pieces: _Pieces, first: Reply) -> AsyncGenerator[bytes]:
@@ -108,20 +110,35 @@ async def _written(visit: Visit, state: State, pieces: _Pieces, first: Reply) ->
     sheet.add([_heading(visit, column) for column in columns])
     yield (MARK + sheet.taken()).encode()
     try:
-        async with aclosing(pieces.rows(first)) as rows:
-            async for row in rows:
-                if count == most:
-                    end = CUT
+        async with aclosing(pieces.rows(first)) as rows, aclosing(_together(rows)) as several:
+            async for some in several:
+                for row in await told(visit, state.listing, some[: most - count]):
+                    sheet.add([cells.written(column, row) for column in columns], [column.kind for column in columns])
+                if count + len(some) > most:
+                    count, end = most, CUT
                     break
-                sheet.add([cells.written(column, row) for column in columns], [column.kind for column in columns])
-                count += 1
-                if count % WRITTEN == 0:
-                    yield sheet.taken().encode()
+                count += len(some)
+                yield sheet.taken().encode()
     except (BrokenOff, Refusal):
         end = BROKEN
         log.warning("an export broke off midway", list=state.listing.name, rows=count, exc_info=True)
     sheet.add([gettext(visit, end, rows=count)])
     yield sheet.taken().encode()
+
+
+async def _together(rows: AsyncIterator[dict[str, Any]]) -> AsyncGenerator[list[dict[str, Any]]]:
+    """The rows, some at a time; where they break off, those that had come are among them."""
+    some: list[dict[str, Any]] = []
+    try:
+        async for row in rows:
+            some.append(row)
+            if len(some) == WRITTEN:
+                yield some
+                some = []
+    except (BrokenOff, Refusal):
+        yield some
+        raise
+    yield some
 
 
 def _heading(visit: Visit, column: Column) -> str:

@@ -24,7 +24,7 @@ class Filter(Protocol):
     def label(self) -> str: ...
     @property
     def input(self) -> str:
-        """How it is asked for: select, choices (many to select from, by typing), date, or "" for one that only
+        """How it is asked for: select, choices (many to select from, by typing), date, text, or "" for one that only
         addresses have."""
         ...
 
@@ -134,13 +134,36 @@ class Text:
 
 
 @dataclass(frozen=True, slots=True)
+class Word:
+    """A text that nobody can list; `condition` has a place {text}."""
+
+    name: str
+    label: str
+    condition: str
+    input: str = "text"
+
+    def odata(self, zone: tzinfo, value: str) -> str:
+        if len(value) > LONGEST or not value.isprintable():
+            raise ValueError(value)
+        return self.condition.format(text=quoted(value))
+
+    async def shown(self, visit: Visit, value: str) -> str:
+        return value
+
+    async def options(self, visit: Visit) -> Sequence[tuple[str, str]]:
+        return ()
+
+
+@dataclass(frozen=True, slots=True)
 class Day:
-    """A day of the person's calendar: what is from its beginning on, or with `through` up to its end."""
+    """A day of the person's calendar: what is from its beginning on, or with `through` up to its end. `stored` is a
+    field that is never before the other, and by which rows are stored."""
 
     name: str
     label: str
     field: str
     through: bool = False
+    stored: str = ""
     input: str = "date"
 
     def odata(self, zone: tzinfo, value: str) -> str:
@@ -148,7 +171,9 @@ class Day:
         if not 1970 <= day.year <= 9000:
             raise ValueError(value)
         begin = datetime.combine(day + timedelta(days=self.through), time(), zone)
-        return f"{self.field} {'lt' if self.through else 'ge'} {utc(begin)}"
+        if self.through:
+            return f"{self.field} lt {utc(begin)}"
+        return " and ".join(f"{field} ge {utc(begin)}" for field in (self.field, self.stored) if field)
 
     async def shown(self, visit: Visit, value: str) -> str:
         return clock(visit).day(instant(datetime.combine(date.fromisoformat(value), time(), clock(visit).zone)))

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from keyrack.console.languages import N_
-from keyrack.console.lists.declared import Link, Row
+from keyrack.console.lists.declared import Column, Link, Row
 from keyrack.console.lists.filters import OneOf, Option, Thing
 from keyrack.console.times import instant
 
@@ -47,6 +47,15 @@ def user_link(user: Row | None) -> Link | None:
 
 def car_link(car: Row | None) -> Link | None:
     return Link(car["name"], f"/cars/{car['id']}") if car else None
+
+
+def changes_of(resource: str) -> Column:
+    """The column that leads to the changes of a row which has no page of its own."""
+
+    def link(row: Row) -> Link:
+        return Link(N_("Changes"), f"/changes?resource={resource}&thing={row['id']}", said=True)
+
+    return Column("changes", N_("Changes"), link, "links", priority=3, shown=False)
 
 
 def service_state(service: Row | None) -> str:

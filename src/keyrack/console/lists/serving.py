@@ -38,7 +38,7 @@ async def _list(listing: List, visit: Visit) -> Answer:
         state = read(listing, visit)
     except Broken as broken:
         return await draw(State(listing), None, Wrong(str(broken)), status=400)
-    here = address(visit, listing) + state.address(page=state.page)
+    here = address(visit, listing) + state.here
     if not is_tidy(visit) and not visit.partial:
         return redirect(here)
     try:
@@ -47,6 +47,8 @@ async def _list(listing: List, visit: Visit) -> Answer:
         return await draw(state, None, status=403)
     except (BadRequest, NotImplemented) as refusal:
         return await draw(state, None, _wrong(visit, state, refusal), status=refusal.status)
+    if not found.rows and listing.walked and (state.older or state.newer):
+        return redirect(address(visit, listing) + state.address())
     if not found.rows and found.total:
         last = -(-found.total // ROWS)
         return redirect(address(visit, listing) + state.address(page=last))

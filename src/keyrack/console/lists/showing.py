@@ -10,7 +10,7 @@ from typing import Any
 
 from babel.numbers import format_decimal
 
-from keyrack.console.languages import translations
+from keyrack.console.languages import N_, translations
 from keyrack.console.lists.asking import Found, written
 from keyrack.console.lists.cells import Cells
 from keyrack.console.lists.declared import List
@@ -19,6 +19,9 @@ from keyrack.console.lists.state import ROWS, State
 from keyrack.console.rendering import base, clock, gettext, tongue
 from keyrack.errors import Refusal
 from keyrack.http.pages import Visit
+
+BEGINS = N_("There is nothing older.")
+KEPT = N_("There is nothing older: what came before number %(num)s is not kept any more.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +50,7 @@ async def shown(visit: Visit, state: State, found: Found | None, wrong: Wrong | 
         "search": say(listing.search),
         "sign": listing.section,
         "address": here,
-        "here": here + state.address(page=state.page),
+        "here": here + state.here,
         "back": {"href": base(visit) + listing.back[0], "text": say(listing.back[1])} if listing.back else None,
         "state": _standing(state, found, wrong),
         "wrong": wrong,
@@ -58,6 +61,7 @@ async def shown(visit: Visit, state: State, found: Found | None, wrong: Wrong | 
         "kept_by_columns": list(state.parts("columns", "rows", "page")),
         "whole": here + State(listing, sort=state.sort, columns=state.columns, rows=state.rows).address(),
         "compact": bool(state.rows),
+        "walked": listing.walked,
         "chips": chips,
         "inputs": inputs,
         "odata": f"{listing.rows}?{written(visit, state)}",
@@ -155,6 +159,13 @@ def _table(visit: Visit, state: State, found: Found, here: str) -> dict[str, Any
     first, last, total = (
         format_decimal(n, locale=clock(visit).locale) for n in (before + 1, before + len(rows), found.total)
     )
+    paging: dict[str, str] = {
+        "shown": gettext(visit, "%(first)s to %(last)s of %(total)s", first=first, last=last, total=total),
+        "matching": gettext(visit, "All %(total)s that match", total=total) if found.total > len(rows) else "",
+        "previous": here + state.address(page=state.page - 1) if state.page > 1 else "",
+        "next": here + state.address(page=state.page + 1) if before + len(rows) < found.total else "",
+        "ends": "",
+    }
     return {
         "columns": [
             {
@@ -162,15 +173,31 @@ def _table(visit: Visit, state: State, found: Found, here: str) -> dict[str, Any
                 "label": say(column.label),
                 "kind": column.kind,
                 "priority": column.priority,
-                **_sorting(state, column.key, bool(column.sort), here),
+                **_sorting(state, column.key, bool(column.sort) and not listing.walked, here),
             }
             for column in columns
         ],
         "rows": rows,
-        "shown": gettext(visit, "%(first)s to %(last)s of %(total)s", first=first, last=last, total=total),
-        "matching": gettext(visit, "All %(total)s that match", total=total) if found.total > len(rows) else "",
-        "previous": here + state.address(page=state.page - 1) if state.page > 1 else "",
-        "next": here + state.address(page=state.page + 1) if before + len(rows) < found.total else "",
+        **(_walking(visit, state, found, here) if listing.walked else paging),
+    }
+
+
+def _walking(visit: Visit, state: State, found: Found, here: str) -> dict[str, str]:
+    """What stands below a list that is walked through."""
+    if not found.rows:
+        return {"shown": "", "matching": "", "previous": "", "next": "", "ends": ""}
+    newest, last = (found.rows[place][state.listing.id] for place in (0, -1))
+    numbers = {"newest": format_decimal(newest, locale=clock(visit).locale)}
+    numbers["last"] = format_decimal(last, locale=clock(visit).locale)
+    ends = "" if found.older else gettext(visit, BEGINS)
+    if not found.older and found.oldest > 1:
+        ends = gettext(visit, KEPT, num=format_decimal(found.oldest, locale=clock(visit).locale))
+    return {
+        "shown": gettext(visit, "Number %(newest)s to %(last)s", **numbers),
+        "matching": "",
+        "previous": here + state.address(newer=newest) if found.newer else "",
+        "next": here + state.address(older=last) if found.older else "",
+        "ends": ends,
     }
 
 

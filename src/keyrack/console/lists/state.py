@@ -14,10 +14,12 @@ from keyrack.http.pages import Visit
 
 ROWS = 50  # of a page
 LAST = 1_000_000  # page that can be asked for
+DIGITS = 18  # of the number of a row
 LONGEST = 200  # characters that are searched for
 WORDS = 10  # that are searched for
 LONGEST_FILTER = 2_000  # characters of somebody's own filter
 OWN = ("q", "filter", "sort", "page", "columns", "rows")
+WALKED = ("q", "filter", "older", "newer", "columns", "rows")  # of a list that is walked through
 COMPACT = "compact"  # rows, for whom there are many
 
 UNKNOWN = N_("The address has a part that this list does not know: %(name)s. It knows: %(known)s.")
@@ -38,7 +40,8 @@ class Broken(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """`filters` are those in force, by name; `own` is a condition of OData that somebody wrote."""
+    """`filters` are those in force, by name; `own` is a condition of OData that somebody wrote. A list that is walked
+    through shows the rows before the one with the number `older`, or behind `newer`."""
 
     listing: List
     q: str = ""
@@ -48,6 +51,8 @@ class State:
     page: int = 1
     columns: tuple[str, ...] = ()
     rows: str = ""
+    older: int = 0
+    newer: int = 0
 
     @property
     def order(self) -> str:
@@ -73,11 +78,17 @@ class State:
             ("rows", self.rows),
         ]
         told.append(("page", str(self.page) if self.page > 1 else ""))
+        told += [("older", str(self.older or "")), ("newer", str(self.newer or ""))]
         yield from ((name, value) for name, value in told if value and name not in without)
+
+    @property
+    def here(self) -> str:
+        """The query that is this state."""
+        return self.address(page=self.page, older=self.older, newer=self.newer)
 
     def address(self, *without: str, **change: Any) -> str:
         """The query with its "?", "" if there is nothing to say. What changes, begins at the first page again."""
-        changed = replace(self, **{"page": 1, **change})
+        changed = replace(self, **{"page": 1, "older": 0, "newer": 0, **change})
         query = urlencode(list(changed.parts(*without)), safe=",:")
         return f"?{query}" if query else ""
 
@@ -85,10 +96,10 @@ class State:
 def read(listing: List, visit: Visit) -> State:
     """The state that the address tells. Raises `Broken`."""
     given = {name: [value.strip() for value in values] for name, values in visit.query.items()}
-    names = [one.name for one in listing.filters]
+    known = [*(WALKED if listing.walked else OWN), *(one.name for one in listing.filters)]
     for name, values in given.items():
-        if name not in (*OWN, *names, "column"):
-            raise Broken(visit, UNKNOWN, name=name, known=", ".join([*OWN, *names]))
+        if name not in (*known, "column"):
+            raise Broken(visit, UNKNOWN, name=name, known=", ".join(known))
         if len(values) > 1 and name != "column":
             raise Broken(visit, TWICE, name=name)
     said = {name: values[0] for name, values in given.items() if values[0]}
@@ -101,6 +112,8 @@ def read(listing: List, visit: Visit) -> State:
         _page(visit, said.get("page", "1")),
         _columns(visit, listing, given.get("column") or said.get("columns", "").split(",")),
         _rows(visit, said.get("rows", "")),
+        _number(visit, said, "older"),
+        0 if "older" in said else _number(visit, said, "newer"),
     )
 
 
@@ -142,6 +155,13 @@ def _sort(visit: Visit, listing: List, text: str) -> str:
 def _page(visit: Visit, text: str) -> int:
     if not (text.isascii() and text.isdigit() and len(text) <= 7 and 1 <= int(text) <= LAST):
         raise Broken(visit, NO_VALUE, value=text, name="page")
+    return int(text)
+
+
+def _number(visit: Visit, said: Mapping[str, str], name: str) -> int:
+    text = said.get(name, "0")
+    if not (text.isascii() and text.isdigit() and len(text) <= DIGITS):
+        raise Broken(visit, NO_VALUE, value=text, name=name)
     return int(text)
 
 

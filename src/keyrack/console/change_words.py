@@ -1,0 +1,168 @@
+"""In charge of the words of the log of changes: what each kind, each member and whoever acts is called by people."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from keyrack.console.languages import N_
+
+
+class Words(NamedTuple):
+    """What a kind of change is called, and the sentence that tells of one. Its places are filled with `who` did it, the
+    `thing` that it was done to, and of some kinds what else it is about."""
+
+    label: str
+    sentence: str
+
+
+class Member(NamedTuple):
+    """What a member is called in a table, and within a sentence, as what was changed."""
+
+    label: str
+    changed: str
+
+
+ADDED, DELETED = N_("%(who)s added %(thing)s"), N_("%(who)s deleted %(thing)s")
+REMOVED = N_("%(who)s removed %(thing)s")
+CHANGED = N_("%(who)s changed %(members)s of %(thing)s")
+INTO, OUT_OF = N_("%(who)s installed %(thing)s in %(car)s"), N_("%(who)s took %(thing)s out of %(car)s")
+JOINED, LEFT = N_("%(who)s added %(item)s to %(thing)s"), N_("%(who)s took %(item)s out of %(thing)s")
+OTHER = Words(N_("Other change"), N_("%(who)s changed %(thing)s"))  # of a kind that there are no words for yet
+
+KINDS = {
+    "customer.created": Words(N_("Customer added"), N_("%(who)s added this customer")),
+    "customer.updated": Words(N_("Customer changed"), N_("%(who)s changed %(members)s of this customer")),
+    "customer.deleted": Words(N_("Customer deleted"), N_("%(who)s deleted this customer")),
+    "car.created": Words(N_("Car added"), ADDED),
+    "car.updated": Words(N_("Car changed"), CHANGED),
+    "car.deleted": Words(N_("Car deleted"), DELETED),
+    "user.created": Words(N_("User added"), ADDED),
+    "user.updated": Words(N_("User changed"), CHANGED),
+    "user.deleted": Words(N_("User removed"), REMOVED),
+    "product.created": Words(N_("Box or unit added"), ADDED),
+    "product.updated": Words(N_("Box or unit changed"), CHANGED),
+    "product.deleted": Words(N_("Box or unit removed"), REMOVED),
+    "box.installed": Words(N_("Box installed"), INTO),
+    "box.uninstalled": Words(N_("Box taken out"), OUT_OF),
+    "iq.installed": Words(N_("Unit installed"), INTO),
+    "iq.uninstalled": Words(N_("Unit taken out"), OUT_OF),
+    "service.created": Words(N_("Service added"), ADDED),
+    "service.updated": Words(N_("Service changed"), CHANGED),
+    "service.deleted": Words(N_("Service removed"), REMOVED),
+    "service.paired": Words(N_("Service paired"), N_("%(who)s gave %(thing)s to %(product)s")),
+    "service.unpaired": Words(N_("Service unpaired"), N_("%(who)s took %(thing)s from %(product)s")),
+    "service.terminated": Words(N_("Service ended"), N_("%(who)s ended %(thing)s")),
+    "contract.created": Words(N_("Contract added"), N_("%(who)s added the contract of %(thing)s")),
+    "contract.updated": Words(N_("Contract changed"), N_("%(who)s changed %(members)s of the contract of %(thing)s")),
+    "contract.deleted": Words(N_("Contract removed"), N_("%(who)s removed the contract of %(thing)s")),
+    "assignment.created": Words(N_("Assignment begun"), N_("%(who)s assigned %(car)s to %(user)s, %(times)s")),
+    "assignment.updated": Words(
+        N_("Assignment changed"), N_("%(who)s changed %(members)s of the assignment of %(car)s to %(user)s")
+    ),
+    "assignment.deleted": Words(N_("Assignment deleted"), N_("%(who)s deleted the assignment of %(car)s to %(user)s")),
+    "group.created": Words(N_("Group added"), ADDED),
+    "group.updated": Words(N_("Group changed"), CHANGED),
+    "group.deleted": Words(N_("Group deleted"), DELETED),
+    "group.carAdded": Words(N_("Car added to a group"), JOINED),
+    "group.carRemoved": Words(N_("Car taken out of a group"), LEFT),
+    "group.productAdded": Words(N_("Box or unit added to a group"), JOINED),
+    "group.productRemoved": Words(N_("Box or unit taken out of a group"), LEFT),
+    "group.serviceAdded": Words(N_("Service added to a group"), JOINED),
+    "group.serviceRemoved": Words(N_("Service taken out of a group"), LEFT),
+    "group.userAdded": Words(N_("User added to a group"), JOINED),
+    "group.userRemoved": Words(N_("User taken out of a group"), LEFT),
+    "webhook.created": Words(N_("Webhook added"), ADDED),
+    "webhook.updated": Words(N_("Webhook changed"), CHANGED),
+    "webhook.deleted": Words(N_("Webhook deleted"), DELETED),
+    "deviceKey.created": Words(N_("Device key issued"), N_("%(who)s issued %(thing)s")),
+    "deviceKey.updated": Words(N_("Device key changed"), CHANGED),
+    "deviceKey.deleted": Words(N_("Device key removed"), REMOVED),
+    "sdkKey.created": Words(N_("SDK key issued"), N_("%(who)s issued %(thing)s")),
+    "sdkKey.updated": Words(N_("SDK key changed"), CHANGED),
+    "sdkKey.deleted": Words(N_("SDK key removed"), REMOVED),
+    "manager.granted": Words(N_("Manager let in"), N_("%(who)s let %(thing)s act for this customer")),
+    "manager.updated": Words(N_("Manager changed"), CHANGED),
+    "manager.withdrawn": Words(N_("Manager shut out"), N_("%(who)s lets %(thing)s no longer act for this customer")),
+}
+
+# Resource -> the word for one, and its name with the word where that is needed to tell what it is
+RESOURCES = {
+    "customer": Words(N_("Customer"), "%(name)s"),
+    "car": Words(N_("Car"), "%(name)s"),
+    "user": Words(N_("User"), "%(name)s"),
+    "product": Words(N_("Box or unit"), "%(name)s"),
+    "service": Words(N_("Service"), N_("service %(name)s")),
+    "contract": Words(N_("Contract"), "%(name)s"),
+    "assignment": Words(N_("Assignment"), N_("assignment %(name)s")),
+    "group": Words(N_("Group"), N_("group %(name)s")),
+    "webhook": Words(N_("Webhook"), N_("webhook %(name)s")),
+    "deviceKey": Words(N_("Device key"), N_("device key %(name)s")),
+    "sdkKey": Words(N_("SDK key"), N_("SDK key %(name)s")),
+    "manager": Words(N_("Manager"), "%(name)s"),
+}
+
+MEMBERS = {
+    "brand": Member(N_("Brand"), N_("the brand")),
+    "carId": Member(N_("Car"), N_("the car")),
+    "description": Member(N_("Description"), N_("the description")),
+    "disabledReason": Member(N_("Why it was disabled"), N_("the reason why it is disabled")),
+    "documentNumber": Member(N_("Document number"), N_("the document number")),
+    "dongleTerminated": Member(N_("Dongle ended at"), N_("the end of the dongle")),
+    "emailAddress": Member(N_("E-mail address"), N_("the e-mail address")),
+    "end": Member(N_("End"), N_("the end")),
+    "firstName": Member(N_("First name"), N_("the first name")),
+    "historyDays": Member(N_("Days that history is kept"), N_("the days of history")),
+    "isEnabled": Member(N_("Enabled"), N_("the state")),
+    "isGateway": Member(N_("Gateway"), N_("the role as gateway")),
+    "isTerminated": Member(N_("Ended"), N_("the state")),
+    "keepsPositions": Member(N_("Keeps positions"), N_("the keeping of positions")),
+    "key": Member(N_("Key"), N_("the key")),
+    "kinds": Member(N_("What it is told"), N_("the kinds")),
+    "lastName": Member(N_("Last name"), N_("the last name")),
+    "licensePlate": Member(N_("License plate"), N_("the license plate")),
+    "lifetime": Member(N_("Lifetime of its keys"), N_("the lifetime of the keys")),
+    "model": Member(N_("Model"), N_("the model")),
+    "name": Member(N_("Name"), N_("the name")),
+    "oldSigningSecretUntil": Member(N_("Old signing secret until"), N_("the end of the old signing secret")),
+    "orderNumber": Member(N_("Order number"), N_("the order number")),
+    "orderPosition": Member(N_("Order position"), N_("the order position")),
+    "password": Member(N_("Password"), N_("the password")),
+    "productId": Member(N_("Box or unit"), N_("the box or unit")),
+    "renewableAfter": Member(N_("Keys renewable after"), N_("the renewal of the keys")),
+    "revoked": Member(N_("Revoked at"), N_("the revocation")),
+    "sapNumber": Member(N_("SAP number"), N_("the SAP number")),
+    "scopes": Member(N_("Rights"), N_("the rights")),
+    "secret": Member(N_("Static secret"), N_("the static secret")),
+    "serialNumber": Member(N_("Serial number"), N_("the serial number")),
+    "serviceId": Member(N_("Service"), N_("the service")),
+    "signingSecret": Member(N_("Signing secret"), N_("the signing secret")),
+    "start": Member(N_("Start"), N_("the start")),
+    "termOfContract": Member(N_("Term of the contract"), N_("the term")),
+    "termOfNotice": Member(N_("Term of notice"), N_("the term of notice")),
+    "terminated": Member(N_("Ended at"), N_("the time of its end")),
+    "terminationCause": Member(N_("Why it ended"), N_("the reason of its end")),
+    "type": Member(N_("Type"), N_("the type")),
+    "uniqueId": Member(N_("Unique id"), N_("the unique id")),
+    "unitOfNotice": Member(N_("Unit of notice"), N_("the unit of notice")),
+    "url": Member(N_("Address"), N_("the address")),
+    "userId": Member(N_("User"), N_("the user")),
+    "username": Member(N_("User name"), N_("the user name")),
+    "vin": Member(N_("VIN"), N_("the VIN")),
+}
+
+# Type of who acts -> the word for one
+ACTORS = {
+    "manager": N_("Manager"),
+    "client": N_("Program with the API key alone"),
+    "device": N_("Device"),
+    "user": N_("User"),
+    "operator": N_("Operator"),
+    "system": N_("Keyrack"),
+}
+# Parts of Keyrack that act by themselves
+PARTS = {
+    "worker": N_("The worker"),
+    "server": N_("The server"),
+    "housekeeping": N_("Housekeeping"),
+    "an older release": N_("An older release"),
+}

@@ -1,0 +1,89 @@
+"""The list of changes: who did what to which thing, and when."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from keyrack.console.change_telling import telling_of
+from keyrack.console.change_words import ACTORS, KINDS, RESOURCES
+from keyrack.console.languages import N_
+from keyrack.console.lists.declared import Column, List, Never, Row
+from keyrack.console.lists.filters import Day, OneOf, Option, Word
+from keyrack.console.lists.rows import within
+from keyrack.http.pages import Visit
+
+
+async def _tell(visit: Visit, rows: Sequence[Row]) -> list[dict[str, Any]]:
+    """The changes with their sentences."""
+    telling = await telling_of(visit, rows)
+    return [{**row, "told": telling.sentence(row), "who": telling.who(row)} for row in rows]
+
+
+CHANGES = List(
+    path="/{customer}/changes",
+    rows="/changes",
+    section="changes",
+    title=N_("Changes"),
+    lead=N_("What was changed, when, and by whom."),
+    search=N_("Search changes"),
+    columns=(
+        Column("time", N_("Time"), lambda row: row["time"], "minute"),
+        Column("told", N_("What happened"), lambda row: row["told"], "sentence"),
+        Column(
+            "type",
+            N_("Who"),
+            lambda row: row["actor"]["type"],
+            "word",
+            priority=3,
+            words={type: ("", word) for type, word in ACTORS.items()},
+        ),
+        Column("who", N_("Name"), lambda row: row["who"], priority=4, shown=False),
+        Column(
+            "kind",
+            N_("What"),
+            lambda row: row["kind"] if row["kind"] in KINDS else None,
+            "word",
+            priority=3,
+            shown=False,
+            words={kind: ("", words.label) for kind, words in KINDS.items()},
+        ),
+        Column("address", N_("Address"), lambda row: row["address"], "code", priority=4, shown=False),
+        Column("request", N_("Request"), lambda row: row["requestId"], "code", priority=4, shown=False),
+        Column("id", N_("Number"), lambda row: row["id"], "number", sort="id", priority=3),
+    ),
+    filters=(
+        OneOf(
+            "resource",
+            N_("Kind of thing"),
+            tuple(Option(name, words.label, f"resource eq '{name}'") for name, words in RESOURCES.items()),
+        ),
+        Word("thing", N_("Number of the thing"), "resourceId eq {text}"),
+        OneOf(
+            "kind",
+            N_("What"),
+            tuple(Option(kind, words.label, f"kind eq '{kind}'") for kind, words in KINDS.items()),
+        ),
+        Word("who", N_("Name of who did it"), "(actor/name eq {text} or onBehalfOf/name eq {text})"),
+        OneOf(
+            "actor",
+            N_("Who"),
+            tuple(Option(type, word, f"actor/type eq '{type}'") for type, word in ACTORS.items()),
+        ),
+        within(N_("Time"), "recordedTime"),
+        Day("from", N_("From"), "time", stored="recordedTime"),
+        Day("to", N_("To"), "time", through=True),
+    ),
+    words=("actor/name", "onBehalfOf/name", "kind", "resourceId", "address", "requestId"),
+    order="-id",
+    topics="changes",
+    paged=True,
+    newest="id",
+    walked=True,
+    tell=_tell,
+    href=lambda row: f"/changes/{row['id']}",
+    never=Never(
+        N_("No changes yet"),
+        N_("Whatever is added, changed or removed from now on stands here, with who did it."),
+    ),
+)
