@@ -26,8 +26,8 @@ SOON = 0.3  # seconds in which nothing may be left that waits for its number
 PATIENCE = 2.0  # seconds in which what was written before the question gets its number
 PAUSE = 0.02  # seconds between two looks
 
-# How far the customer's custody goes, since when something waits for its number, and whether the customer has the thing
-# $2 or ever had it
+# How far the customer's custody goes, since when something waits for its number, and whether the thing $2 is there, or
+# has been in custody
 _LOOK: LiteralString = """
 select l.since, k.now, coalesce(c.last_id, 0) as last_id, coalesce(c.last_recorded_at, l.since) as recorded_at,
   (select min(i.at) from change_inbox i where i.customer_id = $1) as waiting,
@@ -36,17 +36,18 @@ _FROM: LiteralString = """
 from (select clock_timestamp() as now) k left join custody_log l on l.customer_id = $1
 left join change_log c on c.customer_id = $1
 """
-_IN_LOG: LiteralString = (
-    " or exists (select from change h where h.customer_id = $1 and h.resource_id = $2::integer::text and h.resource = '"
-)
 LOOK: dict[Thing, LiteralString] = {
     "car": _LOOK + " exists (select from car where customer_id = $1 and car_id = $2) or exists (select from custody"
-    " where customer_id = $1 and car_id = $2 and ended > began)" + _IN_LOG + "car') as known" + _FROM,
+    " where customer_id = $1 and car_id = $2 and ended > began) as known" + _FROM,
     "user": _LOOK + " exists (select from customer_user where customer_id = $1 and user_id = $2) or exists (select from"
-    " custody where customer_id = $1 and user_id = $2 and ended > began)" + _IN_LOG + "user') as known" + _FROM,
+    " custody where customer_id = $1 and user_id = $2 and ended > began) as known" + _FROM,
 }  # fmt: skip
+EVER: LiteralString = """
+select exists (select from change where customer_id = $1 and resource = $2 and resource_id = $3::integer::text)
+"""
 
-# What counts between $3 and $4, the end apart. The bounds are those of the column `span`; the last two have none
+# What counts between $3 and $4, the end apart: of each class a stretch of the index, which is why each has its limit.
+# The bounds are those of the column `span`; the last two have none
 _COUNTS: LiteralString = """
 (values (0, interval '60 s'), (1, '240 s'), (2, '960 s'), (3, '3840 s'), (4, '15360 s'), (5, '61440 s'),
   (6, '245760 s'), (7, '983040 s'), (8, '3932160 s'), (9, '15728640 s'), (10, '62914560 s'), (11, '251658240 s'),
@@ -58,7 +59,10 @@ cross join lateral (
 
 def _of(thing: LiteralString, order: LiteralString) -> LiteralString:
     """The first $5 rows of the car or user $2 that count between $3 and $4."""
-    return "(select c.* from " + _COUNTS + "c." + thing + "_id = $2) c order by " + order + " limit $5)"
+    return (
+        "(select c.* from " + _COUNTS + "c." + thing + "_id = $2 order by " + order + " limit $5) c"
+        " order by " + order + " limit $5)"
+    )  # fmt: skip
 
 
 # The newest of what was put there, if it was there still
@@ -165,7 +169,8 @@ async def look(statements: Statements, customer: int, thing: Thing, id: int, at:
         waits = row["since"] is None or (waiting is not None and waiting <= until)
         if not waits or took > PATIENCE:
             since = row["since"] or now
-            return Known(since, until, now, row["last_id"], row["recorded_at"] or since, waits, row["known"])
+            has = row["known"] or await statements.fetchval(EVER, customer, thing, id)
+            return Known(since, until, now, row["last_id"], row["recorded_at"] or since, waits, has)
         await asyncio.sleep(PAUSE)
 
 
