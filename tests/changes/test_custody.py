@@ -18,6 +18,7 @@ from keyrack.access import erasing
 from keyrack.api.parameters import INVALID
 from keyrack.changes import inquiry, retention
 from keyrack.changes.fence import Fence
+from keyrack.changes.inquiry import EVENTS
 from keyrack.endpoints.access import AT_OR_RANGE, BEHIND, IN_FUTURE, TOO_MANY
 from keyrack.endpoints.cars import NO_CAR
 from keyrack.endpoints.users import NO_USER
@@ -188,6 +189,26 @@ def test_a_box_and_a_service_as_they_were_then(carol: Person, sql: Sql) -> None:
         (False, False), (False, True), (True, True),
     ]  # fmt: skip
     assert [row["until"] for row in rows] == [rows[1]["since"], rows[2]["since"], None]
+
+
+def test_the_changes_nearest_to_a_time(carol: Person, sql: Sql) -> None:
+    """As many as an answer has, and that there are more."""
+    car = carol.car()
+    times: list[datetime] = []
+    for number in range(EVENTS + 20):
+        sql.execute("update car set vin = $3 where customer_id = $1 and car_id = $2", carol.customer, car, str(number))
+        if number in (9, EVENTS + 9):
+            access(carol, f"/cars/{car}")
+            times.append(sql.value(NOW))
+    access(carol, f"/cars/{car}")
+    changes = carol.get("/changes?$filter=resource eq 'car'").json()
+    for at in times:
+        near = sorted(changes, key=lambda one: abs(datetime.fromisoformat(one["recordedTime"]) - at))[:EVENTS]
+        found = access(carol, f"/cars/{car}", at=stamp(at))
+        assert found["events"] == sorted(near, key=lambda one: one["id"])
+        assert found["moreEvents"] is True
+    found = between(carol, f"/cars/{car}", stamp(times[0]), stamp(times[1]))
+    assert (found["events"], found["moreEvents"]) == (changes[11 : EVENTS + 11], False)
 
 
 # What is refused
