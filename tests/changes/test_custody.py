@@ -502,6 +502,7 @@ def test_the_page(carol: Person, server: RunningServer, sql: Sql) -> None:
     assignment = carol.assignment(car, user)
     then = access(carol, f"/cars/{car}")["at"]
     ended(carol, assignment, car)
+    assert access(carol, f"/cars/{car}")["assigned"] == [], "its end has its number"
     names = {
         "KEYRACK_URL": f"{server.url}/v3", "KEYRACK_API_KEY": carol.api_key, "KEYRACK_CUSTOMER_ID": str(carol.customer),
         "TOKEN": carol.token, "CAR": str(car), "DRIVER": str(user), "FRIDAY": then, "MONDAY": begins,

@@ -123,18 +123,19 @@ _EVENTS: LiteralString = """), boxes as (
   union select 'product', part_id::text from boxes
   union select 'service', part_id::text from services
 )
-select row_to_json(x)::text as item from (
+select t.change_id, row_to_json(x)::text as item from (
   select c.* from things, lateral (
     select t.* from change t where t.customer_id = $1 and t.resource = things.resource and t.resource_id = things.id
     and t.recorded_at >= $3 and t.recorded_at < $4 and t.change_id <= $7
     order by abs(extract(epoch from t.recorded_at - $8::timestamptz)), t.change_id limit $9) c
   order by abs(extract(epoch from c.recorded_at - $8::timestamptz)), c.change_id limit $9
-) t, lateral (select """ + CHANGE.shown("t") + ") x order by t.change_id"  # fmt: skip
+) t, lateral (select """ + CHANGE.shown("t") + ") x"  # fmt: skip
+_BY_NEARNESS: LiteralString = " order by abs(extract(epoch from t.recorded_at - $8::timestamptz)), t.change_id"
 NEWEST: LiteralString = "c.began desc, c.stretch_id desc"
 _NEAR: LiteralString = "with near as (select car_id, assignment_id from "
 EVENTS_OF: dict[Thing, LiteralString] = {
-    "car": _NEAR + _of("car", NEWEST) + " s), cars as (select $2::integer as car_id" + _EVENTS,
-    "user": _NEAR + _of("user", NEWEST) + " s), cars as (select distinct car_id from near" + _EVENTS,
+    "car": _NEAR + _of("car", NEWEST) + " s), cars as (select $2::integer as car_id" + _EVENTS + _BY_NEARNESS,
+    "user": _NEAR + _of("user", NEWEST) + " s), cars as (select distinct car_id from near" + _EVENTS + _BY_NEARNESS,
 }
 
 
@@ -185,16 +186,13 @@ async def assigned(
 
 async def events(
     statements: Statements, customer: int, thing: Thing, id: int, since: datetime, until: datetime | None, last: int
-) -> list[str]:
-    """The changes around a time, or between two, up to the number `last`: those nearest to the time, or to the end, one
-    more than `EVENTS` where there are more. Each as JSON, in the order of the numbers."""
+) -> tuple[list[str], bool]:
+    """The changes around a time, or between two, up to the number `last`: each as JSON, in the order of the numbers;
+    and whether there are more than `EVENTS`, of which these are the nearest to the time, or to the end."""
     place, begins, ends = (since, since - AROUND, since + AROUND) if until is None else (until, since, until)
-    return [
-        row["item"]
-        for row in await statements.fetch(
-            EVENTS_OF[thing], customer, id, begins, ends, NEAR, thing, last, place, EVENTS + 1
-        )
-    ]
+    rows = await statements.fetch(EVENTS_OF[thing], customer, id, begins, ends, NEAR, thing, last, place, EVENTS + 1)
+    near = sorted(rows[:EVENTS], key=lambda row: row["change_id"])
+    return [row["item"] for row in near], len(rows) > EVENTS
 
 
 def _joined(rows: Sequence[Row]) -> list[Mapping[str, Any]]:
