@@ -257,9 +257,9 @@ def test_what_the_customer_never_had(alice: Person, bob: Person, town: Town) -> 
     assert {change["kind"] for change in found["events"]} == {"user.created"}
 
 
-def test_more_than_an_answer_has(dsn: str, settings: Settings, town: Town) -> None:
+def test_more_than_an_answer_has(dsn: str, settings: Settings, sql: Sql) -> None:
     with RunningServer(settings.model_copy(update={"access_stretches": 2}), dsn) as few:
-        person = Town(town._sql, few).person("dora")
+        person = Town(sql, few).person("dora")
         car = person.car_with_box()
         for number in (1, 2, 3):
             person.assignment(car, person.user())
