@@ -18,6 +18,7 @@ from keyrack.access import erasing
 from keyrack.api.parameters import INVALID
 from keyrack.changes import inquiry, retention
 from keyrack.changes.fence import Fence
+from keyrack.changes.inquiry import EVENTS
 from keyrack.endpoints.access import AT_OR_RANGE, BEHIND, IN_FUTURE, TOO_MANY
 from keyrack.endpoints.cars import NO_CAR
 from keyrack.endpoints.users import NO_USER
@@ -190,6 +191,26 @@ def test_a_box_and_a_service_as_they_were_then(carol: Person, sql: Sql) -> None:
     assert [row["until"] for row in rows] == [rows[1]["since"], rows[2]["since"], None]
 
 
+def test_the_changes_nearest_to_a_time(carol: Person, sql: Sql) -> None:
+    """As many as an answer has, and that there are more."""
+    car = carol.car()
+    times: list[datetime] = []
+    for number in range(EVENTS + 20):
+        sql.execute("update car set vin = $3 where customer_id = $1 and car_id = $2", carol.customer, car, str(number))
+        if number in (9, EVENTS + 9):
+            access(carol, f"/cars/{car}")
+            times.append(sql.value(NOW))
+    access(carol, f"/cars/{car}")
+    changes = carol.get("/changes?$filter=resource eq 'car'").json()
+    for at in times:
+        near = sorted(changes, key=lambda one: abs(datetime.fromisoformat(one["recordedTime"]) - at))[:EVENTS]
+        found = access(carol, f"/cars/{car}", at=stamp(at))
+        assert found["events"] == sorted(near, key=lambda one: one["id"])
+        assert found["moreEvents"] is True
+    found = between(carol, f"/cars/{car}", stamp(times[0]), stamp(times[1]))
+    assert (found["events"], found["moreEvents"]) == (changes[11 : EVENTS + 11], False)
+
+
 # What is refused
 
 
@@ -236,9 +257,9 @@ def test_what_the_customer_never_had(alice: Person, bob: Person, town: Town) -> 
     assert {change["kind"] for change in found["events"]} == {"user.created"}
 
 
-def test_more_than_an_answer_has(dsn: str, settings: Settings, town: Town) -> None:
+def test_more_than_an_answer_has(dsn: str, settings: Settings, sql: Sql) -> None:
     with RunningServer(settings.model_copy(update={"access_stretches": 2}), dsn) as few:
-        person = Town(town._sql, few).person("dora")
+        person = Town(sql, few).person("dora")
         car = person.car_with_box()
         for number in (1, 2, 3):
             person.assignment(car, person.user())
@@ -481,6 +502,7 @@ def test_the_page(carol: Person, server: RunningServer, sql: Sql) -> None:
     assignment = carol.assignment(car, user)
     then = access(carol, f"/cars/{car}")["at"]
     ended(carol, assignment, car)
+    assert access(carol, f"/cars/{car}")["assigned"] == [], "its end has its number"
     names = {
         "KEYRACK_URL": f"{server.url}/v3", "KEYRACK_API_KEY": carol.api_key, "KEYRACK_CUSTOMER_ID": str(carol.customer),
         "TOKEN": carol.token, "CAR": str(car), "DRIVER": str(user), "FRIDAY": then, "MONDAY": begins,

@@ -78,11 +78,13 @@ QUIET: dict[str, LiteralString] = {
 }  # fmt: skip
 # Resource -> what was there before what waits, of customers $1
 TAKEN_BACK: dict[str, LiteralString] = {
-    "assignment": _WAITING + "insert into " + _CUSTODY + " select w.customer_id, w.id, "
-    + _before("carId", "integer", "car_id") + ", " + _before("userId", "integer", "user_id") + ", "
-    + _before("start", "timestamptz", "starts_at") + ", coalesce(" + _before("end", "timestamptz", "ends_at")
-    + ", 'infinity'), l.since from waiting w join custody_log l using (customer_id) left join assignment t"
-    " on t.customer_id = w.customer_id and t.assignment_id = w.id where not w.made on conflict do nothing",
+    "assignment": _WAITING + "insert into " + _CUSTODY + " select w.customer_id, w.id, b.car, b.person, b.start,"
+    " coalesce(b.until, 'infinity'), l.since from waiting w join custody_log l using (customer_id)"
+    " left join assignment t on t.customer_id = w.customer_id and t.assignment_id = w.id cross join lateral (select "
+    + _before("carId", "integer", "car_id") + " as car, " + _before("userId", "integer", "user_id") + " as person, "
+    + _before("start", "timestamptz", "starts_at") + " as start, " + _before("end", "timestamptz", "ends_at")
+    + " as until) b where not w.made and b.car is not null and b.person is not null and b.start is not null"
+    " on conflict do nothing",
     "product": _WAITING + "insert into " + _FITTING + " select w.customer_id, 'box', w.id, b.place, l.since"
     " from waiting w join custody_log l using (customer_id) left join product t on t.customer_id = w.customer_id"
     " and t.product_id = w.id cross join lateral (select " + _before("carId", "integer", "car_id") + " as place, "

@@ -10,7 +10,7 @@ alone. docs/changes.md says what is made of it; `inquiry` answers, `beginnings` 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, LiteralString
 
@@ -94,7 +94,6 @@ class Form:
     until: datetime | None  # None: without an end
     known_from: datetime
     stretch: int | None = None  # its row; None where it has none yet
-    known_until: datetime | None = None
 
     @classmethod
     def made(cls, at: datetime, members: Mapping[str, Any]) -> Form:
@@ -123,7 +122,6 @@ class Fitting:
     place: int
     known_from: datetime
     fitting: int | None = None  # its row; None where it has none yet
-    known_until: datetime | None = None
 
 
 Key = tuple[int, int]  # customer, assignment
@@ -136,8 +134,9 @@ class Custody:
 
     forms: dict[Key, Form] = field(default_factory=dict[Key, Form])
     fitted: dict[Part, Fitting] = field(default_factory=dict[Part, Fitting])
-    closed: list[tuple[Key, Form]] = field(default_factory=list[tuple[Key, Form]])
-    removed: list[tuple[Part, Fitting]] = field(default_factory=list[tuple[Part, Fitting]])
+    # What ended, and until when it was known
+    closed: list[tuple[Key, Form, datetime]] = field(default_factory=list[tuple[Key, Form, datetime]])
+    removed: list[tuple[Part, Fitting, datetime]] = field(default_factory=list[tuple[Part, Fitting, datetime]])
 
     def take(self, row: Row, recorded_at: datetime) -> None:
         """One change, in the order of the numbers; a clock that was put back does not let it be known too late."""
@@ -159,7 +158,7 @@ class Custody:
         if word == "updated" and members is not None and not TOLD & members.keys():
             return
         if before is not None:
-            self.closed.append((key, replace(before, known_until=recorded_at)))
+            self.closed.append((key, before, recorded_at))
             del self.forms[key]
         if members is not None:
             self.forms[key] = Form.made(at, members) if before is None else before.changed(at, members)
@@ -173,7 +172,7 @@ class Custody:
         if members is not None and member not in members:
             return
         if before is not None:
-            self.removed.append((part, replace(before, known_until=recorded_at)))
+            self.removed.append((part, before, recorded_at))
             del self.fitted[part]
         place = None if members is None else members[member]
         if place is not None and (kind == "service" or before is not None or _is_box(row["kind"], members or {})):
@@ -219,18 +218,19 @@ async def _known(connection: Connection, rows: Sequence[Row]) -> Custody:
 
 async def _write(connection: Connection, custody: Custody) -> None:
     """What ended first: of each thing one row is known now."""
-    forms, fitted = [*custody.closed, *custody.forms.items()], [*custody.removed, *custody.fitted.items()]
-    if ended := [(key[0], form.stretch, form.known_until) for key, form in custody.closed if form.stretch is not None]:
+    if ended := [(key[0], form.stretch, at) for key, form, at in custody.closed if form.stretch is not None]:
         await connection.execute(CLOSE, *_columns(ended))
-    if gone := [(part[0], one.fitting, one.known_until) for part, one in custody.removed if one.fitting is not None]:
+    if gone := [(part[0], one.fitting, at) for part, one, at in custody.removed if one.fitting is not None]:
         await connection.execute(REMOVE, *_columns(gone))
+    forms = [*custody.closed, *((key, form, None) for key, form in custody.forms.items())]
     if new := [
-        (*key, form.car, form.user, form.since, form.until, form.known_from, form.known_until)
-        for key, form in forms
+        (*key, form.car, form.user, form.since, form.until, form.known_from, at)
+        for key, form, at in forms
         if form.stretch is None
     ]:
         await connection.execute(OPEN, *_columns(new))
-    if put := [(*part, one.place, one.known_from, one.known_until) for part, one in fitted if one.fitting is None]:
+    fitted = [*custody.removed, *((part, one, None) for part, one in custody.fitted.items())]
+    if put := [(*part, one.place, one.known_from, at) for part, one, at in fitted if one.fitting is None]:
         await connection.execute(FIT, *_columns(put))
 
 

@@ -26,8 +26,8 @@ SOON = 0.3  # seconds in which nothing may be left that waits for its number
 PATIENCE = 2.0  # seconds in which what was written before the question gets its number
 PAUSE = 0.02  # seconds between two looks
 
-# How far the customer's custody goes, since when something waits for its number, and whether the customer has the thing
-# $2 or ever had it
+# How far the customer's custody goes, since when something waits for its number, and whether the thing $2 is there, or
+# has been in custody
 _LOOK: LiteralString = """
 select l.since, k.now, coalesce(c.last_id, 0) as last_id, coalesce(c.last_recorded_at, l.since) as recorded_at,
   (select min(i.at) from change_inbox i where i.customer_id = $1) as waiting,
@@ -36,17 +36,18 @@ _FROM: LiteralString = """
 from (select clock_timestamp() as now) k left join custody_log l on l.customer_id = $1
 left join change_log c on c.customer_id = $1
 """
-_IN_LOG: LiteralString = (
-    " or exists (select from change h where h.customer_id = $1 and h.resource_id = $2::integer::text and h.resource = '"
-)
 LOOK: dict[Thing, LiteralString] = {
     "car": _LOOK + " exists (select from car where customer_id = $1 and car_id = $2) or exists (select from custody"
-    " where customer_id = $1 and car_id = $2 and ended > began)" + _IN_LOG + "car') as known" + _FROM,
+    " where customer_id = $1 and car_id = $2 and ended > began) as known" + _FROM,
     "user": _LOOK + " exists (select from customer_user where customer_id = $1 and user_id = $2) or exists (select from"
-    " custody where customer_id = $1 and user_id = $2 and ended > began)" + _IN_LOG + "user') as known" + _FROM,
+    " custody where customer_id = $1 and user_id = $2 and ended > began) as known" + _FROM,
 }  # fmt: skip
+EVER: LiteralString = """
+select exists (select from change where customer_id = $1 and resource = $2 and resource_id = $3::integer::text)
+"""
 
-# What counts between $3 and $4, the end apart. The bounds are those of the column `span`; the last two have none
+# What counts between $3 and $4, the end apart: of each class a stretch of the index, which is why each has its limit.
+# The bounds are those of the column `span`; the last two have none
 _COUNTS: LiteralString = """
 (values (0, interval '60 s'), (1, '240 s'), (2, '960 s'), (3, '3840 s'), (4, '15360 s'), (5, '61440 s'),
   (6, '245760 s'), (7, '983040 s'), (8, '3932160 s'), (9, '15728640 s'), (10, '62914560 s'), (11, '251658240 s'),
@@ -58,7 +59,10 @@ cross join lateral (
 
 def _of(thing: LiteralString, order: LiteralString) -> LiteralString:
     """The first $5 rows of the car or user $2 that count between $3 and $4."""
-    return "(select c.* from " + _COUNTS + "c." + thing + "_id = $2) c order by " + order + " limit $5)"
+    return (
+        "(select c.* from " + _COUNTS + "c." + thing + "_id = $2 order by " + order + " limit $5) c"
+        " order by " + order + " limit $5)"
+    )  # fmt: skip
 
 
 # The newest of what was put there, if it was there still
@@ -119,18 +123,19 @@ _EVENTS: LiteralString = """), boxes as (
   union select 'product', part_id::text from boxes
   union select 'service', part_id::text from services
 )
-select row_to_json(x)::text as item from (
+select t.change_id, row_to_json(x)::text as item from (
   select c.* from things, lateral (
     select t.* from change t where t.customer_id = $1 and t.resource = things.resource and t.resource_id = things.id
     and t.recorded_at >= $3 and t.recorded_at < $4 and t.change_id <= $7
     order by abs(extract(epoch from t.recorded_at - $8::timestamptz)), t.change_id limit $9) c
   order by abs(extract(epoch from c.recorded_at - $8::timestamptz)), c.change_id limit $9
-) t, lateral (select """ + CHANGE.shown("t") + ") x order by t.change_id"  # fmt: skip
+) t, lateral (select """ + CHANGE.shown("t") + ") x"  # fmt: skip
+_BY_NEARNESS: LiteralString = " order by abs(extract(epoch from t.recorded_at - $8::timestamptz)), t.change_id"
 NEWEST: LiteralString = "c.began desc, c.stretch_id desc"
 _NEAR: LiteralString = "with near as (select car_id, assignment_id from "
 EVENTS_OF: dict[Thing, LiteralString] = {
-    "car": _NEAR + _of("car", NEWEST) + " s), cars as (select $2::integer as car_id" + _EVENTS,
-    "user": _NEAR + _of("user", NEWEST) + " s), cars as (select distinct car_id from near" + _EVENTS,
+    "car": _NEAR + _of("car", NEWEST) + " s), cars as (select $2::integer as car_id" + _EVENTS + _BY_NEARNESS,
+    "user": _NEAR + _of("user", NEWEST) + " s), cars as (select distinct car_id from near" + _EVENTS + _BY_NEARNESS,
 }
 
 
@@ -165,7 +170,8 @@ async def look(statements: Statements, customer: int, thing: Thing, id: int, at:
         waits = row["since"] is None or (waiting is not None and waiting <= until)
         if not waits or took > PATIENCE:
             since = row["since"] or now
-            return Known(since, until, now, row["last_id"], row["recorded_at"] or since, waits, row["known"])
+            has = row["known"] or await statements.fetchval(EVER, customer, thing, id)
+            return Known(since, until, now, row["last_id"], row["recorded_at"] or since, waits, has)
         await asyncio.sleep(PAUSE)
 
 
@@ -180,16 +186,13 @@ async def assigned(
 
 async def events(
     statements: Statements, customer: int, thing: Thing, id: int, since: datetime, until: datetime | None, last: int
-) -> list[str]:
-    """The changes around a time, or between two, up to the number `last`: those nearest to the time, or to the end, one
-    more than `EVENTS` where there are more. Each as JSON, in the order of the numbers."""
+) -> tuple[list[str], bool]:
+    """The changes around a time, or between two, up to the number `last`: each as JSON, in the order of the numbers;
+    and whether there are more than `EVENTS`, of which these are the nearest to the time, or to the end."""
     place, begins, ends = (since, since - AROUND, since + AROUND) if until is None else (until, since, until)
-    return [
-        row["item"]
-        for row in await statements.fetch(
-            EVENTS_OF[thing], customer, id, begins, ends, NEAR, thing, last, place, EVENTS + 1
-        )
-    ]
+    rows = await statements.fetch(EVENTS_OF[thing], customer, id, begins, ends, NEAR, thing, last, place, EVENTS + 1)
+    near = sorted(rows[:EVENTS], key=lambda row: row["change_id"])
+    return [row["item"] for row in near], len(rows) > EVENTS
 
 
 def _joined(rows: Sequence[Row]) -> list[Mapping[str, Any]]:

@@ -14,7 +14,7 @@ from keyrack.api.endpoint import TAGGED, Endpoints
 from keyrack.api.exchange import Answer, Request
 from keyrack.api.parameters import INVALID, MOMENT, Parameter, a_time, given
 from keyrack.changes import inquiry
-from keyrack.changes.inquiry import EVENTS, Known, Thing
+from keyrack.changes.inquiry import Known, Thing
 from keyrack.endpoints.cars import NO_CAR
 from keyrack.endpoints.users import NO_USER
 from keyrack.errors import BadRequest, Gone, NotFound, Unavailable
@@ -139,7 +139,7 @@ async def _answer(request: Request, thing: Thing, missing: Reason, settings: Set
     rows = await inquiry.assigned(*of, since, until, most + 1)
     if len(rows) > most:
         raise BadRequest(TOO_MANY.format(most=most))
-    events = await inquiry.events(*of, since, until, known.last)
+    events, more = await inquiry.events(*of, since, until, known.last)
     asked = {"at": _utc(since)} if until is None else {"from": _utc(since), "to": _utc(until)}
     told = {
         f"{thing}Id": id,
@@ -147,9 +147,7 @@ async def _answer(request: Request, thing: Thing, missing: Reason, settings: Set
         "asOf": {"changeId": known.last, "recordedTime": _utc(known.recorded)},
         "assigned": [{name: _shown(row[column]) for name, column in MEMBERS.items()} for row in rows],
     }
-    shown = ", ".join(events[:EVENTS])
-    more = json.dumps(len(events) > EVENTS)
-    body = json.dumps(told)[:-1] + f', "events": [{shown}], "moreEvents": {more}}}'
+    body = json.dumps(told)[:-1] + f', "events": [{", ".join(events)}], "moreEvents": {json.dumps(more)}}}'
     return conditions.made(request, body.encode())
 
 

@@ -9,7 +9,7 @@ down_revision = "0026"
 
 # One row for each form that an assignment has had. It counts from `began` until `ended`: while it was in force and was
 # known so. `span` is the class of how long that is, so that what counted at a time is looked for class by class and not
-# behind all that is over: the bounds are those of `changes/custody`. Of an assignment at most one form is known now.
+# behind all that is over: the bounds are those of `changes/inquiry`. Of an assignment at most one form is known now.
 # What was never in force has no place in the indexes of cars and users, and is there for what is changed of it later
 CUSTODY = """
 create table custody (
@@ -32,7 +32,6 @@ create table custody (
   constraint custody_pkey primary key (customer_id, stretch_id)
 ) with (fillfactor = 90);
 create unique index custody_known on custody (customer_id, assignment_id) where known_until = 'infinity';
-create index custody_assignment on custody (customer_id, assignment_id, stretch_id);
 create index custody_car on custody (customer_id, car_id, span, began) where ended > began;
 create index custody_user on custody (customer_id, user_id, span, began) where ended > began;
 create index custody_forgotten on custody (customer_id, known_until) where known_until < 'infinity';
