@@ -355,22 +355,42 @@ def test_a_copy_that_cannot_be_written_is_told(signing: Signing, customer: int, 
     signing.given["checkpoint_directory"] = tmp_path / "published"
     signing.write(customer)
     signing.sign()
-    with pytest.raises(NotPublished, match=r"The checkpoint cannot be written to .*: Not a directory"):
+    with pytest.raises(NotPublished, match="cannot be read: Not a directory"):
         signing.publish()
     assert not signing.sql.value("select bool_or(is_published) from change_checkpoint")
 
 
-def test_another_checkpoint_of_the_same_size_is_not_published(signing: Signing, customer: int, tmp_path: Path) -> None:
+@pytest.mark.parametrize("done", REWRITTEN)
+def test_a_log_that_is_not_what_was_published_is_told_by_who_publishes(
+    done: str, signing: Signing, customer: int, tmp_path: Path
+) -> None:
+    """Whoever writes the log anew and removes every trace of it in the database has not reached the copies."""
+    folder, neighbour = tmp_path / "published", next(IDS)
+    signing.given["checkpoint_directory"] = folder
+    signing.write(customer, 5)
+    signing.sign()
+    signing.publish()
+    rewritten(signing.sql, customer, REWRITTEN[done])
+    for table in ("change_tree", "change_checkpoint", "change_tile"):
+        signing.sql.execute(f"delete from {table} where customer_id = $1", customer)
+    for count in (0, 1, 7):
+        signing.write(customer, count)
+        signing.write(neighbour)
+        signing.sign()
+        if sizes(signing, customer):
+            with pytest.raises(NotPublished, match=f"The log of customer {customer} (had more|was written anew)"):
+                signing.publish()
+    assert len(list((folder / str(customer)).rglob("*.note"))) == 1
+    assert len(list((folder / str(neighbour)).rglob("*.note"))) == 3
+
+
+def test_what_is_no_checkpoint_where_one_should_be_is_told(signing: Signing, customer: int, tmp_path: Path) -> None:
     folder = tmp_path / "published"
     signing.given["checkpoint_directory"] = folder
     signing.write(customer)
     signing.sign()
-    signing.publish()
     file = publishing.place(folder, signing.made(customer)[0])
-    signing.sql.execute("update change_checkpoint set is_published = false, root = $1", bytes(32))
-    with pytest.raises(NotPublished, match="was published with another root"):
-        signing.publish()
-    file.chmod(0o600)
+    file.parent.mkdir(parents=True)
     file.write_text("no note")
     with pytest.raises(NotPublished, match="is there, and is no checkpoint"):
         signing.publish()
