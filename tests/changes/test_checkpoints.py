@@ -477,6 +477,32 @@ def test_a_directory_without_checkpoints_of_the_log_proves_nothing(
     assert missing == f"keyrack: {tmp_path}/missing cannot be read: it is no directory.\n"
 
 
+def test_an_export_is_compared_with_what_was_published(signing: Signing, customer: int, tmp_path: Path) -> None:
+    signing.given["checkpoint_directory"] = tmp_path / "published"
+    for _ in range(2):
+        signing.write(customer, 2)
+        signing.sign()
+    signing.publish()
+    keyring = [word for key in signing.keys(customer) for word in ("--key", str(key))]
+    export, published = tmp_path / "log.jsonl", ("--checkpoints", tmp_path / "published")
+    assert audit(signing, "export", "--customer", customer, "--to", export).exit_code == 0
+    signing.given = {}  # on a machine that knows nothing of the server
+    told = json.loads(audit(signing, "verify", export, *published, *keyring, "--json").stdout)
+    assert (told["proven"], told["checkpoints"], told["withinReach"]) == (4, 2, False)
+    assert "say it with --key" in audit(signing, "verify", export, *published).stderr
+    others = audit(signing, "verify", export, *published, "--key", keyring[1].replace("/changes/", "/others/"))
+    assert "--key: the hash" in others.stderr
+
+
+def test_who_may_not_write_makes_no_checkpoint(signing: Signing, customer: int) -> None:
+    signing.write(customer)
+    dsn = str(signing.given["database_url"])
+    signing.given["database_url"] = f"{dsn}{'&' if '?' in dsn else '?'}default_transaction_read_only=on"
+    said = audit(signing, "checkpoint", "--customer", customer)
+    assert said.stderr == "keyrack: The database refuses: cannot execute INSERT in a read-only transaction\n"
+    assert sizes(signing, customer) == []
+
+
 def test_the_commands_of_the_page(signing: Signing, customer: int, tmp_path: Path) -> None:
     """docs/changes.md: `keys` and `published`, as they stand there."""
     signing.given["checkpoint_directory"] = tmp_path / "published"
