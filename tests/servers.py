@@ -107,7 +107,7 @@ class Sql:
                 server_settings={
                     **session(Settings(read_timeout=DEADLINE)),
                     "application_name": "keyrack tests",
-                    "keyrack.who": '{"type": "operator", "name": "tests"}',
+                    "keyrack.who": TESTS,
                 },
             )
         )

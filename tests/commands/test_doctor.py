@@ -131,14 +131,14 @@ def test_what_is_broken_in_the_schema(house: House) -> None:
     )[0]
     house.sql.execute("create table broken (i integer); create index broken_i on broken (i)")
     house.sql.execute("update pg_index set indisvalid = false where indexrelid = 'broken_i'::regclass")
-    house.sql.execute(f"alter table {table} disable trigger {trigger}")
+    house.sql.execute(f'alter table {table} disable trigger "{trigger}"')
     try:
         found = house.checks()
         assert found["indexes"] == [("warning", "The index broken_i is not valid.")]
         assert found["triggers"] == [("fault", f"The trigger {trigger} is switched off: what it does is not done.")]
     finally:
         house.sql.execute("drop table broken")
-        house.sql.execute(f"alter table {table} enable trigger {trigger}")
+        house.sql.execute(f'alter table {table} enable trigger "{trigger}"')
     assert house.checks()["indexes"][0][0] == "ok"
 
 

@@ -17,7 +17,7 @@ import asyncpg
 
 from keyrack.database import schema
 from keyrack.embedded.binaries import Account, Binaries, end_with_parent, environment, find_binaries
-from tests.servers import DEADLINE, eventually, free_port, reachable_directory
+from tests.servers import DEADLINE, TESTS, eventually, free_port, reachable_directory
 
 PASSWORD = "not to be told"
 OPTIONS = {
@@ -111,6 +111,7 @@ class Cluster:
                         "--encoding=UTF8", "--locale=C", f"--pwfile={directory / 'password'}")  # fmt: skip
         self.leader.start()
         self.leader.ask("create database keyrack", database="postgres")
+        self.leader.ask(f"alter database keyrack set keyrack.who = '{TESTS}'")
         asyncio.run(schema.migrate(self.leader.dsn))
 
     def begin_replica(self) -> None:

@@ -30,6 +30,7 @@ from tests.servers import RunningServer, Sql, eventually
 HEADER = "keyrack-position"
 INVALID = "The header Keyrack-Position must be one that an answer had, or latest."
 RENAME = "update car set name = $2 where car_id = $1"
+NUMBERING = 7260925  # the lock of who gives numbers
 PAUSED = "select pg_get_wal_replay_pause_state() = 'paused'"
 
 
@@ -85,9 +86,13 @@ def counts() -> dict[str, float]:
 
 @contextmanager
 def house(cluster: Cluster, settings: Settings, read: str | None = None, **values: Any) -> Iterator[House]:
-    """A server at the leader that reads at the replica, which may be a minute behind unless said otherwise."""
+    """A server at the leader that reads at the replica, which may be a minute behind unless said otherwise.
+
+    No change gets a number: notices of that would come at any time, and lead reads to the leader.
+    """
     wanted = {"read_database_url": read or cluster.replica.dsn, "read_lag_seconds": 60.0, **values}
     sql = Sql(cluster.leader.dsn)
+    sql.execute("select pg_advisory_lock_shared($1)", NUMBERING)
     try:
         with RunningServer(settings.model_copy(update=wanted), cluster.leader.dsn) as running:
             yield House(running, sql, cluster.replica)

@@ -23,7 +23,7 @@ from keyrack.telemetry.lines import Report, lines
 from keyrack.webhooks.guard import Guard
 from tests.endpoints.test_ingest import unit_of
 from tests.people import PASSWORD, Person, Town, refused, web
-from tests.servers import RunningServer, Sql, eventually
+from tests.servers import TESTS, RunningServer, Sql, eventually
 
 
 @pytest.mark.parametrize("order", ["null eq null", "null ne null desc", "null lt 1", "null in (null)", "null in (1)"])
@@ -172,7 +172,7 @@ def meanwhile(dsn: str, sql: Sql, change: list[tuple[str, Any]], call: Callable[
     """The answer of a call that has to wait for a change that is made just now."""
 
     async def removing(thread: ThreadPoolExecutor) -> httpx.Response:
-        connection = await asyncpg.connect(dsn, server_settings=session(Settings()))
+        connection = await asyncpg.connect(dsn, server_settings=session(Settings()) | {"keyrack.who": TESTS})
         try:
             transaction = connection.transaction()
             await transaction.start()

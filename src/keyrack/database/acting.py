@@ -16,6 +16,14 @@ from pydantic_core import to_json
 Type = Literal["manager", "client", "device", "user", "operator", "system"]
 
 
+# Written to all the time, and by single statements, which need not say who acts: changes of these are recorded by no
+# release. Of a table that stands nowhere, one to come, it is said
+UNRECORDED = frozenset((
+    "car_state", "delivery", "delivery_lane", "event", "heartbeat", "housekeeping", "odometer", "operation",
+    "position", "rate_limit", "session", "telemetry",
+))  # fmt: skip
+
+
 @dataclass(frozen=True, slots=True)
 class Actor:
     """Who acts, from where, in which request."""

@@ -13,7 +13,7 @@ from typing import Any, LiteralString, Protocol, TypeVar
 
 import asyncpg
 
-from keyrack.database.acting import acting, beginning
+from keyrack.database.acting import UNRECORDED, acting, beginning
 from keyrack.database.connector import Connector, Link
 from keyrack.database.leadership import GOING, is_going
 from keyrack.database.pool import NEVER, ROLLBACK, OutcomeUnknown, Pool, patience, timed
@@ -37,8 +37,9 @@ INNER: tuple[LiteralString, ...] = (
     "rollback to savepoint inner_one; release savepoint inner_one",
     "release savepoint inner_one",
 )
-# Statements whose changes may be recorded, and with them whoever acts
-WRITES = re.compile(r"\b(?:insert into|update|delete from)\s+(?:only\s+)?\w", re.IGNORECASE).search
+# What a statement writes to; `for update` and `do update set` name no table
+WRITTEN = re.compile(r"\b(?:insert into|update|delete from)\s+(?:only\s+)?(\w+)", re.IGNORECASE).findall
+NO_TABLES = {"of", "nowait", "set", "skip"}
 
 # asyncpg's own cursors prepare a statement with a name, which is not there any more on PgBouncer's next connection.
 # Powers of two: each text is prepared once in every connection
@@ -250,7 +251,7 @@ class Database:
     ) -> T:
         """Do what nobody is to cancel, and give back the connection."""
         try:
-            if acting.get() is not None and _writes(sql):
+            if acting.get() is not None and _is_recorded(sql):
                 result = await self._by_somebody(raw, do, sql, args)
             else:
                 result = await timed(self._pool.seconds, sql, do(sql, *args, timeout=NEVER))
@@ -273,8 +274,9 @@ class Database:
 
 
 @lru_cache(maxsize=4096)
-def _writes(sql: str) -> bool:
-    return WRITES(sql) is not None
+def _is_recorded(sql: str) -> bool:
+    """Whether changes of the statement may be recorded, and with them whoever acts."""
+    return not UNRECORDED.issuperset(set(WRITTEN(sql)) - NO_TABLES)
 
 
 async def _keep(_raw: asyncpg.Connection) -> None:

@@ -56,8 +56,10 @@ def to_nobody(customer: int, topics: Topics) -> None:
 class Teller:
     """Tells the processes of all nodes, soon: the first at once, what follows at a bounded pace."""
 
-    def __init__(self, db: Database) -> None:
+    def __init__(self, db: Database, pace: float = PACE) -> None:
+        """`pace` are the seconds between two notices."""
         self._db = db
+        self._pace = pace
         self._told: dict[int, Topics] = {}
         self._driven: dict[int, Topics] = {}  # the same of what changes all the time
         self._driven_from = 0.0  # when these may be told again
@@ -79,7 +81,7 @@ class Teller:
                 await self._asked.wait()
                 self._asked.clear()
                 await self._give(self._due())
-                await asyncio.sleep(PACE)
+                await asyncio.sleep(self._pace)
         finally:
             self._driven_from = 0.0
             try:

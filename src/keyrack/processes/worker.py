@@ -13,7 +13,7 @@ import asyncpg
 import structlog
 
 from keyrack.assignments.rounds import Rounds
-from keyrack.changes.numbering import Numbering
+from keyrack.changes.numbering import SOON, Numbering
 from keyrack.database import notices
 from keyrack.database.acting import acting, system
 from keyrack.database.connection import UNREACHABLE, Database
@@ -76,7 +76,8 @@ class Worker:
         self._bell = Bell()
         self._stopping = asyncio.Event()
         self._tell = Teller(db)
-        self._numbering = Numbering(db, settings, self._tell)
+        self._numbered = Teller(db, SOON)  # who follows the log of changes waits for nothing else
+        self._numbering = Numbering(db, settings, self._numbered)
         heard = {
             "keyrack_work": self._bell.ring,
             "keyrack_deliver": self._on_deliver,
@@ -103,6 +104,7 @@ class Worker:
             self._start("numbering", self._numbering.run),
             self._start("calls", self._call_others),
             self._start("teller", self._tell.run),
+            self._start("teller of numbers", self._numbered.run),
         ]
         delivering = self._start("deliveries", lambda: courier.run(GRACE))
         concurrency = self._settings.worker_concurrency

@@ -1,0 +1,116 @@
+"""Recording: what writes cost with their changes recorded, beside the same server with the triggers switched off.
+
+The processor's time is that of the server process and of all of PostgreSQL. No worker runs: numbering is `changes`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import statistics
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+import asyncpg
+
+from benchmarks.foundation import CARS, CUSTOMERS, UNLIMITED, database, free_port, load, running, token
+from benchmarks.load import Result, cpu_seconds, http, machine, measure
+from keyrack.changes.recording import RECORDED
+
+ROUNDS = 5  # of both in turn: the machine's speed drifts
+CUSTOMER = 3
+GOALS = (1.3, 0.8)  # times the processor's time, and the throughput
+
+
+@dataclass(frozen=True)
+class Write:
+    """A kind of write: its requests, and how many of them are one round."""
+
+    name: str
+    requests: list[bytes]
+    count: int
+
+
+def writes(headers: dict[str, str]) -> list[Write]:
+    headers = headers | {"Customer-ID": str(CUSTOMER)}
+    car = {"name": "New car", "vin": "WVWZZZ1KZ00000001", "licensePlate": "B-KR 1"}
+    patches = [[{"op": "replace", "path": "/name", "value": f"Name {n}"}] for n in range(7)]
+    ids = [1_176 + 98 * n for n in range(100)]  # of those that `load` gives this customer
+    batch = {"kind": "cars", "items": [{"op": "create", "body": {"name": f"Many {n}"}} for n in range(100)]}
+    return [
+        Write("PUT /cars", [http("PUT", "/v3/cars", headers, car)], 1_500),
+        Write(
+            "PATCH /cars/{carId}",
+            [http("PATCH", f"/v3/cars/{id}", headers, patch) for patch in patches for id in ids],
+            1_400,
+        ),
+        Write("POST /batch, 100 cars", [http("POST", "/v3/batch", headers, batch)], 60),
+    ]
+
+
+def postgres(pid: int) -> float:
+    """CPU time of the server of a database and of all that it has started and still has."""
+    children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    return cpu_seconds(pid) + sum(cpu_seconds(int(child)) for child in children)
+
+
+async def switch(dsn: str, how: str) -> None:
+    raw = await asyncpg.connect(dsn)
+    for table in sorted(RECORDED):
+        names = await raw.fetch(
+            "select tgname from pg_trigger where tgrelid = $1::text::regclass and tgname like 'RECORD%'", table
+        )
+        for (name,) in names:
+            await raw.execute(f'alter table {table} {how} trigger "{name}"')
+    await raw.close()
+
+
+async def directory(dsn: str) -> str:
+    raw = await asyncpg.connect(dsn)
+    path = await raw.fetchval("select current_setting('data_directory')")
+    await raw.close()
+    return path
+
+
+def server_of(dsn: str) -> int:
+    """The process of the database's server."""
+    return int(Path(asyncio.run(directory(dsn)), "postmaster.pid").read_text().split()[0])
+
+
+def timed(pid: int, port: int, write: Write, server: int) -> tuple[Result, float]:
+    """A round, and the microseconds of the processor for each request, PostgreSQL's among them."""
+    before = postgres(server)
+    result = measure(pid, port, write.requests, write.count)
+    wrong = {status: count for status, count in result.statuses.items() if status >= 400}
+    assert not wrong, f"{write.name}: {wrong}"
+    return result, result.cpu + (postgres(server) - before) / write.count * 1e6
+
+
+def main() -> None:
+    """Print the table of docs/performance.md, "Changes"."""
+    print(f"Recording on {machine()}; goals: {GOALS[0]} times the CPU, {GOALS[1]} times the throughput")
+    with database("recording") as dsn:
+        key = asyncio.run(load(dsn, CUSTOMERS, CARS))
+        server, port = server_of(dsn), free_port()
+        env = {"KEYRACK_DATABASE_URL": dsn, **UNLIMITED}
+        with running(["keyrack", "serve", "--port", str(port), "--no-worker"], port, "/health", env) as keyrack:
+            headers = key | {"Authorization": f"Bearer {token(port, key)}"}
+            print("\n| | writes/s | CPU us | without recording | CPU us | CPU ratio | throughput ratio |")
+            print("|---|---|---|---|---|---|---|")
+            for write in writes(headers):
+                found: dict[str, list[tuple[Result, float]]] = {"enable": [], "disable": []}
+                for round in range(ROUNDS + 1):
+                    for how, results in found.items():
+                        asyncio.run(switch(dsn, how))
+                        time.sleep(0.2)
+                        result = timed(keyrack.pid, port, write, server)
+                        if round:  # the first warms both
+                            results.append(result)
+                (rate, cpu), (bare, bare_cpu) = (
+                    (statistics.median(r.rate for r, _ in rounds), statistics.median(c for _, c in rounds))
+                    for rounds in (found["enable"], found["disable"])
+                )
+                print(
+                    f"| {write.name} | {rate:,.0f} | {cpu:,.0f} | {bare:,.0f} | {bare_cpu:,.0f} "
+                    f"| **{cpu / bare_cpu:.2f}** | **{rate / bare:.2f}** |"
+                )
