@@ -24,8 +24,11 @@ from keyrack.changes.tree import Tree, leaf_hash
 from keyrack.cli import application
 from keyrack.commands.audit import NO_LOG
 from keyrack.database import schema
+from keyrack.database.connection import Database
 from keyrack.doctor.fitting import examined
+from keyrack.housekeeping import KNOW, STEPS, Housekeeping
 from keyrack.monitoring.judging import Level
+from keyrack.settings import Settings
 from tests.changes.inbox import IDS
 from tests.changes.signing import Signing, secret
 from tests.documents.blocks import block
@@ -546,6 +549,24 @@ def test_status_and_doctor_say_what_is_wrong(signing: Signing, customer: int, tm
     (tmp_path / "missing").write_text("no key")
     (found,) = [one for one in examined(signing.settings) if one.code == "checkpoint-key"]
     assert found.level is Level.CRITICAL
+
+
+def test_housekeeping_says_that_nothing_signs(signing: Signing, tmp_path: Path) -> None:
+    async def one(db: Database, settings: Settings) -> None:
+        steps = [step for step in STEPS if step.name == "checkpoints"]
+        await db.execute(KNOW, [step.name for step in steps])
+        await db.execute("update housekeeping set due_at = now()")
+        assert await Housekeeping(db, settings, steps).one()
+
+    signing.given["checkpoint_key_file"] = tmp_path / "missing"
+    signing.run(one)
+    (row,) = signing.sql.rows("select last_good, last_error from housekeeping where step = 'checkpoints'")
+    assert row["last_good"] is None
+    assert "There is no key that signs checkpoints" in row["last_error"]
+    told = {f"KEYRACK_{name}".upper(): str(value) for name, value in signing.given.items()}
+    said = json.loads(CliRunner(env=told).invoke(application("status"), ["status", "--json"]).stdout)
+    (step,) = [one for one in said["housekeeping"] if one["step"] == "checkpoints"]
+    assert step["late"] and "housekeeping-late" in [finding["code"] for finding in said["findings"]]
 
 
 def audit(signing: Signing, *words: object) -> Any:
