@@ -6,6 +6,7 @@ import asyncio
 import base64
 import os
 import sys
+import tempfile
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -23,8 +24,18 @@ from tests.servers import RunningServer, Sql, fresh_database, reachable_director
 
 # The master key of every database that the tests give an address of
 os.environ.setdefault("KEYRACK_MASTER_KEY", base64.b64encode(b"the master key of all the tests!").decode())
-# What signs checkpoints there
-os.environ.setdefault("KEYRACK_CHECKPOINT_KEY_FILE", str(Path(__file__).with_name("checkpoint.key")))
+
+
+def key_of_checkpoints() -> Path:
+    """What signs checkpoints there: a file that is the same for all processes of the tests."""
+    file = Path(tempfile.gettempdir()) / f"keyrack-tests-{os.getuid()}" / "checkpoint.key"
+    file.parent.mkdir(mode=0o700, exist_ok=True)
+    with os.fdopen(os.open(file, os.O_WRONLY | os.O_CREAT, 0o600), "wb") as opened:
+        opened.write(base64.b64encode(b"the checkpoint key of all tests!"))
+    return file
+
+
+os.environ.setdefault("KEYRACK_CHECKPOINT_KEY_FILE", str(key_of_checkpoints()))
 
 # What the servers in this process log is not to stand among what a command prints
 structlog.configure(logger_factory=structlog.PrintLoggerFactory(file=sys.__stderr__))

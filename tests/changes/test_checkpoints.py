@@ -24,8 +24,11 @@ from keyrack.changes.tree import Tree, leaf_hash
 from keyrack.cli import application
 from keyrack.commands.audit import NO_LOG
 from keyrack.database import schema
+from keyrack.database.connection import Database
 from keyrack.doctor.fitting import examined
+from keyrack.housekeeping import KNOW, STEPS, Housekeeping
 from keyrack.monitoring.judging import Level
+from keyrack.settings import Settings
 from tests.changes.inbox import IDS
 from tests.changes.signing import Signing, secret
 from tests.documents.blocks import block
@@ -355,22 +358,42 @@ def test_a_copy_that_cannot_be_written_is_told(signing: Signing, customer: int, 
     signing.given["checkpoint_directory"] = tmp_path / "published"
     signing.write(customer)
     signing.sign()
-    with pytest.raises(NotPublished, match=r"The checkpoint cannot be written to .*: Not a directory"):
+    with pytest.raises(NotPublished, match="cannot be read: Not a directory"):
         signing.publish()
     assert not signing.sql.value("select bool_or(is_published) from change_checkpoint")
 
 
-def test_another_checkpoint_of_the_same_size_is_not_published(signing: Signing, customer: int, tmp_path: Path) -> None:
+@pytest.mark.parametrize("done", REWRITTEN)
+def test_a_log_that_is_not_what_was_published_is_told_by_who_publishes(
+    done: str, signing: Signing, customer: int, tmp_path: Path
+) -> None:
+    """Whoever writes the log anew and removes every trace of it in the database has not reached the copies."""
+    folder, neighbour = tmp_path / "published", next(IDS)
+    signing.given["checkpoint_directory"] = folder
+    signing.write(customer, 5)
+    signing.sign()
+    signing.publish()
+    rewritten(signing.sql, customer, REWRITTEN[done])
+    for table in ("change_tree", "change_checkpoint", "change_tile"):
+        signing.sql.execute(f"delete from {table} where customer_id = $1", customer)
+    for count in (0, 1, 7):
+        signing.write(customer, count)
+        signing.write(neighbour)
+        signing.sign()
+        if sizes(signing, customer):
+            with pytest.raises(NotPublished, match=f"The log of customer {customer} (had more|was written anew)"):
+                signing.publish()
+    assert len(list((folder / str(customer)).rglob("*.note"))) == 1
+    assert len(list((folder / str(neighbour)).rglob("*.note"))) == 3
+
+
+def test_what_is_no_checkpoint_where_one_should_be_is_told(signing: Signing, customer: int, tmp_path: Path) -> None:
     folder = tmp_path / "published"
     signing.given["checkpoint_directory"] = folder
     signing.write(customer)
     signing.sign()
-    signing.publish()
     file = publishing.place(folder, signing.made(customer)[0])
-    signing.sql.execute("update change_checkpoint set is_published = false, root = $1", bytes(32))
-    with pytest.raises(NotPublished, match="was published with another root"):
-        signing.publish()
-    file.chmod(0o600)
+    file.parent.mkdir(parents=True)
     file.write_text("no note")
     with pytest.raises(NotPublished, match="is there, and is no checkpoint"):
         signing.publish()
@@ -457,6 +480,32 @@ def test_a_directory_without_checkpoints_of_the_log_proves_nothing(
     assert missing == f"keyrack: {tmp_path}/missing cannot be read: it is no directory.\n"
 
 
+def test_an_export_is_compared_with_what_was_published(signing: Signing, customer: int, tmp_path: Path) -> None:
+    signing.given["checkpoint_directory"] = tmp_path / "published"
+    for _ in range(2):
+        signing.write(customer, 2)
+        signing.sign()
+    signing.publish()
+    keyring = [word for key in signing.keys(customer) for word in ("--key", str(key))]
+    export, published = tmp_path / "log.jsonl", ("--checkpoints", tmp_path / "published")
+    assert audit(signing, "export", "--customer", customer, "--to", export).exit_code == 0
+    signing.given = {}  # on a machine that knows nothing of the server
+    told = json.loads(audit(signing, "verify", export, *published, *keyring, "--json").stdout)
+    assert (told["proven"], told["checkpoints"], told["withinReach"]) == (4, 2, False)
+    assert "say it with --key" in audit(signing, "verify", export, *published).stderr
+    others = audit(signing, "verify", export, *published, "--key", keyring[1].replace("/changes/", "/others/"))
+    assert "--key: the hash" in others.stderr
+
+
+def test_who_may_not_write_makes_no_checkpoint(signing: Signing, customer: int) -> None:
+    signing.write(customer)
+    dsn = str(signing.given["database_url"])
+    signing.given["database_url"] = f"{dsn}{'&' if '?' in dsn else '?'}default_transaction_read_only=on"
+    said = audit(signing, "checkpoint", "--customer", customer)
+    assert said.stderr == "keyrack: The database refuses: cannot execute INSERT in a read-only transaction\n"
+    assert sizes(signing, customer) == []
+
+
 def test_the_commands_of_the_page(signing: Signing, customer: int, tmp_path: Path) -> None:
     """docs/changes.md: `keys` and `published`, as they stand there."""
     signing.given["checkpoint_directory"] = tmp_path / "published"
@@ -500,6 +549,24 @@ def test_status_and_doctor_say_what_is_wrong(signing: Signing, customer: int, tm
     (tmp_path / "missing").write_text("no key")
     (found,) = [one for one in examined(signing.settings) if one.code == "checkpoint-key"]
     assert found.level is Level.CRITICAL
+
+
+def test_housekeeping_says_that_nothing_signs(signing: Signing, tmp_path: Path) -> None:
+    async def one(db: Database, settings: Settings) -> None:
+        steps = [step for step in STEPS if step.name == "checkpoints"]
+        await db.execute(KNOW, [step.name for step in steps])
+        await db.execute("update housekeeping set due_at = now()")
+        assert await Housekeeping(db, settings, steps).one()
+
+    signing.given["checkpoint_key_file"] = tmp_path / "missing"
+    signing.run(one)
+    (row,) = signing.sql.rows("select last_good, last_error from housekeeping where step = 'checkpoints'")
+    assert row["last_good"] is None
+    assert "There is no key that signs checkpoints" in row["last_error"]
+    told = {f"KEYRACK_{name}".upper(): str(value) for name, value in signing.given.items()}
+    said = json.loads(CliRunner(env=told).invoke(application("status"), ["status", "--json"]).stdout)
+    (step,) = [one for one in said["housekeeping"] if one["step"] == "checkpoints"]
+    assert step["late"] and "housekeeping-late" in [finding["code"] for finding in said["findings"]]
 
 
 def audit(signing: Signing, *words: object) -> Any:

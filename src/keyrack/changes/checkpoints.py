@@ -35,6 +35,11 @@ insert into change_checkpoint (customer_id, epoch, size, root, at, note)
 select * from unnest($1::integer[], $2::uuid[], $3::bigint[], $4::bytea[], $5::timestamptz[], $6::text[])
 on conflict (customer_id, epoch, size) do nothing
 """
+SIGNED: LiteralString = """
+update change_tree t set signed = s.size
+from unnest($1::integer[], $2::uuid[], $3::bigint[]) s (customer_id, epoch, size)
+where t.customer_id = s.customer_id and t.epoch = s.epoch
+"""
 REFUSED: LiteralString = """
 select customer_id, refused from change_tree where refused is not null order by refused_at, customer_id limit $1
 """
@@ -188,6 +193,7 @@ async def _some(
     if made := [_signed(one, secrets, settings) for one in dealt if secrets and one.whole and one.tree.size]:
         rows = [(one.customer, one.epoch, one.size, one.root, one.at, one.note) for one in made]
         await sql.execute(INSERT, *map(list, zip(*rows, strict=True)))
+        await sql.execute(SIGNED, *map(list, zip(*[row[:3] for row in rows], strict=True)))
         CHECKPOINTS.of().add(len(made))
     if not dealt:
         return None, []

@@ -22,7 +22,8 @@ PIECE = 5_000  # records that are read in one transaction
 LOGS = 500  # logs that are looked at in one
 LONG_AGO = datetime.min.replace(tzinfo=UTC)
 
-# Logs that have grown, or are not what they were; those of which a checkpoint is missing, where there is a key ($4)
+# Logs that have grown, or are not what they were; those that are not signed, where there is a key ($4). Newest
+# checkpoints are looked up of these alone
 DUE: LiteralString = """
 select l.customer_id, l.epoch, l.last_id, l.tree as told, coalesce(t.edge, '') as edge, t.recorded_at, t.refused,
   c.size as before, c.root, c.note, now() as now
@@ -32,7 +33,7 @@ left join lateral (
   select c.size, c.root, c.note, c.at from change_checkpoint c
   where c.customer_id = l.customer_id and c.epoch = l.epoch order by c.size desc limit 1) c on true
 where l.customer_id > $1 and ($5::integer is null or l.customer_id = $5)
-  and (coalesce(t.edge, '') <> l.tree or t.refused is not null or ($4 and c.size is distinct from t.size))
+  and (coalesce(t.edge, '') <> l.tree or t.refused is not null or ($4 and t.signed is distinct from t.size))
   and (c.at is null or c.at <= now() - make_interval(secs => $2))
 order by l.customer_id limit $3
 """

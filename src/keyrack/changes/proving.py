@@ -13,7 +13,7 @@ from keyrack.changes.tiles import NoTile, Range, needed, root
 from keyrack.changes.tree import leaf_hash
 from keyrack.database.connection import Statements
 
-__all__ = ["NoTile", "behind", "consistency", "holds", "inclusion", "record_of", "text", "texts"]
+__all__ = ["NoTile", "behind", "consistency", "holds", "inclusion", "record_of", "root_of", "text", "texts"]
 
 # Each class by its own index
 RECORD: LiteralString = """
@@ -48,6 +48,11 @@ async def inclusion(statements: Statements, customer: int, epoch: UUID, size: in
 async def consistency(statements: Statements, customer: int, epoch: UUID, size: int, first: int) -> list[bytes]:
     """The proof that the tree of that size begins with the `first` leaves (RFC 9162, 2.1.4). Raises `NoTile`."""
     return await _roots(statements, customer, epoch, additions(size, first))
+
+
+async def root_of(statements: Statements, customer: int, epoch: UUID, size: int) -> bytes:
+    """The root of the tree's first leaves. Raises `NoTile`."""
+    return (await _roots(statements, customer, epoch, [(0, size)]))[0]
 
 
 def holds(root: bytes, size: int, record: bytes, index: int, proof: Sequence[bytes]) -> bool:

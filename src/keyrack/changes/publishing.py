@@ -7,29 +7,38 @@ whole before it has its name. A copy is written at least once: what was interrup
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import LiteralString
+from uuid import UUID
 
+from keyrack.changes import proving
 from keyrack.changes.checkpoints import Made
 from keyrack.changes.files import fresh, sync
 from keyrack.changes.notes import BYTES, Checkpoint, NotANote, Note
+from keyrack.changes.proving import NoTile
+from keyrack.changes.tree import EMPTY
 from keyrack.changes.verifying import name_of
-from keyrack.database.connection import Database
+from keyrack.database.connection import Database, Statements
 from keyrack.metrics.measures import CHECKPOINTS_PUBLISHED
 from keyrack.settings import Settings
 
 ROWS = 100  # copies that are written before it is kept that they are
 MOST = 1_000_000  # files of a directory that are looked at
 
+# In the order in which they were made
 SOME: LiteralString = """
-select customer_id, epoch, size, root, at, note from change_checkpoint where not is_published order by at limit $1
+select customer_id, epoch, size, root, at, note from change_checkpoint
+where not is_published and (at, customer_id, epoch, size) > ($2, $3, $4, $5)
+order by at, customer_id, epoch, size limit $1
 """
 PUBLISHED: LiteralString = """
 update change_checkpoint c set is_published = true
 from unnest($1::integer[], $2::uuid[], $3::bigint[]) p (customer_id, epoch, size)
 where c.customer_id = p.customer_id and c.epoch = p.epoch and c.size = p.size
 """
+FIRST = (datetime.min.replace(tzinfo=UTC), -1, UUID(int=0), 0)
 
 
 class NotPublished(Exception):
@@ -37,16 +46,48 @@ class NotPublished(Exception):
 
 
 async def tend(db: Database, settings: Settings) -> None:
-    """Write the copies that are not written yet, the oldest first. A step of housekeeping. Raises `NotPublished`."""
+    """Write the copies that are not written yet. A step of housekeeping.
+
+    A log that is not what was published of it keeps no other from its copies. Raises `NotPublished`.
+    """
     directory = settings.checkpoint_directory
     if directory is None:
         return
-    while rows := await db.fetch(SOME, ROWS):
-        made = [Made.of(row) for row in rows]
-        await asyncio.to_thread(_written, directory, made)
-        keys = [(one.customer, one.epoch, one.size) for one in made]
-        await db.execute(PUBLISHED, *map(list, zip(*keys, strict=True)))
-        CHECKPOINTS_PUBLISHED.of().add(len(made))
+    behind, troubles = FIRST, list[str]()
+    while rows := await db.fetch(SOME, ROWS, *behind):
+        written = list[Made]()
+        for made in map(Made.of, rows):
+            trouble = await _trouble(db, directory, made)
+            if trouble is None:
+                await asyncio.to_thread(_write, directory, made)
+                written.append(made)
+            else:
+                troubles.append(trouble)
+        await asyncio.to_thread(_sync, {place(directory, made).parent for made in written})
+        keys = [(one.customer, one.epoch, one.size) for one in written]
+        await db.execute(PUBLISHED, *(map(list, zip(*keys, strict=True)) if keys else ([], [], [])))
+        CHECKPOINTS_PUBLISHED.of().add(len(written))
+        last = Made.of(rows[-1])
+        behind = (last.at, last.customer, last.epoch, last.size)
+    if troubles:
+        raise NotPublished(f"{troubles[0]} No copy of that was written.")
+
+
+async def _trouble(statements: Statements, directory: Path, made: Made) -> str | None:
+    """What is wrong with a log, compared with its newest copy. Raises `NotPublished`."""
+    file, newest = await asyncio.to_thread(_newest, directory, made)
+    if newest is None:
+        return None
+    if newest.size > made.size:
+        return f"The log of customer {made.customer} had more than the {made.size} records that it has: {file} says so."
+    try:
+        begins = await proving.root_of(statements, made.customer, made.epoch, newest.size) if newest.size else EMPTY
+    except NoTile:
+        begins = b""
+    if begins != newest.root:
+        said = f"its first {newest.size} records are not those of {file}"
+        return f"The log of customer {made.customer} was written anew: {said}."
+    return None
 
 
 def place(directory: Path, made: Made) -> Path:
@@ -71,32 +112,38 @@ def of_log(directory: Path, customer: int, epoch: object) -> Iterator[Path]:
             yield file
 
 
-def _written(directory: Path, made: list[Made]) -> None:
-    """Raises `NotPublished`."""
-    places = set[Path]()
-    for one in made:
-        file = place(directory, one)
-        try:
-            file.parent.mkdir(parents=True, exist_ok=True, mode=0o755)
-            if file.exists():
-                _compare(file, one)
-            else:
-                fresh(file, one.note.encode(), 0o444).rename(file)
-            places.add(file.parent)
-        except OSError as error:
-            reason = error.strerror or str(error)
-            raise NotPublished(f"The checkpoint cannot be written to {file}: {reason}.") from None
-    for path in places:
-        sync(path)
-
-
-def _compare(file: Path, made: Made) -> None:
-    """Raises `NotPublished` where there is another one of the same size: a log has one root for each."""
+def _newest(directory: Path, made: Made) -> tuple[Path, Checkpoint | None]:
+    """The copy of the same size, else the newest one of a log. Raises `NotPublished`."""
+    file = place(directory, made)
     try:
-        there = Checkpoint.read(Note.read(file.read_bytes()).text)
+        if not file.exists():
+            days = sorted((directory / str(made.customer)).glob("*"), reverse=True)
+            names = (sorted(day.glob(f"{made.epoch}-*.note"), reverse=True) for day in days)
+            file = next((found[0] for found in names if found), file)
+        return file, Checkpoint.read(Note.read(file.read_bytes()).text)
+    except FileNotFoundError:
+        return file, None
     except NotANote as error:
         raise NotPublished(f"{file} is there, and is no checkpoint: {error}.") from None
-    if (there.size, there.root) != (made.size, made.root):
-        raise NotPublished(
-            f"{file} was published with another root than the checkpoint of the same size: the log was written anew."
-        )
+    except OSError as error:
+        raise NotPublished(f"{file} cannot be read: {error.strerror or error}.") from None
+
+
+def _write(directory: Path, made: Made) -> None:
+    """Raises `NotPublished`."""
+    file = place(directory, made)
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True, mode=0o755)
+        if not file.exists():
+            fresh(file, made.note.encode(), 0o444).rename(file)
+    except OSError as error:
+        raise NotPublished(f"The checkpoint cannot be written to {file}: {error.strerror or error}.") from None
+
+
+def _sync(directories: Iterable[Path]) -> None:
+    """Raises `NotPublished`."""
+    for directory in directories:
+        try:
+            sync(directory)
+        except OSError as error:
+            raise NotPublished(f"{directory} cannot be written: {error.strerror or error}.") from None

@@ -10,6 +10,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+from keyrack.changes import keys
 from keyrack.doctor.said import fault, right, warning
 from keyrack.monitoring import limits
 from keyrack.monitoring.judging import Finding
@@ -26,7 +27,7 @@ def examined(settings: Settings) -> list[Finding]:
 
 def _secrets(settings: Settings) -> Iterator[Finding]:
     """Files that others may read."""
-    found = [master.path(settings)] if settings.master_key is None else []
+    found = [keys.path(settings)] + ([master.path(settings)] if settings.master_key is None else [])
     found += [Path(origin.where.rpartition(", by ")[0]) for origin in origins_of(Settings).values()
               if origin.kind == "file" and origin.where]  # fmt: skip
     open_ones = [path for path in found if _mode(path) & 0o007]

@@ -14,6 +14,7 @@ create table change_tree (
   epoch uuid not null,
   size bigint not null default 0,
   edge bytea not null default '',
+  signed bigint,
   recorded_at timestamptz,
   refused text,
   refused_at timestamptz,
