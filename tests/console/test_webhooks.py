@@ -175,6 +175,47 @@ def test_what_did_not_arrive_of_a_time_is_sent_again(alice: Person, desk: Desk, 
     alice.delete(f"/webhooks/{id}")
 
 
+def test_kinds_of_changes_are_chosen_by_resource(alice: Person, desk: Desk, receiver: Receiver) -> None:
+    page = desk(alice, timezone_id="UTC")
+    at(page, alice, "/new")
+    page.get_by_label("Address").fill(f"{receiver.url}/changes")
+    for name in ("New assignments", "Changed assignments", "Ended assignments"):
+        page.get_by_label(name).uncheck()
+    expect(page.get_by_label("Everything about cars")).to_be_hidden()
+    page.get_by_text("Changes to cars, users, boxes and the rest").click()
+    page.get_by_label("Car added", exact=True).check()
+    page.get_by_label("Everything about cars").check()
+    expect(page.get_by_label("Car added", exact=True)).to_be_hidden()
+    page.get_by_label("Box installed", exact=True).check()
+    page.get_by_role("button", name="Add").click()
+    page.get_by_role("link", name="Go on to the webhook").click()
+    expect(page.get_by_text("Box installed, Everything about cars", exact=True)).to_be_visible()
+    webhook = next(row for row in alice.get("/webhooks").json() if row["url"] == f"{receiver.url}/changes")
+    assert webhook["kinds"] == ["box.installed", "car.*"], "what everything takes is not named beside it"
+
+    receiver.answer = lambda one: (500, b"", {})
+    alice.car("Told")
+    expect(page.get_by_role("row").filter(has_text="Car added")).to_contain_text("Failed, tried again")
+    receiver.answer = lambda _: (204, b"", {})
+    page.get_by_role("row").filter(has_text="Car added").get_by_role("link").click()
+    expect(page.get_by_role("region", name="Body of the request")).to_contain_text('"type": "car.created"')
+    page.get_by_role("button", name="Replay").click()
+    expect(page.get_by_role("status").filter(has_text="Delivered")).to_be_visible()
+
+    # What only programs choose stays chosen
+    patch = [{"op": "replace", "path": "/kinds", "value": ["iq.*", "changes.*", "user.created"]}]
+    assert alice.patch(f"/webhooks/{webhook['id']}", patch).is_success
+    at(page, alice, f"/{webhook['id']}")
+    page.get_by_role("link", name="Change Told about").click()
+    expect(page.get_by_label("Units installed and taken out")).to_be_checked()
+    page.get_by_label("New assignments").check()
+    page.get_by_role("button", name="Save").click()
+    expect(page.get_by_role("button", name="Save")).to_have_count(0)
+    kinds = alice.get(f"/webhooks/{webhook['id']}").json()["kinds"]
+    assert kinds == ["assignment.created", "changes.*", "iq.*", "user.created"]
+    alice.delete(f"/webhooks/{webhook['id']}")
+
+
 @axe.each_look
 def test_the_pages_are_for_everybody(alice: Person, desk: Desk, receiver: Receiver, theme: str, width: int) -> None:
     receiver.answer = lambda _: (410, b"gone", {})

@@ -322,7 +322,9 @@ def test_opaque_members_have_a_type(document: Json) -> None:
     schemas = document["components"]["schemas"]
     assert schemas["Telemetry"]["properties"]["dtc"]["items"] == {"$ref": "#/components/schemas/Trouble"}
     assert schemas["Webhook"]["properties"]["kinds"]["items"] == {"$ref": "#/components/schemas/OutcomeKind"}
-    assert schemas["Delivery"]["properties"]["payload"]["$ref"] == "#/components/schemas/Outcome"
+    bodies = [one["$ref"].rpartition("/")[2] for one in schemas["Delivery"]["properties"]["payload"]["anyOf"]]
+    assert bodies == ["Outcome", "ChangeTold", "CheckpointTold"]
+    assert schemas["ChangeTold"]["properties"]["data"]["$ref"] == "#/components/schemas/Change"
 
 
 # The server, asked whatever the document allows, and what it does not

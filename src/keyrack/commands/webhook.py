@@ -60,7 +60,7 @@ def _kinds(value: list[str] | None) -> list[str] | None:
             kinds.check(kind)
         except ValueError as error:
             raise typer.BadParameter(str(error)) from None
-    return sorted(set(value)) if value else None
+    return kinds.stored(value) if value else None
 
 
 def _static(value: str | None) -> str | None:

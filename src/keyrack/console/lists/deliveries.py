@@ -86,6 +86,7 @@ DELIVERIES = List(
                 Option("created", N_("New assignment"), "type eq 'assignment.created'"),
                 Option("updated", N_("Change of an assignment"), "type eq 'assignment.updated'"),
                 Option("deleted", N_("End of an assignment"), "type eq 'assignment.deleted'"),
+                Option("changes", N_("Other changes"), "changeId ne null"),
                 Option("test", N_("Test"), "type eq 'webhook.test'"),
             ),
         ),
