@@ -86,7 +86,7 @@ $(CLIENTS)/.installed: requirements/clients.txt tests/clients/package-lock.json 
 test-console-long: install-dev
 	KEYRACK_LONG=1 $(BIN)/pytest -n auto --dist loadfile tests/console $(PYTEST_ARGS)
 
-## test-faults: 10,000 operations while workers are killed and the database is restarted; 1,000 random histories
+## test-faults: 10,000 operations and readers of changes while processes are killed and the database is restarted; 1,000 random histories
 test-faults: install-dev
 	KEYRACK_FAULTS=10000 KEYRACK_HISTORIES=1000 $(BIN)/pytest -s -p no:cacheprovider \
 	  tests/assignments/test_faults.py tests/assignments/test_histories.py $(PYTEST_ARGS)

@@ -2,7 +2,8 @@
 
 Beside assignments that live from their creation to their end, alone or many together in batches, other customers'
 clients move, hand over, install, uninstall, delete and remove at random. Every outcome must be told, once and in order,
-and each customer's fleet must end as the model of its history says.
+and each customer's fleet must end as the model of its history says. Readers of the log of changes, who wait and who
+listen, are at a server that is killed as well: each must see every number, in order.
 
 `make test-faults` runs 10,000 operations beside 200 histories; the suite runs a few hundred (KEYRACK_FAULTS says how
 many).
@@ -22,6 +23,7 @@ import uuid
 from collections import Counter
 from collections.abc import AsyncGenerator, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +37,7 @@ from keyrack.access.passwords import Passwords
 from keyrack.database import schema
 from keyrack.embedded.server import EmbeddedServer
 from tests.assignments import histories, model
+from tests.changes.readers import Listener, Poller, arrived, reading
 from tests.people import PASSWORD
 from tests.servers import TESTS, free_port, reachable_directory
 
@@ -159,6 +162,9 @@ class Fleet:
             self.repeats += 1
             await asyncio.sleep(random.uniform(0.05, 0.3))
 
+    def as_of(self, customer: int) -> dict[str, str]:
+        return self.headers | {"Customer-ID": str(customer)}
+
     async def ask(self, method: str, path: str, body: Any = None) -> str:
         answer = await self.call(method, path, body)
         self.operations.append(answer.headers["Operation-Id"])
@@ -202,8 +208,10 @@ class Faults:
     def __init__(self, dsn: str, state: Path) -> None:
         self._env = os.environ | ENVIRONMENT | {"KEYRACK_DATABASE_URL": dsn}
         self._state = state
+        self.port = free_port()  # of the server that readers of changes are at
         self.workers: list[asyncio.subprocess.Process] = []
-        self.kills = 0
+        self.reader: asyncio.subprocess.Process | None = None
+        self.kills = self.reader_kills = 0
         self.restarts = 0
 
     async def start(self, *arguments: str) -> asyncio.subprocess.Process:
@@ -221,6 +229,12 @@ class Faults:
                     random.choice(self.workers).kill()
                     self.kills += 1
                 due += KILL_EVERY
+                if self.reader is not None and self.kills % 2:
+                    with contextlib.suppress(ProcessLookupError):
+                        self.reader.kill()
+                        self.reader_kills += 1
+            if self.reader is None or self.reader.returncode is not None:
+                self.reader = await self.start("serve", "--port", str(self.port), "--no-worker")
             for place, worker in enumerate(self.workers):  # one that found no database at its start ends by itself
                 with contextlib.suppress(TimeoutError):
                     await asyncio.wait_for(worker.wait(), 0.05)
@@ -234,7 +248,7 @@ class Faults:
         self.restarts += 1
 
     async def end(self) -> None:
-        for worker in self.workers:
+        for worker in (*self.workers, *([self.reader] if self.reader else [])):
             if worker.returncode is None:
                 worker.kill()
             await worker.wait()
@@ -268,6 +282,7 @@ async def left(dsn: str) -> dict[str, int]:
         "pending operations": "operation where state = 'Pending'",
         "waiting deliveries": "delivery where state = 'Waiting'",
         "lanes of deliveries": "delivery_lane",
+        "changes without a number": "change_inbox",
     }
     while True:
         try:
@@ -293,7 +308,7 @@ async def scenario(dsn: str, state: Path) -> None:
     server = await faults.start("serve", "--port", str(port), "--no-worker")
     fleet = Fleet(f"http://127.0.0.1:{port}")
     try:
-        async with receiving(told) as hook:
+        async with receiving(told) as hook, contextlib.AsyncExitStack() as stack:
             while True:
                 with contextlib.suppress(OSError):
                     (await asyncio.open_connection("127.0.0.1", port))[1].close()
@@ -301,6 +316,13 @@ async def scenario(dsn: str, state: Path) -> None:
                 await asyncio.sleep(0.1)
             await fleet.prepare(dsn, hook)
             killing = asyncio.create_task(faults.keep_killing(told))
+            readers = {
+                customer: [kind(lambda: f"http://127.0.0.1:{faults.port}/v3", partial(fleet.as_of, customer))
+                           for kind in (Poller, Listener)]
+                for customer in (1, *(some.customer for some in fleet.random))
+            }  # fmt: skip
+            everybody = [reader for some in readers.values() for reader in some]
+            await stack.enter_async_context(reading(*everybody))
             assignments = OPERATIONS // STEPS_OF_A_LIFE
             restarts = [assignments * (n + 1) // (RESTARTS + 1) for n in range(RESTARTS)]
             slots = asyncio.Semaphore(40)
@@ -368,6 +390,9 @@ async def scenario(dsn: str, state: Path) -> None:
                         group.create_task(life(one))
             asked = time.monotonic() - begin
             await all_done(dsn, FINAL_WAIT)
+            rows = await sql.fetch("select customer_id, last_id from change_log")
+            newest = {id(one): row["last_id"] for row in rows for one in readers.get(row["customer_id"], ())}
+            await arrived(everybody, lambda reader: newest[id(reader)])
             killing.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await killing
@@ -379,6 +404,13 @@ async def scenario(dsn: str, state: Path) -> None:
         if hasattr(fleet, "http"):
             await fleet.http.close()
     await judge(dsn, fleet, clients, told, rest, faults, asked, time.monotonic() - begin)
+    print(
+        f"{len(everybody)} readers of changes, whose server was killed {faults.reader_kills} times: numbers seen "
+        f"{sum(reader.seen for reader in everybody)}, repeats {sum(reader.repeats for reader in everybody)}, "
+        f"connections that broke {sum(reader.breaks for reader in everybody)}"
+    )
+    assert not [(reader.wrong, reader.gone) for reader in everybody if reader.wrong or reader.gone]
+    assert all(reader.seen >= newest[id(reader)] for reader in everybody), "each saw every number"
 
 
 async def judge(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import Any
 
 import httpx
@@ -9,6 +10,7 @@ import httpx
 from keyrack.changes.epochs import JUMP
 from keyrack.changes.feed import EPOCH, NEWEST
 from tests.backups.house import Caller, House, written
+from tests.changes.readers import Listener, Poller, Reader, reading_beside
 from tests.people import web
 from tests.servers import eventually
 
@@ -31,18 +33,35 @@ def told(url: str, mo: Caller, car: int) -> httpx.Response:
 
 
 def test_who_reads_on_after_a_restore_is_told(house: House) -> None:
+    """Whoever stopped anywhere, and those who wait and listen all the time: they begin anew, and miss nothing from then
+    on."""
+    at = list[Caller]()
+    readers: list[Reader] = [kind(lambda: at[-1].url, lambda: at[-1].headers) for kind in (Poller, Listener)]
+    with contextlib.ExitStack() as stack:
+        _restored(house, at, readers, stack)
+
+
+def _restored(house: House, at: list[Caller], readers: list[Reader], stack: contextlib.ExitStack) -> None:
     with house.serving() as url:
         mo = Caller(url, house)
+        at.append(mo)
+        stack.enter_context(reading_beside(*readers))
         kept = told(url, mo, mo.car("kept"))
         moment = house.now()
         lost = told(url, mo, mo.car("lost"))
+        newest = int(lost.headers[NEWEST])
+        eventually(lambda: all(reader.place == newest for reader in readers), "what is lost then")
         assert lost.headers[EPOCH] == kept.headers[EPOCH]
         house.json("backup", "verify")
     house.lose()
     house.json("backup", "restore", "--to", written(moment))
     with house.serving() as url:
         mo = Caller(url, house)
+        at.append(mo)
         anew = told(url, mo, mo.car("anew"))
+        eventually(lambda: all(reader.place >= int(anew.headers[NEWEST]) for reader in readers), "what is new")
+        for reader in readers:
+            assert reader.wrong == [] and [one["epoch"] for one in reader.gone] == [anew.headers[EPOCH]]
         epoch, end = anew.headers[EPOCH], int(kept.headers[NEWEST])
         assert epoch != kept.headers[EPOCH]
         # whoever stopped before the moment, after it, with the epoch or without
