@@ -367,7 +367,7 @@ def test_a_checkpoint_is_told_once_and_in_order_to_those_who_take_it(
             async with database.transaction() as connection:
                 assert isinstance(connection, Connection)
                 return [
-                    await numbered.publish_checkpoint(connection, carol.customer, {"size": size}, f"epoch/{size}")
+                    await numbered.publish_checkpoints(connection, {(carol.customer, f"epoch/{size}"): {"size": size}})
                     for size in (7, 9, 7)
                 ]
         finally:
@@ -383,6 +383,15 @@ def test_a_checkpoint_is_told_once_and_in_order_to_those_who_take_it(
     assert [row["changeId"] for row in hook.deliveries()] == [None, None]
     assert cars.got() == theirs.got() == []
     done(bob.delete(theirs.at))
+
+
+def test_a_checkpoint_of_the_log_is_told_as_it_is_asked_for(carol: Person, receiver: Receiver, dsn: str) -> None:
+    hook = Hook(carol, receiver, "proven", "changes.checkpoint")
+    carol.car()
+    settled(carol)
+    Operator(dsn).value("audit", "checkpoint", "--customer", str(carol.customer))
+    (told,) = eventually(hook.got, "the checkpoint")
+    assert told.payload["data"] == carol.get("/changes/checkpoint").json()
 
 
 def test_where_nobody_takes_changes_none_is_written(carol: Person, sql: Sql, receiver: Receiver) -> None:

@@ -21,10 +21,12 @@ from keyrack.changes.keys import CheckpointKeyError
 from keyrack.changes.notes import Checkpoint, NotANote, Note, NotVerified, signed
 from keyrack.changes.verifying import name_of
 from keyrack.database.connection import Connection, Database, Row, Statements
+from keyrack.database.notices import DELIVER
 from keyrack.database.pieces import repeat
 from keyrack.metrics.measures import CHECKPOINTS
 from keyrack.model.bodies import stamp
 from keyrack.settings import Settings
+from keyrack.webhooks.numbered import publish_checkpoints
 
 log = structlog.get_logger("keyrack.changes")
 
@@ -194,6 +196,8 @@ async def _some(
         rows = [(one.customer, one.epoch, one.size, one.root, one.at, one.note) for one in made]
         await sql.execute(INSERT, *map(list, zip(*rows, strict=True)))
         await sql.execute(SIGNED, *map(list, zip(*[row[:3] for row in rows], strict=True)))
+        if await publish_checkpoints(sql, {(one.customer, f"{one.epoch}/{one.size}"): one.told() for one in made}):
+            await sql.execute(DELIVER)
         CHECKPOINTS.of().add(len(made))
     if not dealt:
         return None, []

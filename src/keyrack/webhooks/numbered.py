@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import LiteralString
 from uuid import NAMESPACE_URL, uuid5
 
 import structlog
+from pydantic_core import to_json
 
 from keyrack.database.connection import Row, Statements
 from keyrack.model.fields import utc
@@ -64,10 +65,11 @@ PUBLISH: LiteralString = (
 # In the order in which they were made: they have one lane
 CHECKPOINTS: LiteralString = (
     "with t as (select 'changes' as resource, 'checkpoint' as resource_id), written as (insert into delivery ("
-    + COLUMNS + ") select w.customer_id, w.webhook_id, $2, $3, " + LANE + """, json_build_object(
-    'type', $3::text, 'timestamp', """ + utc("now()") + """, 'customerId', w.customer_id, 'data', $4::jsonb)::text, 0
-  from webhook w, t where w.customer_id = $1 and w.is_enabled and w.kinds && $5
-  order by w.webhook_id
+    + COLUMNS + ") select w.customer_id, w.webhook_id, m.message_id, $4, " + LANE + """, json_build_object(
+    'type', $4::text, 'timestamp', """ + utc("now()") + """, 'customerId', w.customer_id, 'data', m.body::json)::text, 0
+  from unnest($1::integer[], $2::uuid[], $3::text[]) m (customer_id, message_id, body)
+  join webhook w on w.customer_id = m.customer_id and w.is_enabled and w.kinds && $5, t
+  order by w.customer_id, w.webhook_id
   on conflict (customer_id, webhook_id, message_id) do nothing returning customer_id, webhook_id, lane
 ),
 """
@@ -168,12 +170,15 @@ def _pairs(changes: Sequence[Numbered], takers: Sequence[Row]) -> list[tuple[Num
     ]
 
 
-async def publish_checkpoint(statements: Statements, customer: int, body: object, key: str) -> int:
-    """Write the deliveries of a checkpoint, in the caller's transaction; how many.
+async def publish_checkpoints(statements: Statements, made: Mapping[tuple[int, str], object]) -> int:
+    """Write the deliveries of checkpoints, by customer and a key that tells one from its customer's others, in the
+    caller's transaction; how many.
 
-    `body` becomes the member `data`; `key` tells it from the customer's other checkpoints, and what was written before
-    is not written again. Of several customers in one transaction the smallest comes first.
+    What stands there becomes the member `data`. What was written before is not written again.
     """
-    message = uuid5(NAMESPACE_URL, f"{CHECKPOINT}/{customer}/{key}")
+    messages = [uuid5(NAMESPACE_URL, f"{CHECKPOINT}/{customer}/{key}") for customer, key in made]
+    bodies = [to_json(body).decode() for body in made.values()]
     taken = [CHECKPOINT, *wildcards(CHECKPOINT, "changes")]
-    return await statements.fetchval(CHECKPOINTS, customer, message, CHECKPOINT, body, taken)
+    return await statements.fetchval(
+        CHECKPOINTS, [customer for customer, _ in made], messages, bodies, CHECKPOINT, taken
+    )
