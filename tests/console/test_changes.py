@@ -268,6 +268,17 @@ def test_the_newest_come_first_and_pages_follow_by_number(long: Person) -> None:
         assert (beyond.status_code, beyond.headers["location"]) == (303, f"/console/{long.customer}/changes")
 
 
+def test_without_a_filter_every_number_is_on_a_page(long: Person) -> None:
+    with long.browser() as visitor:
+        page = visitor.get(f"/{long.customer}/changes")
+        found = numbers(page)
+        while older := beside(page, "next"):
+            page = visitor.get(older)
+            found += numbers(page)
+        assert found == list(range(found[0], 0, -1)) and len(found) >= 120
+        assert numbers(visitor.get(beside(page, "prev")))[-1] == numbers(page)[0] + 1
+
+
 def test_the_oldest_that_is_kept_is_told(long: Person) -> None:
     with long.browser() as visitor:
         oldest = numbers(visitor.get(f"/{long.customer}/changes?older=60"))[-1]

@@ -109,11 +109,14 @@ async def told(visit: Visit, listing: List, rows: list[dict[str, Any]]) -> list[
 
 async def _walk(visit: Visit, state: State) -> Found:
     """The page before or behind a row, and whether it goes on there: one row more is asked for than is shown."""
-    listing = state.listing
-    also = f"{listing.id} lt {state.older}" if state.older else ""
+    listing, parts = state.listing, list[str]()
     if state.newer:  # not `gt`: to the log of changes that is a cursor, which must be one that there is
-        also = f"{listing.id} ge {state.newer + 1}"
-    query = {**options(clock(visit).zone, state, state.shown, also), "$top": str(ROWS + 1)}
+        parts = [f"{listing.id} ge {state.newer + 1}"]
+    elif state.older:
+        parts = [f"{listing.id} lt {state.older}"]
+    if not state.narrowed:
+        parts.append(await _window(visit, state))
+    query = {**options(clock(visit).zone, state, state.shown, " and ".join(parts)), "$top": str(ROWS + 1)}
     if state.newer:
         query["$orderby"] = listing.id
     reply = await visit.call("GET", listing.rows, query=query)
@@ -123,6 +126,17 @@ async def _walk(visit: Visit, state: State) -> Found:
     if state.newer:
         return Found(rows[::-1], len(rows), more, True, oldest)
     return Found(rows, len(rows), state.older > 0, more, oldest)
+
+
+async def _window(visit: Visit, state: State) -> str:
+    """The condition for as many numbers as a page needs: they have no gaps, and so nothing else has to be sorted."""
+    id = state.listing.id
+    if state.newer:
+        return f"{id} le {state.newer + ROWS + 1}"
+    upto = state.older
+    if not upto:
+        upto = int((await visit.call("GET", state.listing.rows, query={"$top": "0"})).headers["Changes-Newest"]) + 1
+    return f"{id} ge {upto - ROWS - 1}"
 
 
 async def many_of(
