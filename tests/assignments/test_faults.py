@@ -54,6 +54,8 @@ STEPS_OF_A_LIFE = 5  # operations on each assignment: one creates, three change,
 TOGETHER = 10  # assignments whose steps are asked for in batches; as many others live alone
 START = "2026-01-01T08:00:00Z"
 FINAL_WAIT = 120.0
+# What a connection says whose server went, be it between two steps of asyncpg
+GONE = (asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError)
 
 ENVIRONMENT = {
     "KEYRACK_WEBHOOK_NETWORKS": "127.0.0.0/8",
@@ -193,7 +195,7 @@ class Patient:
                     if self._connection is None or self._connection.is_closed():
                         self._connection = await asyncpg.connect(self._dsn, timeout=5)
                     return await self._connection.fetch(sql, *args)
-                except (OSError, asyncpg.PostgresError, asyncpg.InterfaceError, TimeoutError):
+                except (OSError, *GONE, TimeoutError):
                     self._connection = None
                     await asyncio.sleep(0.2)
 

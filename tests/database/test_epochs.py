@@ -11,9 +11,18 @@ import pytest
 from keyrack.changes.epochs import JUMP
 from keyrack.changes.feed import Extent, look
 from keyrack.changes.fence import Fence
+from keyrack.settings import Settings
 from tests.changes.inbox import IDS, WRITE, house
+from tests.changes.readers import Listener, Poller, reading_beside
 from tests.database.cluster import Cluster, running_cluster
+from tests.database.test_failover import WAITING, patient, serving
 from tests.servers import eventually
+
+# Whoever gives numbers, and waits for the standby
+NUMBERING = (
+    "select exists (select from pg_locks l join pg_stat_activity a using (pid) where l.locktype = 'advisory'"
+    " and l.objid = 7260925 and l.granted and a.wait_event = 'SyncRep')"
+)
 
 
 @pytest.fixture(scope="module")
@@ -58,3 +67,39 @@ def test_a_standby_that_lagged_begins_another_epoch(cluster: Cluster) -> None:
     cluster.leader.waits_for("")
     after = numbered(cluster, customer, 5)
     assert (after.epoch, after.newest) == (kept.epoch, kept.newest + 1) == (new.epoch, JUMP + 5)
+
+
+def test_a_number_is_told_when_the_standby_has_it(cluster: Cluster, settings: Settings) -> None:
+    """A leader that comes back after a crash shows what it had not been acknowledged yet. Nobody is told of it, neither
+    who listens already nor who asks, until the standby has it."""
+    often = patient(settings, feed_look=0.1)
+    newest = "select last_id from change_log where customer_id = $1"
+    with serving(cluster.dsn, cluster.leader, often) as (server, alice, _):
+        alice.car("before")
+        readers = [kind(lambda: f"{server.url}/v3", lambda: alice.headers) for kind in (Listener, Poller)]
+        with reading_beside(*readers):
+            empty = "select not exists (select from change_inbox)"
+            eventually(lambda: cluster.leader.ask(empty), "all numbers")
+            number = cluster.leader.ask(newest, alice.customer)
+            eventually(lambda: all(reader.place == number for reader in readers), "what there is")
+            cluster.leader.waits_for("nobody")
+            try:
+                # its own commit waits for nobody, and that of its number does
+                cluster.leader.ask(
+                    "with alone as materialized (select set_config('synchronous_commit', 'local', true))"
+                    " insert into change_inbox (customer_id, kind, resource, resource_id, who)"
+                    " select $1, 'thing.made', 'thing', '1', '{}' from alone returning seq", alice.customer,
+                )  # fmt: skip
+                eventually(lambda: cluster.leader.ask(NUMBERING), "the number's commit")
+                cluster.leader.kill()
+                cluster.leader.start()
+                assert cluster.leader.ask(newest, alice.customer) == number + 1
+                eventually(lambda: alice.get("/changes").status_code == 503, "the end of the proof")
+                eventually(lambda: cluster.leader.ask(WAITING, "keyrack heartbeat"), "a heartbeat that waits")
+                for _ in range(20):
+                    assert alice.get("/changes").status_code == 503
+                assert [reader.place for reader in readers] == [number, number]
+            finally:
+                cluster.leader.waits_for("")
+            eventually(lambda: all(reader.place == number + 1 for reader in readers), "the number")
+        assert [(reader.wrong, reader.gone) for reader in readers] == [([], []), ([], [])]

@@ -53,11 +53,6 @@ class Request:
     holds: Callable[[Held], None] | None = None  # what is held open until it is answered has its end known by this
 
     @property
-    def follows(self) -> bool:
-        """Whether what comes is waited for."""
-        return self.stays is not None and (self.events or b"wait=" in self.query)
-
-    @property
     def compares(self) -> bool:
         """Whether what is changed has to be something that the client has seen."""
         return self.if_match is not None and self.if_match != ANY

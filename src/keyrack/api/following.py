@@ -18,7 +18,7 @@ from uuid import UUID
 
 from keyrack.api.held import Held, Stays
 from keyrack.api.live import RETRY, SPREAD, Hub
-from keyrack.api.log import Listener, Log, events, gone, id_of
+from keyrack.api.log import Listener, Log, Proof, events, gone, id_of
 from keyrack.changes.feed import Extent, Piece
 from keyrack.database.connection import Database, is_interruption
 from keyrack.database.telling import EVERYBODY, NUMBERED, heard
@@ -37,9 +37,10 @@ ALIVE = b":\n\n"
 class Feed:
     """The logs that are followed in one process."""
 
-    def __init__(self, db: Database, hub: Hub, settings: Settings) -> None:
+    def __init__(self, db: Database, hub: Hub, settings: Settings, proof: Proof) -> None:
         self.settings = settings
         self.db = db
+        self._proof = proof
         self._hub = hub
         self._logs: dict[int, tuple[Log, asyncio.Task[None]]] = {}
         self._reads: dict[Hashable, asyncio.Task[Any]] = {}
@@ -69,7 +70,7 @@ class Feed:
         held.begin()
         if held.customer not in self._logs:
             db = self.db.of(held.customer, reads=True)
-            new = Log(db, held.customer, self.settings.feed_look)
+            new = Log(db, held.customer, self.settings.feed_look, self._proof)
             self._logs[held.customer] = new, asyncio.create_task(lasting("feed", new.run))
         found = self._logs[held.customer][0]
         found.held[held] = None

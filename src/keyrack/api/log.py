@@ -5,7 +5,9 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Coroutine
 from contextlib import suppress
+from typing import Any, Protocol, TypeVar
 from uuid import UUID
 
 from keyrack.api.held import Held
@@ -15,6 +17,7 @@ from keyrack.database.trouble import Interruptions
 from keyrack.errors import Refusal
 
 log = Interruptions("keyrack.feed")
+T = TypeVar("T")
 
 GONE = "gone"  # in place of an id: whoever comes back with it is told that there is nothing to come back to
 AGAIN = 0.5  # seconds until it is looked again where the database did not answer
@@ -49,6 +52,18 @@ def gone(extent: Extent) -> bytes:
     return f"id: {GONE}\nevent: gone\ndata: {json.dumps(extent.told())}\n\n".encode()
 
 
+class Proof(Protocol):
+    """That what is read is the leader's: `Heartbeat`, as every request asks it."""
+
+    def check(self) -> int:
+        """Raises `Unavailable` unless it is proven."""
+        ...
+
+    def hold(self, proven: int | None) -> None:
+        """Raises `Unavailable` unless what was read since that `check` is still up to date."""
+        ...
+
+
 class Listener(Held):
     """Who is told what comes; `is_live` as long as everything was told that there is."""
 
@@ -62,13 +77,14 @@ class Listener(Held):
 class Log:
     """The log of one customer, as long as somebody follows it; `extent` is how far it was told, None at first."""
 
-    def __init__(self, db: Database, customer: int, every: float) -> None:
+    def __init__(self, db: Database, customer: int, every: float, proof: Proof) -> None:
         self.extent: Extent | None = None
         self.renewed = 0  # how often another epoch has begun
         self.held: dict[Held, None] = {}
         self._db = db
         self._customer = customer
         self._every = every
+        self._proof = proof
         self._asked = asyncio.Event()
         self._asked.set()
 
@@ -79,7 +95,19 @@ class Log:
     async def piece(self, behind: int, recorded: Extent) -> Piece | None:
         """What comes behind a number, as far as it was told, not before the time of `recorded`."""
         newest = 0 if self.extent is None else self.extent.newest
-        return await read(self._db, self._customer, behind, newest, recorded.recorded)
+        return await self._proven(read(self._db, self._customer, behind, newest, recorded.recorded))
+
+    async def _proven(self, reads: Coroutine[Any, Any, T]) -> T:
+        """What is read, where it is proven to be the leader's and to stay: a leader that came back after a crash shows
+        commits that the standby may not have. Raises `Unavailable`."""
+        try:
+            proven = self._proof.check()
+        except Refusal:
+            reads.close()
+            raise
+        found = await reads
+        self._proof.hold(proven)
+        return found
 
     async def run(self) -> None:
         """Look until cancelled: when it is asked for, and now and then."""
@@ -99,13 +127,13 @@ class Log:
 
     async def _go_on(self) -> None:
         """Tell what has come."""
-        found, known = await look(self._db, self._customer), self.extent
+        found, known = await self._proven(look(self._db, self._customer)), self.extent
         if known is None or not found.has(known.newest, known.epoch):
             self._begin(found, anew=known is not None)
             return
         told = Extent(found.epoch, found.oldest, known.newest, known.recorded)
         while told.newest < found.newest and any(one.is_live for one in self._listeners()):
-            piece = await read(self._db, self._customer, told.newest, found.newest, told.recorded)
+            piece = await self._proven(read(self._db, self._customer, told.newest, found.newest, told.recorded))
             if piece is None or piece.first != told.newest + 1:
                 self._begin(found, anew=True)
                 return

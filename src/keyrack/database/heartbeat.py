@@ -82,9 +82,15 @@ class Heartbeat:
 
         Where no other server can take over nothing has to be proven: a slow or full disk keeps nobody from reading.
         """
-        if self._leadership.fails_over and time.monotonic() >= self._proven_until:
+        if self._leadership.fails_over and (time.monotonic() >= self._proven_until or not self._is_connected):
             raise Unavailable(LEADER_UNPROVEN)
         return self._leadership.moves
+
+    @property
+    def _is_connected(self) -> bool:
+        """A server that has been away for a moment proves nothing until the next beat: it may show what was not
+        acknowledged before."""
+        return self._raw is not None and not self._raw.is_closed()
 
     def hold(self, proven: int) -> None:
         """Raises `Unavailable` unless what was read since that `check` is still up to date."""
@@ -136,6 +142,7 @@ class Heartbeat:
                     self._proven_until = sent + self._seconds
                     self.proven.set()
             await asyncio.sleep(max(0.0, sent + self._seconds / 2 - time.monotonic()))
+        self._proven_until = 0.0  # what the next connection leads to has proven nothing yet
         raw.terminate()
 
     async def _beat(self, raw: asyncpg.Connection) -> datetime:

@@ -88,6 +88,7 @@ Listed = tuple[Answer, Extent]
     },
     options=OPTIONS,
     headers=feed.HEADERS,
+    leads=True,  # a replica may show a number before the standby that commits wait for has it
     ours=True,
     follows=True,
 )

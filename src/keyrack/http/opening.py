@@ -64,7 +64,7 @@ async def opened(settings: Settings, dsn: str, readiness: Readiness) -> AsyncGen
     readiness.proven = access.check
     replicas = await Replicas.connect(connector, settings, heartbeat)
     hub = Hub(settings, crowd.room(settings) // 2)
-    feed = Feed(db, hub, settings)
+    feed = Feed(db, hub, settings, access)
 
     def forget() -> None:
         access.forget()

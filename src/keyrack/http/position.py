@@ -66,8 +66,8 @@ async def answered(
 
 
 def _may_be_elsewhere(endpoint: Endpoint, request: Request) -> bool:
-    """Whether a replica may answer: nothing is decided by it, and nothing that comes is waited for."""
-    return endpoint.replicated and request.if_match is None and not request.follows
+    """Whether a replica may answer: nothing is decided by it."""
+    return endpoint.replicated and request.if_match is None
 
 
 async def _of_leader(scope: dict[str, Any], request: Request, perform: Perform, replicas: Replicas) -> Answer:

@@ -382,9 +382,19 @@ def test_what_is_held_is_bounded(carol: Person, alice: Person, bob: Person, stri
         stack.enter_context(listening(carol, url=strict.url))
 
 
+class Proven:
+    """Of a database that has nobody who could take over."""
+
+    def check(self) -> int:
+        return 0
+
+    def hold(self, proven: int | None) -> None:
+        pass
+
+
 async def followers(dsn: str, settings: Settings, person: Person, count: int) -> tuple[Feed, list[Follower]]:
     """Streams of this process, which have had everything that there is."""
-    feed = Feed(await connect(dsn, settings), Hub(settings, count), settings)
+    feed = Feed(await connect(dsn, settings), Hub(settings, count), settings, Proven())
     found = [
         Follower(feed, person.customer, 1, float("inf"), lambda: asyncio.sleep(0, float("inf")), (None, 0))
         for _ in range(count)
