@@ -79,7 +79,7 @@ def a_list(state: str) -> dict[str, Any]:
             {"name": "brand", "label": "Brand", "input": "select", "options": [("vw", "Volkswagen")], "value": "vw"},
         ],
         "own": "", "wrong": None, "here": "/list", "topics": [], "back": None, "matching": "All 812 that match",
-        "kept_by_filters": [], "kept_by_columns": [], "compact": False,
+        "kept_by_filters": [], "kept_by_columns": [], "compact": False, "walked": False, "ends": "",
         "previous": None, "next": "/list?page=2", "csv": "/csv", "state": state,
         "actions": [{"text": "Add to a group", "action": "/form", "sign": "groups"}],
         "adds": [{"text": "Add car", "href": "/dialog", "sign": "add"}],

@@ -104,7 +104,7 @@ def test_the_frame_names_its_parts(context: BrowserContext, address: str) -> Non
         page = tab.go("/list")
         entries = page.get_by_role("navigation", name="Main").get_by_role("link")
         names = "Overview, Cars, Assignments, Users, Groups, Boxes, Services, Events, Key forms, Webhooks, Operations, "
-        assert entries.all_inner_texts() == (names + "Settings, Help").split(", ")
+        assert entries.all_inner_texts() == (names + "Changes, Settings, Help").split(", ")
         expect(page.locator("[aria-current=page]")).to_have_text("Cars")
         page.keyboard.press("Tab")
         expect(page.get_by_role("link", name="Skip to the content")).to_be_focused()
