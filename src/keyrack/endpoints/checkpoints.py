@@ -31,7 +31,7 @@ NO_SUCH_SIZE = Reason(
     "If you hold one of as many changes, the log has lost some: keep it, and tell the operator.",
 )
 NO_CHANGE = Reason(
-    "change-not-found", "There is no change with this number.", "Use the id of a change of GET /changes."
+    "change-not-found", "Unable to find a change for the given changeId.", "Use the id of a change of GET /changes."
 )
 NOT_PROVEN = Reason(
     "change-not-proven",
