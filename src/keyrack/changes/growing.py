@@ -37,18 +37,13 @@ where l.customer_id > $1 and ($5::integer is null or l.customer_id = $5)
   and (c.at is null or c.at <= now() - make_interval(secs => $2))
 order by l.customer_id limit $3
 """
-OF_CLASS: LiteralString = """
-(select c.change_id, c.recorded_at, c.record from change c
- where c.class = {class} and c.customer_id = d.customer_id and c.change_id > d.behind and c.change_id <= d.last
- and c.recorded_at >= d.since)
+RECORDS: LiteralString = """
+select d.customer_id, c.change_id, c.recorded_at, c.record
+from unnest($1::integer[], $2::bigint[], $3::bigint[], $4::timestamptz[]) d (customer_id, behind, last, since)
+join change c on c.customer_id = d.customer_id and c.change_id > d.behind and c.change_id <= d.last
+  and c.recorded_at >= d.since
+order by d.customer_id, c.change_id
 """
-CLASSES: tuple[LiteralString, ...] = ("1", "2", "3", "4")
-RECORDS: LiteralString = (
-    "select d.customer_id, r.change_id, r.recorded_at, r.record"
-    " from unnest($1::integer[], $2::bigint[], $3::bigint[], $4::timestamptz[]) d (customer_id, behind, last, since)"
-    " cross join lateral (" + " union all ".join([OF_CLASS.replace("{class}", one) for one in CLASSES]) + ") r"
-    " order by d.customer_id, r.change_id"
-)  # fmt: skip
 TILES: LiteralString = """
 select t.customer_id, t.level, t.place, t.hashes from change_tile t
 join unnest($1::integer[], $2::uuid[], $3::smallint[], $4::bigint[]) w (customer_id, epoch, level, place)

@@ -15,10 +15,7 @@ from keyrack.database.connection import Statements
 
 __all__ = ["NoTile", "behind", "consistency", "holds", "inclusion", "record_of", "root_of", "text", "texts"]
 
-# Each class by its own index
-RECORD: LiteralString = """
-select record from change where class = any(array[1, 2, 3, 4]::smallint[]) and customer_id = $1 and change_id = $2
-"""
+RECORD: LiteralString = "select record from change where customer_id = $1 and change_id = $2"
 BEHIND: LiteralString = """
 select last_id - case when tree = '' then 0
   else ('x' || encode(substring(tree for 8), 'hex'))::bit(64)::bigint end

@@ -23,7 +23,7 @@ log = structlog.get_logger("keyrack.changes")
 ALONE: LiteralString = "select pg_advisory_xact_lock(7260925)"
 DROP: LiteralString = "select drop_changes($1, $2)"
 
-# The first of a log's changes that are to go, by the index of each class: {class}, {which}, and $1 of them at most
+# The first of a log's changes that are to go, of each class: {class}, {which}, and $1 of them at most
 _OF_CLASS: LiteralString = """
 (select class, customer_id, change_id, recorded_at from change
 where class = {class} and customer_id = l.customer_id and {which} order by change_id limit $1)

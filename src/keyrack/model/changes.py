@@ -6,11 +6,6 @@ from typing import LiteralString
 
 from keyrack.model.fields import Complex, Field, Resource, date_time, int64, opaque, string
 
-# The key of the log begins with the class of retention. By classes a customer's changes come from each partition in
-# the order of their numbers, and the partitions are merged; over all of them at once they would be sorted
-_CLASSES: tuple[LiteralString, ...] = ("1", "2", "3", "4")
-_LOG: LiteralString = " union all ".join(["select * from change where class = " + one for one in _CLASSES])
-
 ACTOR: tuple[LiteralString, ...] = ("type", "id", "name")
 
 
@@ -28,7 +23,7 @@ def _told(member: LiteralString) -> Field:
 
 CHANGE = Resource(
     "Change",
-    "(" + _LOG + ") {t}",
+    "change {t}",
     "{t}.customer_id = $1",
     {
         "id": int64("{t}.change_id"),

@@ -9,7 +9,8 @@ down_revision = "0024"
 
 # The default of `seq` draws the transaction's own id first: who has a number has one of those, which the fence of
 # `changes/numbering` stands on. By `seq` first, so that a look begins behind all that was numbered and deleted before,
-# which vacuum may not have taken away yet
+# which vacuum may not have taken away yet. A log is read from a number on, whatever the classes and the months of what
+# follows: its partitions are merged by the key, and never sorted
 TABLES = """
 create sequence change_seq cache 1;
 create table change_inbox (
@@ -43,7 +44,7 @@ create table change (
   content_salt bytea,
   person_salt bytea,
   record bytea not null,
-  constraint change_pkey primary key (class, customer_id, change_id, recorded_at)
+  constraint change_pkey primary key (customer_id, change_id, class, recorded_at)
 ) partition by list (class);
 create table change_1 partition of change for values in (1) partition by range (recorded_at);
 create table change_2 partition of change for values in (2) partition by range (recorded_at);
