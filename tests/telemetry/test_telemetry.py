@@ -12,6 +12,7 @@ import asyncpg
 import pytest
 
 from keyrack.database import partitions, schema
+from keyrack.database.acting import acting, system
 from keyrack.database.batching import Batches
 from keyrack.database.connection import Database
 from keyrack.endpoints.cars import endpoints as car_endpoints
@@ -35,6 +36,7 @@ def own(database_server: str) -> Any:
 
         def run(work: Callable[[Database], Awaitable[Any]]) -> Any:
             async def inner() -> Any:
+                acting.set(system("tests"))
                 database = await Database.connect(dsn, Settings())
                 try:
                     return await work(database)
