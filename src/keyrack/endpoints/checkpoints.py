@@ -93,6 +93,7 @@ class ChangeProof(Body):
     headers=TAGGED,
     options=(SINCE,),
     refuses={400: (INVALID,), 404: (NO_CHECKPOINT, NO_SUCH_SIZE), 409: (ALTERED,)},
+    leads=True,  # as GET /changes: what it proves is not lost with a leader
     ours=True,
 )
 async def checkpoint(request: Request) -> Answer:
@@ -121,6 +122,7 @@ async def checkpoint(request: Request) -> Answer:
     headers=TAGGED,
     convert={"changeId": path_number},
     refuses={404: (NO_CHANGE, NOT_PROVEN, NO_CHECKPOINT), 409: (ALTERED,), 410: (feed.CURSOR_GONE,)},
+    leads=True,
     ours=True,
 )
 async def proof(request: Request) -> Answer:
