@@ -23,10 +23,10 @@ from benchmarks.foundation import UNLIMITED, database, free_port, load, running,
 from benchmarks.load import cpu_seconds, http, machine, measure, resident
 from keyrack.database.connection import Connection
 from keyrack.database.within import InTransaction
+from keyrack.model.kinds import OUTCOMES
 from keyrack.settings import Settings
 from keyrack.vault.keeping import open_vault
 from keyrack.webhooks import registry
-from keyrack.webhooks.outcomes import KINDS
 
 WORKERS = 2
 OPERATIONS = 20_000
@@ -152,7 +152,7 @@ async def fresh(dsn: str, *urls: str) -> AsyncGenerator[tuple[Any, list[int]]]:
         connection = Connection(raw)
         vault = await open_vault(InTransaction(connection), Settings())
         async with connection.transaction():
-            added = [await registry.add(connection, vault, 1, url, None, list(KINDS), True, 1_000) for url in urls]
+            added = [await registry.add(connection, vault, 1, url, None, list(OUTCOMES), True, 1_000) for url in urls]
         yield raw, [webhook[0] for webhook in added if webhook]
     finally:
         await raw.close()

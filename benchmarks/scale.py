@@ -26,10 +26,10 @@ from keyrack.access import auth
 from keyrack.access.auth import Access, SignedIn
 from keyrack.database import schema
 from keyrack.database.connection import Connection, Database
+from keyrack.model.kinds import OUTCOMES
 from keyrack.settings import Settings
 from keyrack.vault.keeping import open_vault
 from keyrack.webhooks import registry
-from keyrack.webhooks.outcomes import KINDS
 
 FEW, MANY = 10, 10_000  # customers
 CARS = 100  # of each
@@ -163,7 +163,7 @@ async def introduce(system: System) -> None:
         for row in rows:
             id = row["customer_id"]
             url = receiver_of(system, id, HOSTS)
-            await registry.add(connection, vault, id, url, None, list(KINDS), True, 1)
+            await registry.add(connection, vault, id, url, None, list(OUTCOMES), True, 1)
             token = await access.token(SignedIn(row["manager_id"], row["subject"], 0))
             headers = {"vendor-API-Key": key, "Authorization": f"Bearer {token}", "Customer-ID": str(id)}
             system.callers.append(Caller(id, headers, row["cars"]))
