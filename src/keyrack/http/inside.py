@@ -13,7 +13,6 @@ from keyrack.access.auth import Manager
 from keyrack.api import conditions
 from keyrack.api.endpoint import Endpoint
 from keyrack.api.exchange import Answer, Request
-from keyrack.database.acting import Actor, acting
 from keyrack.errors import NotFound
 from keyrack.http import intake
 from keyrack.http.server import Server
@@ -98,7 +97,6 @@ class Calls:
             urlencode(query or {}, quote_via=quote, safe="$").encode(), sent, chunks=True,
             if_match=conditions.expected(if_match) if if_match else None,
         )  # fmt: skip
-        acting.set(Actor("manager", caller.manager.username, caller.manager.id, caller.address, caller.id))
         answer = await self._server.perform(handler, request, _value(endpoint, sent), key)
         return Reply(answer if pieces else await _whole(answer))
 
