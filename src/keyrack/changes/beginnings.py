@@ -15,6 +15,7 @@ CUSTOMERS = 100  # of one transaction
 ROWS = 10_000  # of one statement
 
 ALONE: LiteralString = "select pg_try_advisory_xact_lock(7260925)"  # the one of `numbering`
+UNHURRIED: LiteralString = "set local statement_timeout = 0"
 NOT_BEGUN: LiteralString = """
 select c.customer_id from customer c where not exists (select from custody_log l where l.customer_id = c.customer_id)
 order by c.customer_id limit $1
@@ -24,8 +25,10 @@ BEGIN: LiteralString = """
 insert into custody_log as l (customer_id, since)
 select k.customer_id, greatest(
   (select c.last_recorded_at from change_log c where c.customer_id = k.customer_id),
-  coalesce((select min(i.at) from change_inbox i where i.customer_id = k.customer_id), clock_timestamp()))
-from unnest($1::integer[]) k (customer_id)
+  coalesce(w.at, clock_timestamp()))
+from unnest($1::integer[]) k (customer_id) left join (
+  select i.customer_id, min(i.at) as at from change_inbox i where i.customer_id = any($1) group by 1
+) w on w.customer_id = k.customer_id
 where not exists (select from custody_log o where o.customer_id = k.customer_id)
 on conflict (customer_id) do nothing
 returning l.customer_id, exists (select from assignment a where a.customer_id = l.customer_id)
@@ -120,6 +123,7 @@ async def begin_some(db: Database) -> bool:
         return True
     async with db.transaction() as connection:
         if await connection.fetchval(ALONE):
+            await connection.execute(UNHURRIED)  # much may wait for a number beside a release that gives none
             rows = await connection.fetch(NOT_BEGUN, CUSTOMERS)
             await begin(connection, [row["customer_id"] for row in rows])
     return False

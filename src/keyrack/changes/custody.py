@@ -98,7 +98,7 @@ class Form:
     @classmethod
     def made(cls, at: datetime, members: Mapping[str, Any]) -> Form:
         """As it is created, with all of its members."""
-        since = max(_time(members["start"]), at)
+        since = max(_start(members, at), at)
         return cls(members["carId"], members["userId"], since, _end(members.get("end")), at)
 
     def changed(self, at: datetime, members: Mapping[str, Any]) -> Form:
@@ -109,7 +109,7 @@ class Form:
         """
         car, user = members.get("carId", self.car), members.get("userId", self.user)
         goes_on = self.since <= at and (self.until is None or at < self.until) and (car, user) == (self.car, self.user)
-        start = _time(members["start"]) if "start" in members else self.since
+        start = _start(members, at) if "start" in members else self.since
         since = start if start > at else self.since if goes_on else at
         until = _end(members["end"]) if "end" in members else self.until
         return Form(car, user, since, until, at)
@@ -246,9 +246,17 @@ def _columns(rows: Iterable[tuple[object, ...]]) -> list[list[object]]:
     return [list(column) for column in zip(*rows, strict=True)]
 
 
-def _time(text: str) -> datetime:
-    return datetime.fromisoformat(text)
+def _start(members: Mapping[str, Any], at: datetime) -> datetime:
+    """What is no time of Python's, such as an infinite one that was written by SQL, is as early and as late as may be:
+    no row that somebody has written keeps the changes of others from their numbers."""
+    try:
+        return datetime.fromisoformat(members["start"])
+    except (KeyError, TypeError, ValueError):
+        return at
 
 
 def _end(text: str | None) -> datetime | None:
-    return None if text is None else _time(text)
+    try:
+        return None if text is None else datetime.fromisoformat(text)
+    except ValueError:
+        return None

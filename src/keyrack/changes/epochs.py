@@ -48,6 +48,8 @@ select (select system_identifier from pg_control_system()),
 on conflict (only_row) do update
 set system = excluded.system, timeline = excluded.timeline, is_synchronous = excluded.is_synchronous
 """
+# While nothing is numbered; whoever numbers has the lock already
+ALONE: LiteralString = "select pg_advisory_xact_lock(7260925)"
 UNHURRIED: LiteralString = "set local statement_timeout = 0"
 # At 0 it comes before all that waits for a number. A log without a record in its epoch has nothing to end: what it was
 # to begin with waits still
@@ -76,11 +78,12 @@ select count(*)::integer from begun
 
 
 async def begin(statements: Statements, why: Why) -> int:
-    """Begin another epoch of every log, in the caller's transaction, while nothing is numbered; of how many.
+    """Begin another epoch of every log, in the caller's transaction, and number nothing meanwhile; of how many.
 
     Who acts is told as the one who began it; numbering does it itself where nobody is.
     """
     await statements.execute(UNHURRIED)
+    await statements.execute(ALONE)
     count: int = await statements.fetchval(BEGIN, JUMP, (acting.get() or system("numbering")).told, why)
     await statements.execute(REMEMBER)
     if count:

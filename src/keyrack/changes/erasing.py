@@ -58,10 +58,11 @@ async def erase(statements: Statements, user: int) -> None:
 
 async def finish(statements: Statements, customer: int, user: int, rows: int) -> bool:
     """Take a user who was erased from a customer out of its log, `rows` at a time; whether nothing is left."""
+    waits = await statements.fetchval(WAITING, customer, user)  # before the look: what gets its number then is seen
     last = await statements.fetchval(LAST, customer, user)
     if last is not None:
         await deliveries.erase_of_customer(statements, customer, user, last, MEMBERS)
         await statements.execute(OF_CUSTOMER, customer, user, last)
         while await statements.fetchval(NAMING, customer, user, last, rows) >= rows:
             pass
-    return not await statements.fetchval(WAITING, customer, user)
+    return not waits

@@ -41,11 +41,12 @@ WHOLE = 5.0  # seconds between two looks at the whole inbox, in place of what li
 
 ANY: LiteralString = "select exists (select from change_inbox where seq > $1)"
 ALONE: LiteralString = "select pg_try_advisory_xact_lock(7260925)"  # also taken where months are dropped
-# After the lock: what the one before has numbered is not seen any more
+# After the lock: what the one before has numbered is not seen any more. Nobody takes a person out of these rows until
+# they have their numbers
 READ: LiteralString = """
 select seq, customer_id, at, kind, resource, resource_id, who::text, groups, before::text, after::text,
   (select clock_timestamp()) as now
-from change_inbox where seq > $1 and seq <= $2 order by seq limit $3
+from change_inbox where seq > $1 and seq <= $2 order by seq limit $3 for update
 """
 BEGIN: LiteralString = """
 insert into change_log (customer_id) select unnest($1::integer[]) on conflict (customer_id) do nothing
@@ -170,6 +171,7 @@ class Numbering:
         self._begun = self._begun or await beginnings.begin_some(self.db)
         if (now := time.monotonic()) >= self._whole_at:
             self._done, self._whole_at = epochs.BEFORE, now + WHOLE
+            await self._look()
         if not await self.db.reading().fetchval(ANY, self._done):
             return 0
         last = await fence.pass_on()
@@ -181,11 +183,18 @@ class Numbering:
                 break
         return numbered
 
+    async def _look(self) -> None:
+        """Whether numbers may be missing here, also where nothing waits for one."""
+        async with self.db.transaction() as connection:
+            if await connection.fetchval(ALONE):
+                await epochs.look(connection)
+
     async def _some(self, last: int) -> int | None:
         """Number the first changes up to a fence, in one transaction; None where another worker is at it."""
         async with self.db.transaction() as connection:
             if not await connection.fetchval(ALONE):
                 return None
+            await connection.execute(epochs.UNHURRIED)  # a batch that is slow is slow the next time, too
             if await epochs.look(connection):
                 self._done = epochs.BEFORE
             rows = await connection.fetch(READ, self._done, last, self.settings.change_rows)

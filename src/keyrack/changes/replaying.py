@@ -26,6 +26,7 @@ select resource, resource_id, place, kind, part, members::text, person::text, is
     content_salt is null and coalesce(before, after) is null as is_erased,
     case when person_salt is null and resource in ('user', 'manager') then record end as record
   from change where class between 1 and 4 and customer_id = $1 and resource <> 'log'
+    and change_id >= coalesce((select oldest_id from change_log where customer_id = $1), 1)
   union all
   select resource, resource_id, seq + $2, kind, null, coalesce(after, before), null, false, null
   from change_inbox where customer_id = $1 and resource <> 'log'

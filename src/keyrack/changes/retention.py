@@ -78,12 +78,12 @@ async def tend(db: Database, settings: Settings, now: datetime | None = None) ->
                 if rows:
                     await edges.forget(connection)
                 dropped += [row[0] for row in rows]
-        except asyncpg.LockNotAvailableError:
+        except (asyncpg.LockNotAvailableError, asyncpg.DeadlockDetectedError):
             log.info("the log of changes is in use; its old months will be dropped later", retention=retention)
         await custody.forget(db, settings, retention, _midnight(now - timedelta(days=days)))
     if dropped:
         log.info("old changes dropped", partitions=dropped)
-        await repeat(db, settings.housekeeping_rows, LEFT)
+    await repeat(db, settings.housekeeping_rows, LEFT)
     return dropped
 
 

@@ -29,14 +29,17 @@ class Compared:
     others: int = 0  # that were signed by keys that do not count
     unsigned: str | None = None  # why those that are kept there were not compared
 
-    def add(self, where: object, data: bytes, trust: Trust, *, others: bool = False) -> None:
-        """One more; those that `others` alone have signed are counted, if they may come. Raises `Failed`."""
+    def add(self, where: object, data: bytes, trust: Trust, *, found: Head | None = None) -> None:
+        """One more. Of those that were `found` beside this log, the ones that others alone have signed are counted, and
+        the ones over what was dropped are left out. Raises `Failed`."""
         try:
             note = Note.read(data)
             checkpoint = Checkpoint.read(note.text)
+            if found is not None and found.tree is not None and checkpoint.size < found.tree.size:
+                return
             times = [time for time in note.verify(trust(checkpoint.origin)).values() if time is not None]
         except NotKnown as error:
-            if others:
+            if found is not None:
                 self.others += 1
                 return
             raise Failed(f"{where} is no checkpoint to be trusted: {error}.") from None
@@ -99,7 +102,7 @@ class Asked:
         trust = trust or trusted(self.keys)
         for made in await kept(sql, head.customer, head.epoch):
             where = f"The checkpoint of {made.size} records that is kept with the log"
-            found.add(where, made.note.encode(), trust, others=True)
+            found.add(where, made.note.encode(), trust, found=head)
         return found
 
 
@@ -111,7 +114,7 @@ def _given(files: Iterable[Path], directory: Path | None, head: Head, trust: Tru
             found.add(file, _read(file), trust)
         published = list(of_log(directory, head.customer, head.epoch)) if directory is not None else []
         for file in published:
-            found.add(file, _read(file), trust, others=True)
+            found.add(file, _read(file), trust, found=head)
     except NotPublished as error:
         raise Failed(f"{error}.") from None
     except OSError as error:
