@@ -441,6 +441,21 @@ def test_two_who_begin_at_once_write_it_once(own: str, apart: Sql) -> None:
     asyncio.run(main())
 
 
+def test_a_time_that_is_none_of_ours_holds_nobody_up(carol: Person, sql: Sql) -> None:
+    """Somebody may write by SQL what the API takes from nobody."""
+    car, user = carol.car_with_box(), carol.user()
+    assignment = carol.assignment(car, user)
+    for start, end in (("-infinity", "infinity"), ("20001-01-01", "20002-01-01")):
+        sql.execute(
+            "update assignment set starts_at = $2::text::timestamptz, ends_at = $3::text::timestamptz"
+            " where customer_id = $1 and assignment_id = $4", carol.customer, start, end, assignment,
+        )  # fmt: skip
+        (row,) = access(carol, f"/cars/{car}")["assigned"]
+        assert (row["assignmentId"], row["until"]) == (assignment, None)
+    assert sql.execute("delete from assignment where customer_id = $1", carol.customer) == "DELETE 1"
+    assert access(carol, f"/cars/{car}")["assigned"] == []
+
+
 def test_what_was_known_long_ago_is_forgotten_and_says_so(carol: Person, dsn: str, sql: Sql) -> None:
     car, user = carol.car_with_box(), carol.user()
     over, lasting = carol.assignment(car, user), carol.assignment(car, carol.user())
