@@ -13,6 +13,7 @@ import time
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Coroutine, Generator, Hashable
 from contextlib import contextmanager, suppress
+from contextvars import Context
 from typing import Any, TypeVar
 from uuid import UUID
 
@@ -71,7 +72,7 @@ class Feed:
         if held.customer not in self._logs:
             db = self.db.of(held.customer, reads=True)
             new = Log(db, held.customer, self.settings.feed_look, self._proof)
-            self._logs[held.customer] = new, asyncio.create_task(lasting("feed", new.run))
+            self._logs[held.customer] = new, asyncio.create_task(lasting("feed", new.run), context=Context())
         found = self._logs[held.customer][0]
         found.held[held] = None
         return found
@@ -98,7 +99,7 @@ class Feed:
         """What `ask` answers; several who want the same at the same time ask once."""
         task = self._reads.get(key)
         if task is None:
-            task = self._reads[key] = asyncio.create_task(ask())
+            task = self._reads[key] = asyncio.create_task(ask(), context=Context())  # of no one caller
             task.add_done_callback(lambda _: self._reads.pop(key))
         return await asyncio.shield(task)
 

@@ -170,7 +170,9 @@ class Hub:
     async def _look(self, stream: Held) -> None:
         """End the stream of who may not watch any more; where nobody can say so now, look again soon."""
         try:
-            stream.lasts(await stream.stays())
+            until = await stream.stays()
+            if stream in self._streams.get(stream.customer, ()):  # it may have ended meanwhile
+                stream.lasts(until)
         except Refusal as refusal:
             if refusal.status < 500:
                 stream.end()

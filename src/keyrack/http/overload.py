@@ -49,12 +49,14 @@ class Overload:
     def enter(self, scope: Scope, address: str) -> str | None:
         """Take a request on, and say whose it is, for `leave`; None if it is put off."""
         path: str = scope["path"]
-        if path.endswith(STREAMS) or (path.endswith(FOLLOWED) and _follows(scope)):
+        if path.endswith(STREAMS):
             return ""  # it waits, and is nobody's load
         who = _customer(scope["headers"]) or address
         if self._total >= FEW and (late := self._overload()) and self._puts_off(scope["method"], path, who, late):
             self._told.warning("more to do than time: requests are put off", late=round(late, 3))
             return None
+        if path.endswith(FOLLOWED) and _follows(scope):
+            return ""
         self._of[who] = self._of.get(who, 0) + 1
         self._total += 1
         if not self._due:
@@ -101,9 +103,9 @@ class Overload:
 
 def _follows(scope: Scope) -> bool:
     """Whether what comes is waited for; the page of the same name does not."""
-    if scope["path"].startswith("/console/"):
+    if scope["method"] != "GET" or scope["path"].startswith("/console/"):
         return False
-    return b"wait=" in scope["query_string"] or any(
+    return b"&wait=" in b"&" + scope["query_string"] or any(
         name == b"accept" and b"event-stream" in value for name, value in scope["headers"]
     )
 

@@ -118,11 +118,18 @@ def beginning(text: bytes, name: str, limits: Limits) -> Beginning | None:
             parts += part.operands
         elif isinstance(part, tree.Comparison) and part.operator in ("gt", "lt"):
             path, number = (part.left, part.right) if part.operator == "gt" else (part.right, part.left)
-            if isinstance(number, tree.Alias):
-                number = cast("tree.Node", parse("expr", aliases[number.name], nesting=limits.nesting))
+            number = _meant(number, aliases, limits)
             if isinstance(path, tree.Path) and path.names == (name,):
                 found += _whole(number)
     return Beginning(max(found), isinstance(whole, tree.Comparison)) if found else None
+
+
+def _meant(node: tree.Node, aliases: Mapping[str, str], limits: Limits) -> tree.Node:
+    """What an alias stands for, which may be another one; one that is not in the query string is null, as it was."""
+    for _ in aliases:
+        if isinstance(node, tree.Alias) and node.name in aliases:
+            node = cast("tree.Node", parse("expr", aliases[node.name], nesting=limits.nesting))
+    return node
 
 
 def _whole(number: tree.Node) -> list[int]:

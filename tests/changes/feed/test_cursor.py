@@ -211,6 +211,8 @@ def test_a_cursor_by_an_alias(carol: Person) -> None:
     made(carol)
     assert ids(carol.get("/changes?$filter=id gt @n&@n=0")) == [1]
     assert gone(carol.get("/changes?$filter=id gt @n&@n=2", headers=PROBLEM))["newest"] == 1
+    assert gone(carol.get("/changes?$filter=id gt @n&@n=@m&@m=2", headers=PROBLEM))["newest"] == 1
+    assert ids(carol.get("/changes?$filter=id gt @nowhere")) == [], "an alias that stands for nothing is null"
 
 
 @pytest.mark.parametrize(
