@@ -294,9 +294,9 @@ def test_an_endpoint_knows_no_http_library() -> None:
     assert outside <= {"__future__", "keyrack", "pydantic", "asyncpg", "cryptography", "structlog"} | STANDARD
 
 
-STANDARD = {"annotationlib", "asyncio", "collections", "contextlib", "contextvars", "dataclasses", "datetime", "functools",
-            "hashlib", "inspect", "itertools", "json", "math", "pathlib", "re", "secrets", "tempfile", "time", "typing",
-            "urllib", "uuid", "zoneinfo"}  # fmt: skip
+STANDARD = {"annotationlib", "asyncio", "collections", "contextlib", "contextvars", "dataclasses", "datetime",
+            "functools", "hashlib", "inspect", "itertools", "json", "math", "pathlib", "re", "secrets",
+            "tempfile", "time", "typing", "urllib", "uuid", "zoneinfo"}  # fmt: skip
 
 
 def test_the_console_reads_and_writes_through_the_table_alone() -> None:
