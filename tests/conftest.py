@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import base64
 import os
 import sys
@@ -16,11 +15,10 @@ import pytest
 import structlog
 
 from keyrack import logs
-from keyrack.database import schema
 from keyrack.embedded.server import EmbeddedServer
 from keyrack.settings import Settings
 from tests.people import Person, Town
-from tests.servers import RunningServer, Sql, fresh_database, reachable_directory
+from tests.servers import RunningServer, Sql, migrated_database, reachable_directory
 
 # The master key of every database that the tests give an address of
 os.environ.setdefault("KEYRACK_MASTER_KEY", base64.b64encode(b"the master key of all the tests!").decode())
@@ -101,16 +99,14 @@ def database_server() -> Iterator[str]:
 @pytest.fixture(scope="session")
 def dsn(database_server: str) -> Iterator[str]:
     """A database with the current schema, shared by the tests of one process; each test makes its own customers."""
-    with fresh_database(database_server) as address:
-        asyncio.run(schema.migrate(address))
+    with migrated_database(database_server) as address:
         yield address
 
 
 @pytest.fixture(scope="session")
 def own(database_server: str) -> Iterator[str]:
     """A database that no other worker looks into."""
-    with fresh_database(database_server) as dsn:
-        asyncio.run(schema.migrate(dsn))
+    with migrated_database(database_server) as dsn:
         yield dsn
 
 

@@ -24,6 +24,7 @@ import asyncpg
 import uvicorn
 import uvloop
 
+from keyrack.database import schema
 from keyrack.database.session import session
 from keyrack.processes import process as running
 from keyrack.processes.worker import Worker, connect
@@ -84,6 +85,14 @@ def fresh_database(server: str) -> Iterator[str]:
         yield urlunsplit(parts._replace(netloc=parts.netloc or "", path="/" + quote(name)))
     finally:
         asyncio.run(_execute(server, f'drop database "{name}" with (force)'))
+
+
+@contextlib.contextmanager
+def migrated_database(server: str) -> Iterator[str]:
+    """The same with the current schema."""
+    with fresh_database(server) as dsn:
+        asyncio.run(schema.migrate(dsn))
+        yield dsn
 
 
 async def _execute(dsn: str, sql: str) -> None:

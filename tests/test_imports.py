@@ -148,7 +148,7 @@ DOORS = {
     "simulator": {"", "fleet"},
     "telemetry": {"correction", "history", "ingest", "lines", "mqtt", "samples", "stretches"},
     "tracing": {"exporting", "places", "spans"},
-    "vault": {"holdings", "keeping", "master", "rotation", "sealing"},
+    "vault": {"files", "holdings", "keeping", "master", "rotation", "sealing"},
     "webhooks": {
         "certificates",
         "delivery",

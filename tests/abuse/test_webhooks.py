@@ -15,10 +15,9 @@ from typing import Any
 
 import pytest
 
-from keyrack.database import schema
 from tests.abuse.conftest import Figures
 from tests.people import Person, Town
-from tests.servers import Process, Sql, eventually, fresh_database
+from tests.servers import Process, Sql, eventually, migrated_database
 
 SLOW = 13.0  # seconds until the attackers' receivers answer
 WEBHOOKS = 50  # of each attacker: as many as a customer may have
@@ -74,8 +73,7 @@ def receivers() -> Iterator[Receivers]:
 @pytest.fixture
 def town(database_server: str) -> Iterator[Town]:
     """The people of a server of its own, API and worker in one process, with the default settings."""
-    with fresh_database(database_server) as dsn:
-        asyncio.run(schema.migrate(dsn))
+    with migrated_database(database_server) as dsn:
         env = {"KEYRACK_DATABASE_URL": dsn, "KEYRACK_WEBHOOK_NETWORKS": "127.0.0.0/8", "KEYRACK_LOG_LEVEL": "error"}
         server = Process("serve", "--port", "0", "--json", env=env)
         sql = Sql(dsn)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -16,10 +15,9 @@ from typer.testing import CliRunner
 
 from keyrack.access import auth
 from keyrack.cli import application
-from keyrack.database import schema
 from keyrack.settings import Settings
 from tests.people import PASSWORD, Person, Town, web
-from tests.servers import RunningServer, Sql, eventually, fresh_database
+from tests.servers import RunningServer, Sql, eventually, migrated_database
 
 TOKEN_REFUSED = {"statusCode": 401, "message": "Unauthorized. Access token is missing or invalid."}
 
@@ -29,8 +27,7 @@ TOKEN_REFUSED = {"statusCode": 401, "message": "Unauthorized. Access token is mi
 
 @pytest.fixture(scope="module")
 def dsn(database_server: str) -> Iterator[str]:
-    with fresh_database(database_server) as address:
-        asyncio.run(schema.migrate(address))
+    with migrated_database(database_server) as address:
         yield address
 
 

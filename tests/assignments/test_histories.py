@@ -19,11 +19,10 @@ import pytest
 
 from keyrack.access import auth
 from keyrack.access.passwords import Passwords
-from keyrack.database import schema
 from tests.assignments import model
 from tests.assignments.histories import Client, Fleet, check_order
 from tests.people import PASSWORD
-from tests.servers import Process, free_port, fresh_database, listening
+from tests.servers import Process, free_port, listening, migrated_database
 
 HISTORIES = int(os.environ.get("KEYRACK_HISTORIES", "80"))
 FLEETS = 8  # whose histories run at the same time
@@ -43,8 +42,7 @@ ENVIRONMENT = {
 @pytest.fixture
 def own(database_server: str) -> Iterator[str]:
     """A database of its own, with the log of the ground."""
-    with fresh_database(database_server) as dsn:
-        asyncio.run(schema.migrate(dsn))
+    with migrated_database(database_server) as dsn:
         yield dsn
 
 

@@ -15,12 +15,11 @@ import pytest
 
 from keyrack.assignments.holds import BUSY, STUCK
 from keyrack.assignments.rules import GONE, NO_BOX, NO_SERVICE, TERMINATED
-from keyrack.database import schema
 from keyrack.endpoints.cars import NO_CAR
 from keyrack.endpoints.installations import NOT_INSTALLED
 from keyrack.settings import Settings
 from tests.people import Person, Town, done, nobody_works, refused
-from tests.servers import RunningServer, Sql, eventually, fresh_database
+from tests.servers import RunningServer, Sql, eventually, migrated_database
 
 START, END, LATER = "2026-01-01T08:00:00Z", "2026-02-01T08:00:00Z", "2026-03-01T08:00:00Z"
 
@@ -231,8 +230,7 @@ def held(dsn: str, customer: int) -> Iterator[None]:
 @pytest.fixture(scope="module")
 def quiet(database_server: str) -> Iterator[str]:
     """A database on which no worker works."""
-    with fresh_database(database_server) as dsn:
-        asyncio.run(schema.migrate(dsn))
+    with migrated_database(database_server) as dsn:
         yield dsn
 
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import asyncpg
 
+from keyrack.access import erasing
 from keyrack.changes.numbering import Numbering
 from keyrack.database.connection import Database
 from keyrack.database.telling import Topics
@@ -97,6 +98,16 @@ async def house(dsn: str, **settings: Any) -> AsyncGenerator[House]:
         yield House(dsn, db, given)
     finally:
         await db.close()
+
+
+def finish_erasing(dsn: str) -> None:
+    """The step of housekeeping that goes on with who was erased, once."""
+
+    async def finish() -> None:
+        async with house(dsn) as home:
+            await erasing.finish(home.db, home.settings)
+
+    asyncio.run(finish())
 
 
 async def until(condition: Any, what: str) -> None:

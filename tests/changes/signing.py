@@ -29,9 +29,14 @@ select last_id from change_log l where customer_id = $1
 """
 
 
+def settled(person: Person) -> int:
+    """The number of the newest change of somebody's customer, when none waits for its number."""
+    return eventually(lambda: person.sql.value(NEWEST, person.customer), "the numbers of the changes")
+
+
 def signed(person: Person, **settings: Any) -> int:
-    """The number of the newest change of somebody's customer, of which there is a checkpoint now."""
-    newest: int = eventually(lambda: person.sql.value(NEWEST, person.customer), "the numbers of the changes")
+    """The same, of which there is a checkpoint now."""
+    newest = settled(person)
 
     async def sign(raw: Any) -> Made | None:
         async with raw.transaction():

@@ -26,11 +26,10 @@ from keyrack.changes.record import FIRST, Record, decode, digest, encode, hash_o
 from keyrack.changes.tree import Tree, leaf_hash
 from keyrack.changes.verifying import Mismatch, name_of, verify
 from keyrack.cli import application
-from keyrack.database import schema
 from tests.changes.inbox import IDS, house
 from tests.changes.vectors import BEGIN, LOG, ORIGIN, TIME, checkpoint, erased, head, log, salt, tree
 from tests.documents.blocks import block
-from tests.servers import Sql, fresh_database
+from tests.servers import Sql, migrated_database
 
 WHOLE = log()
 KEY = ["--key", str(LOG.key)]
@@ -398,8 +397,7 @@ async def empty(dsn: str) -> None:
 @pytest.fixture(scope="module")
 def own(database_server: str) -> Iterator[str]:
     """A database that nobody else numbers in."""
-    with fresh_database(database_server) as dsn:
-        asyncio.run(schema.migrate(dsn))
+    with migrated_database(database_server) as dsn:
         yield dsn
 
 

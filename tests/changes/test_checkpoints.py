@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import os
 import subprocess
@@ -23,7 +22,6 @@ from keyrack.changes.record import FIRST, decode, encode, hash_of
 from keyrack.changes.tree import Tree, leaf_hash
 from keyrack.cli import application
 from keyrack.commands.audit import NO_LOG
-from keyrack.database import schema
 from keyrack.database.connection import Database
 from keyrack.doctor.fitting import examined
 from keyrack.housekeeping import KNOW, STEPS, Housekeeping
@@ -32,14 +30,13 @@ from keyrack.settings import Settings
 from tests.changes.inbox import IDS
 from tests.changes.signing import Signing, secret
 from tests.documents.blocks import block
-from tests.servers import Sql, fresh_database
+from tests.servers import Sql, migrated_database
 
 
 @pytest.fixture(scope="module")
 def own(database_server: str) -> Iterator[str]:
     """A database that nobody else numbers or signs in."""
-    with fresh_database(database_server) as dsn:
-        asyncio.run(schema.migrate(dsn))
+    with migrated_database(database_server) as dsn:
         yield dsn
 
 

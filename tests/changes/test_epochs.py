@@ -7,7 +7,7 @@ import base64
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, LiteralString
 from uuid import UUID
 
 import pytest
@@ -20,10 +20,9 @@ from keyrack.changes.feed import look
 from keyrack.changes.fence import Fence
 from keyrack.changes.record import decode, hash_of
 from keyrack.cli import application
-from keyrack.database import schema
 from keyrack.errors import Gone
 from tests.changes.inbox import IDS, WRITE, House, house
-from tests.servers import fresh_database
+from tests.servers import migrated_database
 
 CHANGES = "select * from change where customer_id = $1 order by change_id"
 
@@ -31,8 +30,7 @@ CHANGES = "select * from change where customer_id = $1 order by change_id"
 @pytest.fixture(scope="module")
 def own(database_server: str) -> Iterator[str]:
     """A database that nobody else numbers in."""
-    with fresh_database(database_server) as dsn:
-        asyncio.run(schema.migrate(dsn))
+    with migrated_database(database_server) as dsn:
         yield dsn
 
 
@@ -140,7 +138,7 @@ def test_an_epoch_in_which_nothing_was_numbered_is_passed_over(own: str) -> None
         ("system = system - 1, is_synchronous = true", "server"),
     ],
 )
-def test_numbers_go_on_elsewhere(found: str, why: str | None, own: str) -> None:
+def test_numbers_go_on_elsewhere(found: LiteralString, why: str | None, own: str) -> None:
     """In another history a new epoch begins, unless commits had waited for the standby; on another server always."""
 
     async def main() -> None:
@@ -150,7 +148,7 @@ def test_numbers_go_on_elsewhere(found: str, why: str | None, own: str) -> None:
             await write(home, customer, 1)
             await numbering.round(fence)
             old = await look(home.db, customer)
-            await home.db.execute("update change_server set " + found)  # pyright: ignore[reportArgumentType]
+            await home.db.execute("update change_server set " + found)
             await write(home, customer, 2)
             await numbering.round(fence)
             new = await look(home.db, customer)

@@ -13,11 +13,10 @@ import pytest
 from keyrack.changes.fence import Fence
 from keyrack.changes.record import FIRST, decode, digest, hash_of, loads
 from keyrack.changes.tree import Tree, leaf_hash
-from keyrack.database import schema
 from keyrack.database.telling import NUMBERED
 from tests.changes.inbox import IDS, WRITE, House, house
 from tests.people import Person
-from tests.servers import Sql, eventually, fresh_database
+from tests.servers import Sql, eventually, migrated_database
 
 INSERT = """
 insert into change_inbox (customer_id, kind, resource, resource_id, who, groups, before, after, at)
@@ -34,8 +33,7 @@ LOG = "select * from change_log where customer_id = $1"
 @pytest.fixture(scope="module")
 def own(database_server: str) -> Iterator[str]:
     """A database that nobody else numbers in."""
-    with fresh_database(database_server) as dsn:
-        asyncio.run(schema.migrate(dsn))
+    with migrated_database(database_server) as dsn:
         yield dsn
 
 

@@ -15,7 +15,7 @@ from keyrack.changes import fence as room
 from keyrack.changes.fence import Fence, writers
 from keyrack.database import schema
 from tests.changes.inbox import EACH, FOUR, IDS, WRITE, by_horizon, house, storm, until, wrong
-from tests.servers import fresh_database
+from tests.servers import fresh_database, migrated_database
 
 SECONDS = float(os.environ.get("KEYRACK_ORDER", "1.5"))  # of a storm
 TRIES = 10  # storms, of which one is enough to show that an order does not hold
@@ -25,8 +25,7 @@ ELSEWHERE = "insert into elsewhere default values"
 @pytest.fixture(scope="module")
 def own(database_server: str) -> Iterator[str]:
     """A database that nobody else numbers in."""
-    with fresh_database(database_server) as dsn:
-        asyncio.run(schema.migrate(dsn))
+    with migrated_database(database_server) as dsn:
         asyncio.run(_execute(dsn, "create table elsewhere (at timestamptz not null default now())"))
         yield dsn
 

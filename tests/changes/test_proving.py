@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import base64
 import json
 import subprocess
@@ -15,7 +14,6 @@ import httpx
 import pytest
 
 from keyrack.changes.notes import Note
-from keyrack.database import schema
 from keyrack.settings import Settings
 from tests.changes.signing import Signing
 from tests.changes.test_others import LOG, program
@@ -23,7 +21,7 @@ from tests.changes.test_others import asked as asked_in_go
 from tests.changes.test_others import pytestmark as in_go
 from tests.documents.blocks import block
 from tests.people import Person, Town
-from tests.servers import RunningServer, Sql, fresh_database
+from tests.servers import RunningServer, Sql, migrated_database
 
 __all__ = ["program"]
 
@@ -34,8 +32,7 @@ TEXT = {"Accept": "text/plain"}
 @pytest.fixture(scope="module")
 def dsn(database_server: str) -> Iterator[str]:
     """A database in which nobody else numbers or signs."""
-    with fresh_database(database_server) as address:
-        asyncio.run(schema.migrate(address))
+    with migrated_database(database_server) as address:
         yield address
 
 

@@ -13,18 +13,16 @@ from typing import Any
 import asyncpg
 import pytest
 
-from keyrack.access import erasing
 from keyrack.changes import recording
 from keyrack.commands.run import check_database
-from keyrack.database import schema
 from keyrack.database.acting import UNRECORDED
-from keyrack.database.connection import Database
 from keyrack.database.schema import SchemaError
 from keyrack.database.session import session
 from keyrack.settings import Settings
+from tests.changes.inbox import finish_erasing
 from tests.commands.test_cli import Operator
 from tests.people import Person, Town
-from tests.servers import Sql, eventually, fresh_database
+from tests.servers import Sql, eventually, migrated_database
 
 # Numbered or not yet, in their order; personal members stand apart once they are numbered
 CHANGES = """
@@ -188,8 +186,7 @@ def test_no_key_changes(alice: Person) -> None:
 
 @pytest.fixture(scope="module")
 def own(database_server: str) -> Iterator[str]:
-    with fresh_database(database_server) as address:
-        asyncio.run(schema.migrate(address))
+    with migrated_database(database_server) as address:
         yield address
 
 
@@ -282,14 +279,7 @@ def test_who_is_erased_from_a_customer_goes_from_its_log(town: Town, settings: S
     eventually(lambda: len(changes(erin, "assignment", assignment)) == 2, "the end of the assignment")
     eventually(lambda: not erin.sql.value("select exists (select from change_inbox)"), "their numbers")
 
-    async def finish() -> None:
-        database = await Database.connect(dsn, settings)
-        try:
-            await erasing.finish(database, settings)
-        finally:
-            await database.close()
-
-    asyncio.run(finish())
+    finish_erasing(dsn)
     rows = erin.sql.rows(CHANGES, erin.customer)
     assert address not in json.dumps([list(map(str, row)) for row in rows])
     assert [change["after"] for change in changes(erin, "assignment", assignment)] == [None, None]

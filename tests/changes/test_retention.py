@@ -18,13 +18,12 @@ from keyrack.changes.fence import Fence
 from keyrack.changes.notes import Checkpoint, signed
 from keyrack.changes.verifying import Verification, name_of
 from keyrack.cli import application
-from keyrack.database import schema
 from keyrack.database.acting import acting, system
 from tests.changes.inbox import IDS, WRITE, House, house
 from tests.changes.vectors import LOG
 from tests.commands.test_cli import Operator
 from tests.people import Person
-from tests.servers import Sql, fresh_database
+from tests.servers import Sql, migrated_database
 
 CHANGES = "select * from change where customer_id = $1 order by change_id"
 INSERT = "insert into customer (customer_id, name, changes_days) values ($1, 'One', $2)"
@@ -51,8 +50,7 @@ end $$
 @pytest.fixture
 def own(database_server: str) -> Iterator[str]:
     """A database of which a test may drop months."""
-    with fresh_database(database_server) as dsn:
-        asyncio.run(schema.migrate(dsn))
+    with migrated_database(database_server) as dsn:
         sql = Sql(dsn)
         sql.execute(CLOCK)
         sql.close()

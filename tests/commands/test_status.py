@@ -28,7 +28,7 @@ from keyrack.housekeeping import STEPS
 from keyrack.settings import Settings
 from keyrack.webhooks import certificates
 from tests.monitoring.rows import CUSTOMER, DELIVERY, OPERATION, WEBHOOK, WORKER
-from tests.servers import Process, Sql, fresh_database, reachable_directory
+from tests.servers import Process, Sql, fresh_database, migrated_database, reachable_directory
 from tests.terminal import ESCAPE, seen
 
 DONE = "insert into housekeeping (step, last_good) select unnest($1::text[]), now() on conflict (step) do nothing"
@@ -65,8 +65,7 @@ def told(*options: str, **env: str) -> tuple[int, Any]:
 
 @pytest.fixture(scope="module")
 def migrated(database_server: str) -> Iterator[House]:
-    with fresh_database(database_server) as dsn:
-        asyncio.run(schema.migrate(dsn))
+    with migrated_database(database_server) as dsn:
         sql = Sql(dsn)
         yield House(dsn, sql)
         sql.close()

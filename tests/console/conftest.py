@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+import httpx
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, expect
 
@@ -24,6 +25,13 @@ def chromium(server: RunningServer) -> Iterator[Browser]:
         pytest.skip(ABSENT)
     with launched() as browser:
         yield browser
+
+
+@pytest.fixture(scope="module")
+def visitor(fleet: Person) -> Iterator[httpx.Client]:
+    """A browser without a script in which the fleet's manager is signed in."""
+    with fleet.browser() as client:
+        yield client
 
 
 class Desk:

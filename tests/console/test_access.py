@@ -28,12 +28,6 @@ def fleet(town: Town) -> Iterator[Person]:
 
 
 @pytest.fixture(scope="module")
-def visitor(fleet: Person) -> Iterator[httpx.Client]:
-    with fleet.browser() as client:
-        yield client
-
-
-@pytest.fixture(scope="module")
 def held(fleet: Person) -> tuple[int, int, datetime]:
     """A car and a user who may open it, and a time at which it was so."""
     car, user = fleet.car_with_box("Golf 7"), fleet.user(userData={"firstName": "Kim", "lastName": "Doe"})
@@ -154,8 +148,8 @@ def test_asking_by_the_form_in_the_zone_of_the_person(
     page.get_by_role("link", name="Access history").click()
     expect(page.get_by_role("row", name=re.compile("Kim Doe")).first).to_be_visible()
     page.get_by_role("link", name="Over a time").click()
-    zone = ZoneInfo(re.search(r"Times are shown in ([\w/]+)", page.locator("footer").inner_text())[1])  # pyright: ignore[reportOptionalSubscript] - each page has it
-    minute = (begun + timedelta(minutes=1)).astimezone(zone).replace(second=0, microsecond=0)
+    (named,) = re.findall(r"Times are shown in ([\w/]+)", page.locator("footer").inner_text())
+    minute = (begun + timedelta(minutes=1)).astimezone(ZoneInfo(named)).replace(second=0, microsecond=0)
     page.get_by_label("From", exact=True).fill("2000-01-01T00:00")
     page.get_by_label("To", exact=True).fill(minute.strftime("%Y-%m-%dT%H:%M"))
     page.get_by_role("button", name="Show").click()

@@ -14,6 +14,7 @@ from playwright.sync_api import expect
 
 from keyrack.console.change_words import ACTORS, KINDS, MEMBERS, PARTS, RESOURCES
 from keyrack.database.acting import Type
+from tests.changes.signing import settled
 from tests.console.conftest import Desk
 from tests.people import Person, Town
 from tests.servers import eventually
@@ -28,12 +29,6 @@ def fleet(town: Town) -> Iterator[Person]:
     person = town.person("log")
     yield person
     person.client.close()
-
-
-@pytest.fixture(scope="module")
-def visitor(fleet: Person) -> Iterator[httpx.Client]:
-    with fleet.browser() as client:
-        yield client
 
 
 def patched(person: Person, path: str, member: str, value: Any) -> None:
@@ -279,16 +274,31 @@ def test_without_a_filter_every_number_is_on_a_page(long: Person) -> None:
         assert numbers(visitor.get(beside(page, "prev")))[-1] == numbers(page)[0] + 1
 
 
-def test_the_oldest_that_is_kept_is_told(long: Person) -> None:
-    with long.browser() as visitor:
-        oldest = numbers(visitor.get(f"/{long.customer}/changes?older=60"))[-1]
-        long.sql.execute("update change_log set oldest_id = $2 where customer_id = $1", long.customer, oldest)
-        try:
-            page = visitor.get(f"/{long.customer}/changes?older=40").text
-            said = "what came before number" if oldest > 1 else "There is nothing older."
-            assert said in page
-        finally:
-            long.sql.execute("update change_log set oldest_id = 1 where customer_id = $1", long.customer)
+def test_older_changes_are_there_behind_numbers_that_jump(town: Town) -> None:
+    """As they do where a new epoch begins."""
+    person = town.person("jump")
+    person.car("Before")
+    settled(person)
+    person.sql.execute("update change_log set last_id = last_id + 1e9::bigint where customer_id = $1", person.customer)
+    person.car("Behind")
+    newest = settled(person)
+    assert newest > 1e9
+    with person.browser() as visitor:
+        page = visitor.get(f"/{person.customer}/changes")
+        assert numbers(page)[0] == newest and numbers(page)[-1] == 1
+        assert numbers(visitor.get(f"/{person.customer}/changes?older={newest}"))[-1] == 1
+        assert numbers(visitor.get(f"/{person.customer}/changes?newer=1"))[0] == newest
+
+
+def test_the_oldest_that_is_kept_is_told(town: Town) -> None:
+    person = town.person("short log")
+    person.car("One")
+    person.car("Two")
+    oldest = settled(person)
+    person.sql.execute("delete from change where customer_id = $1 and change_id < $2", person.customer, oldest)
+    person.sql.execute("update change_log set oldest_id = $2 where customer_id = $1", person.customer, oldest)
+    with person.browser() as visitor:
+        assert f"what came before number {oldest} is" in visitor.get(f"/{person.customer}/changes").text
 
 
 def test_filters_are_in_the_address(fleet: Person, visitor: httpx.Client) -> None:

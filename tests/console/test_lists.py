@@ -55,12 +55,6 @@ def fleet(town: Town) -> Iterator[Person]:
     person.client.close()
 
 
-@pytest.fixture(scope="module")
-def visitor(fleet: Person) -> Iterator[httpx.Client]:
-    with fleet.browser() as client:
-        yield client
-
-
 def names(answer: httpx.Response) -> list[str]:
     """What the rows of the table are called."""
     assert answer.status_code == 200, answer.text

@@ -15,14 +15,13 @@ import pytest
 
 from keyrack import demo
 from keyrack.access import auth
-from keyrack.database import schema
 from keyrack.database.acting import acting, operator
 from keyrack.database.connection import Database
 from keyrack.demo.catalogue import CATALOGUE, entries
 from keyrack.demo.drawings import BUTTONS, Key, draw, shade
 from keyrack.errors import Conflict
 from keyrack.settings import Settings
-from tests.servers import RunningServer, Sql, fresh_database
+from tests.servers import RunningServer, Sql, migrated_database
 
 SVG = "{http://www.w3.org/2000/svg}"
 
@@ -30,8 +29,7 @@ SVG = "{http://www.w3.org/2000/svg}"
 @pytest.fixture(scope="module")
 def own_dsn(database_server: str) -> Iterator[str]:
     """A database of its own: other tests would see these customers and brands."""
-    with fresh_database(database_server) as address:
-        asyncio.run(schema.migrate(address))
+    with migrated_database(database_server) as address:
         yield address
 
 
@@ -257,8 +255,7 @@ def test_lost_credentials_are_replaced(own_dsn: str, env: dict[str, str], state:
 
 
 def test_a_database_with_real_customers_is_left_alone(database_server: str, state: Path) -> None:
-    with fresh_database(database_server) as real:
-        asyncio.run(schema.migrate(real))
+    with migrated_database(database_server) as real:
         rows = Sql(real)
         rows.execute("insert into customer (name) values ('A real fleet')")
         with pytest.raises(Conflict, match="customers that are not the demo's"):

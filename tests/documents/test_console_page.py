@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import re
 import subprocess
@@ -10,9 +9,8 @@ import sys
 from textwrap import dedent
 
 from keyrack.console import PAGES
-from keyrack.database import schema
 from tests.documents.blocks import ROOT
-from tests.servers import fresh_database
+from tests.servers import migrated_database
 
 TEXT = (ROOT / "docs/console.md").read_text()
 KEYRACK = f'keyrack() {{ {sys.executable} -m keyrack "$@"; }}\n'
@@ -21,8 +19,7 @@ KEYRACK = f'keyrack() {{ {sys.executable} -m keyrack "$@"; }}\n'
 def test_the_commands_do_what_is_said(database_server: str) -> None:
     blocks = re.findall(r"^( *)```sh\n(.*?)^\1```", TEXT, re.DOTALL | re.MULTILINE)
     script = KEYRACK + "".join(dedent(commands) for _, commands in blocks)
-    with fresh_database(database_server) as dsn:
-        asyncio.run(schema.migrate(dsn))
+    with migrated_database(database_server) as dsn:
         customer = KEYRACK + 'keyrack customer add "Harbour Car Sharing" >&2\n'  # the first, so its number is 1
         ran = subprocess.run(
             ["bash", "-euo", "pipefail", "-c", customer + script],

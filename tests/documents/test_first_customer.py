@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import os
 from pathlib import Path
 
-from keyrack.database import schema
 from keyrack.settings import Settings
 from tests.documents.walks import installed, walk
-from tests.servers import RunningServer, fresh_database
+from tests.servers import RunningServer, migrated_database
 
 
 def test_from_an_empty_server_to_an_opened_car(database_server: str, settings: Settings, tmp_path: Path) -> None:
     """The blocks that are marked first-customer, one after another."""
-    with fresh_database(database_server) as dsn:
-        asyncio.run(schema.migrate(dsn))
-        with RunningServer(settings, dsn) as running:
-            same = {"KEYRACK_DATABASE_URL": dsn, "KEYRACK_MASTER_KEY": os.environ["KEYRACK_MASTER_KEY"]}
-            env = installed(tmp_path) | same | {"KEYRACK_URL": f"{running.url}/v3"}
-            *_, assigned, opened = walk("docs/operating.md", env, tmp_path, mark="first-customer")
+    with migrated_database(database_server) as dsn, RunningServer(settings, dsn) as running:
+        same = {"KEYRACK_DATABASE_URL": dsn, "KEYRACK_MASTER_KEY": os.environ["KEYRACK_MASTER_KEY"]}
+        env = installed(tmp_path) | same | {"KEYRACK_URL": f"{running.url}/v3"}
+        *_, assigned, opened = walk("docs/operating.md", env, tmp_path, mark="first-customer")
     assert '"userId":1' in assigned.text.replace(" ", "")
     (event,) = json.loads(opened.text[opened.text.index("[") :])
     assert (event["type"], event["carId"], event["userAgent"]) == ("CarOpened", 1, "First try")

@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import subprocess
 import sys
 from pathlib import Path
 
-from keyrack.database import schema
 from keyrack.moving.kinds import KINDS
 from keyrack.settings import Settings
 from tests.documents.blocks import ROOT, blocks
 from tests.people import PASSWORD, Town
-from tests.servers import RunningServer, Sql, fresh_database
+from tests.servers import RunningServer, Sql, migrated_database
 
 PAGE = "docs/moving.md"
 
 
 def test_the_commands_do_what_is_said(database_server: str, settings: Settings, tmp_path: Path) -> None:
-    with fresh_database(database_server) as dsn:
-        asyncio.run(schema.migrate(dsn))
+    with migrated_database(database_server) as dsn:
         sql = Sql(dsn)
         with RunningServer(settings, dsn) as server:
             person = Town(sql, server).person("moving")

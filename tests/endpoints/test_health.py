@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import signal
 from collections.abc import Iterator
@@ -12,10 +11,9 @@ from typing import Any
 import httpx
 import pytest
 
-from keyrack.database import schema
 from keyrack.settings import Settings
 from tests.people import refused, web
-from tests.servers import Process, RunningServer, Sql, eventually, fresh_database
+from tests.servers import Process, RunningServer, Sql, eventually, migrated_database
 
 PROBLEM = "application/problem+json"
 
@@ -37,8 +35,7 @@ class House:
 
 @pytest.fixture(scope="module")
 def house(database_server: str, settings: Settings) -> Iterator[House]:
-    with fresh_database(database_server) as dsn:
-        asyncio.run(schema.migrate(dsn))
+    with migrated_database(database_server) as dsn:
         sql = Sql(dsn)
         with RunningServer(settings, dsn, worker=False) as server:
             yield House(server.url, sql)

@@ -9,18 +9,16 @@ import asyncpg
 import httpx
 import pytest
 
-from keyrack.database import schema
 from keyrack.endpoints.health import Readiness
 from keyrack.settings import Settings
 from tests.monitoring.rows import CUSTOMER, DELIVERY, OPERATION, WEBHOOK, WORKER
 from tests.people import web
-from tests.servers import RunningServer, Sql, eventually, fresh_database
+from tests.servers import RunningServer, Sql, eventually, migrated_database
 
 
 @pytest.fixture
 def sql(database_server: str) -> Iterator[tuple[str, Sql]]:
-    with fresh_database(database_server) as dsn:
-        asyncio.run(schema.migrate(dsn))
+    with migrated_database(database_server) as dsn:
         statements = Sql(dsn)
         yield dsn, statements
         statements.close()

@@ -23,7 +23,7 @@ from keyrack.endpoints import ALL
 from keyrack.errors import NotFound
 from keyrack.http.problems import shown
 from keyrack.settings import Settings
-from tests.changes.signing import signed
+from tests.changes.signing import settled, signed
 from tests.documents.reading import inlined
 from tests.endpoints.test_ingest import unit_of
 from tests.http.test_contract import KEYED, TOKENED, WITH_CUSTOMER, content, over, path_of, unknown_method
@@ -282,6 +282,10 @@ def ahead(person: Person) -> tuple[str, str]:
     return "GET", "/changes/checkpoint?since=999999999999"
 
 
+def past_the_end(person: Person) -> tuple[str, str]:
+    return "GET", f"/changes?$filter=id gt {settled(person) + 1}"
+
+
 NOWHERE = 2147483647
 CASES: dict[str, Callable[[Person], tuple[Any, ...]]] = {
     "wrong-password": lambda p: (
@@ -311,7 +315,7 @@ CASES: dict[str, Callable[[Person], tuple[Any, ...]]] = {
     "access-gone": lambda p: ("GET", f"/cars/{p.car()}/access?at=2001-01-01T00:00:00Z"),
     "at-or-range": lambda p: ("GET", f"/cars/{p.car()}/access?from=2001-01-01T00:00:00Z"),
     "time-in-future": lambda p: ("GET", f"/users/{p.user()}/access?at=2999-01-01T00:00:00Z"),
-    "cursor-gone": lambda _: ("GET", "/changes?$filter=id gt 9223372036854775807"),
+    "cursor-gone": past_the_end,
     "change-not-found": lambda _: ("GET", "/changes/999999999999/proof"),
     "checkpoint-ahead": ahead,
     "empty-time-range": lambda p: (

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -11,10 +10,9 @@ from typing import Any
 
 import pytest
 
-from keyrack.database import schema
 from tests.monitoring.scrape import Port, Scrape, shown
 from tests.people import Person, Town, web
-from tests.servers import Process, Sql, eventually, fresh_database
+from tests.servers import Process, Sql, eventually, migrated_database
 
 
 @dataclass
@@ -42,8 +40,7 @@ class Family:
 @pytest.fixture(scope="module")
 def family(database_server: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Family]:
     log = tmp_path_factory.mktemp("family") / "log"
-    with fresh_database(database_server) as dsn:
-        asyncio.run(schema.migrate(dsn))
+    with migrated_database(database_server) as dsn:
         sql = Sql(dsn)
         env = {
             "KEYRACK_DATABASE_URL": dsn, "KEYRACK_METRICS": "127.0.0.1:0", "KEYRACK_ACCESS_LOG": "true",

@@ -8,7 +8,6 @@ from dataclasses import asdict
 
 import pytest
 
-from keyrack.database import schema
 from keyrack.database.connection import Database
 from keyrack.housekeeping import STEPS
 from keyrack.monitoring import backlog as room
@@ -16,13 +15,12 @@ from keyrack.monitoring.backlog import Backlog, backlog
 from keyrack.monitoring.database import PARAMETERS
 from keyrack.settings import Settings
 from tests.monitoring.rows import CHANGE, CUSTOMER, DELIVERY, OPERATION, WEBHOOK, WORKER
-from tests.servers import Sql, fresh_database
+from tests.servers import Sql, migrated_database
 
 
 @pytest.fixture
 def dsn(database_server: str) -> Iterator[str]:
-    with fresh_database(database_server) as address:
-        asyncio.run(schema.migrate(address))
+    with migrated_database(database_server) as address:
         yield address
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from collections.abc import Iterator
 from typing import Any
@@ -10,13 +9,12 @@ from typing import Any
 import pytest
 
 from keyrack.api.reads import Select
-from keyrack.database import schema
 from keyrack.model.fields import Resource
 from keyrack.model.resources import ASSIGNMENT, CAR, EVENT, SERVICE
 from keyrack.model.telematics import POSITION
 from keyrack.odata import Limits, Shape, query
 from keyrack.webhooks.outcomes import OPERATION
-from tests.servers import Sql, fresh_database
+from tests.servers import Sql, migrated_database
 
 CARS = 20_000
 DEFINITIONS = "select indexdef from pg_indexes where indexname = any($1::text[])"
@@ -32,8 +30,7 @@ from pg_database d where d.datname = current_database()
 @pytest.fixture(scope="module")
 def sql(database_server: str) -> Iterator[Sql]:
     """A database of its own: a plan stands on the statistics of all rows."""
-    with fresh_database(database_server) as dsn:
-        asyncio.run(schema.migrate(dsn))
+    with migrated_database(database_server) as dsn:
         statements = Sql(dsn)
         yield statements
         statements.close()

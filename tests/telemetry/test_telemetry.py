@@ -11,7 +11,7 @@ from typing import Any
 import asyncpg
 import pytest
 
-from keyrack.database import partitions, schema
+from keyrack.database import partitions
 from keyrack.database.acting import acting, system
 from keyrack.database.batching import Batches
 from keyrack.database.connection import Database
@@ -23,7 +23,7 @@ from keyrack.settings import Settings
 from keyrack.telemetry.ingest import Telemetry
 from tests.endpoints.test_ingest import unit_of as an_iq_unit
 from tests.people import Person
-from tests.servers import fresh_database
+from tests.servers import migrated_database
 
 NOW = datetime(2026, 6, 15, 12, tzinfo=UTC)
 
@@ -31,8 +31,7 @@ NOW = datetime(2026, 6, 15, 12, tzinfo=UTC)
 @pytest.fixture
 def own(database_server: str) -> Any:
     """A database of the test's own, and how to work with it."""
-    with fresh_database(database_server) as dsn:
-        asyncio.run(schema.migrate(dsn))
+    with migrated_database(database_server) as dsn:
 
         def run(work: Callable[[Database], Awaitable[Any]]) -> Any:
             async def inner() -> Any:

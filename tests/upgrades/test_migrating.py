@@ -20,7 +20,7 @@ from keyrack.cli import application
 from keyrack.database import migrating, schema
 from keyrack.database.migrations import revisions
 from tests.database.test_migrations import upgrade
-from tests.servers import DEADLINE, Sql, eventually, fresh_database
+from tests.servers import DEADLINE, Sql, eventually, fresh_database, migrated_database
 from tests.upgrades import releases
 
 HEAD = schema.head()
@@ -39,8 +39,7 @@ def after_next(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def fleet(database_server: str) -> Iterator[tuple[str, Sql]]:
     """A database of this release with two cars of one name."""
-    with fresh_database(database_server) as dsn:
-        asyncio.run(schema.migrate(dsn))
+    with migrated_database(database_server) as dsn:
         sql = Sql(dsn)
         sql.execute("insert into customer (customer_id, name) values (7, 'busy')")
         sql.execute("insert into car (customer_id, car_id, name) values (7, 1, 'car'), (7, 2, 'car')")

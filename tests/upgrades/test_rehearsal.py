@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 from pathlib import Path
 
@@ -10,7 +9,7 @@ import pytest
 
 from keyrack.database import schema
 from tests.people import Person, Town
-from tests.servers import DEADLINE, Sql, eventually, fresh_database
+from tests.servers import DEADLINE, Sql, eventually, fresh_database, migrated_database
 from tests.upgrades import releases
 from tests.upgrades.rehearsal import Balancer, Load, Node, fleet, replaced
 
@@ -62,8 +61,7 @@ def rehearse(dsn: str, old: Path, new: Path, log: Path, *, restarts: bool) -> No
 
 def test_the_next_release_takes_over_without_a_failed_request(database_server: str, tmp_path: Path) -> None:
     """The tested release is the old one, the next has further migrations; in between an old node is started again."""
-    with fresh_database(database_server) as dsn:
-        asyncio.run(schema.migrate(dsn))
+    with migrated_database(database_server) as dsn:
         new = releases.later(tmp_path, "next")
         rehearse(dsn, Path(schema.__file__).parents[2], new, tmp_path, restarts=True)
 

@@ -31,7 +31,15 @@ from keyrack.vault.holdings import HOLDINGS, PRIVATE_KEY
 from keyrack.vault.sealing import Vault
 from tests.database.test_migrations import upgrade
 from tests.people import Person, Town, done, web
-from tests.servers import Process, RunningServer, Sql, eventually, fresh_database, reachable_directory
+from tests.servers import (
+    Process,
+    RunningServer,
+    Sql,
+    eventually,
+    fresh_database,
+    migrated_database,
+    reachable_directory,
+)
 from tests.webhooks.receiver import Receiver
 
 ROOT = Path(__file__).parents[2]
@@ -41,8 +49,7 @@ STATIC = "a static secret of ours"
 @pytest.fixture
 def own(database_server: str) -> Iterator[str]:
     """A database of the test's own."""
-    with fresh_database(database_server) as dsn:
-        asyncio.run(schema.migrate(dsn))
+    with migrated_database(database_server) as dsn:
         yield dsn
 
 

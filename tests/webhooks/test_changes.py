@@ -12,13 +12,14 @@ from uuid import UUID
 import pytest
 from standardwebhooks import Webhook
 
-from keyrack.access import erasing
 from keyrack.database.connection import Connection, Database
 from keyrack.endpoints.webhooks import NO_WEBHOOK
 from keyrack.model.kinds import CHANGES, OUTCOMES, TAKEN
 from keyrack.settings import Settings
 from keyrack.webhooks import numbered
 from keyrack.webhooks.troubles import DISABLED_BY_TOO_MUCH
+from tests.changes.inbox import finish_erasing
+from tests.changes.signing import settled
 from tests.commands.test_cli import Operator
 from tests.people import Person, Town, done, refused
 from tests.servers import Sql, eventually
@@ -50,20 +51,18 @@ class Hook:
     def told(self) -> list[tuple[str, str]]:
         """Kind and id of what has come, once everything that has happened is numbered and sent."""
         settled(self.person)
-        eventually(lambda: not self.row()["waiting"], "everything sent")
+        eventually(self.is_done, "everything sent")
         return [(one.payload["type"], one.payload["data"]["resourceId"]) for one in self.got()]
 
     def row(self) -> dict[str, Any]:
         return self.person.get(self.at).json()
 
+    def is_done(self) -> bool:
+        """Whether nothing waits for it."""
+        return not self.row()["waiting"]
+
     def deliveries(self) -> list[dict[str, Any]]:
         return self.person.get(f"{self.at}/deliveries?$orderby=id").json()
-
-
-def settled(person: Person) -> None:
-    """Wait until all that the customer did has its number."""
-    waits = "select exists (select from change_inbox where customer_id = $1)"
-    eventually(lambda: not person.sql.value(waits, person.customer), "the numbers")
 
 
 def renamed(person: Person, car: int, *names: str) -> None:
@@ -228,7 +227,7 @@ def test_changes_are_sent_again_one_by_one_and_by_their_time(carol: Person, rece
     types = [one.payload["type"] for one in hook.got()]
     assert sorted(types) == ["assignment.created", "car.created", "car.updated"]
     assert [name for name in types if name.startswith("car.")] == ["car.created", "car.updated"]
-    eventually(lambda: not hook.row()["waiting"], "its record")
+    eventually(hook.is_done, "its record")
     assert carol.post(f"{hook.at}/replay", LONG_AGO | {"undelivered": True}).json()["count"] == 0
     row = next(row for row in hook.deliveries() if row["type"] == "car.created")
     done(carol.post(f"{hook.at}/deliveries/{row['id']}/replay"))
@@ -281,7 +280,7 @@ def test_whoever_is_erased_goes_from_what_is_kept_and_from_what_waits(
     group = dora.group()
     dora.put(f"/groups/{group}/users", {"userId": user}).raise_for_status()
     settled(dora)
-    eventually(lambda: not hook.row()["waiting"], "what is known of the user")
+    eventually(hook.is_done, "what is known of the user")
     preview = dora.get(f"/users/{user}/erasure").json()
     assert {"kind": "deliveries", "how": "anonymous", "count": 2} in preview["goes"]
     assert address in json.dumps(hook.deliveries())
@@ -291,14 +290,7 @@ def test_whoever_is_erased_goes_from_what_is_kept_and_from_what_waits(
     settled(dora)
     eventually(lambda: any(row["error"] for row in hook.deliveries()), "an attempt to tell of it")
 
-    async def finish() -> None:
-        database = await Database.connect(dsn, settings)
-        try:
-            await erasing.finish(database, settings)
-        finally:
-            await database.close()
-
-    asyncio.run(finish())
+    finish_erasing(dsn)
     kept = hook.deliveries()
     assert address not in json.dumps(kept) and "Uma" not in json.dumps(kept)
     assert {row["type"]: row["payload"]["data"]["after"] for row in kept if row["type"] != "group.created"} == {
@@ -307,7 +299,7 @@ def test_whoever_is_erased_goes_from_what_is_kept_and_from_what_waits(
     feed = {row["id"]: row for row in dora.get("/changes").json()}
     assert all(row["payload"]["data"] == feed[row["changeId"]] for row in kept), "as the log shows it now"
     receiver.answer = lambda _: (200, b"", {})
-    eventually(lambda: not hook.row()["waiting"], "the rest")
+    eventually(hook.is_done, "the rest")
     last = [one for one in hook.got() if one.payload["type"] == "user.deleted"][-1]
     assert address.encode() not in last.body and last.payload["data"]["before"] == {"type": "Anonymous"}
     Webhook(hook.secret).verify(last.body, last.headers)
@@ -376,7 +368,7 @@ def test_a_checkpoint_is_told_once_and_in_order_to_those_who_take_it(
     assert asyncio.run(publish()) == [2, 2, 0]
     carol.sql.execute("notify keyrack_deliver")
     for one in (hook, every):
-        eventually(lambda: not one.row()["waiting"], "both")  # noqa: B023 - it is asked now
+        eventually(one.is_done, "both")
         assert [told.payload["data"] for told in one.got()] == [{"size": 7}, {"size": 9}]
         assert list(one.got()[0].payload) == ["type", "timestamp", "customerId", "data"]
     assert [told.headers["webhook-id"] for told in hook.got()] == [told.headers["webhook-id"] for told in every.got()]

@@ -13,6 +13,7 @@ from typing import LiteralString
 
 from keyrack.backups.asking import connected
 from keyrack.changes import epochs
+from keyrack.database.session import UNHURRIED
 from keyrack.settings import Settings
 from keyrack.vault import master
 from keyrack.vault.master import MasterKeyError
@@ -22,7 +23,6 @@ JUMP = 1_000_000  # of ids and numbers of 32 bits: some 2,000 restores' worth
 LONG_JUMP = 1_000_000_000  # of those of 64 bits
 SIGN_OUTS = 10_000
 
-UNHURRIED: LiteralString = "set local statement_timeout = 0"
 KNOWN: LiteralString = "select to_regclass('event_counter') is not null and to_regclass('customer_hold') is not null"
 # What would not fit any more stays, and is told
 SEQUENCES: LiteralString = """

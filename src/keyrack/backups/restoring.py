@@ -27,6 +27,7 @@ from keyrack.embedded.binaries import EmbeddedServerError
 from keyrack.embedded.layout import Layout, make_state
 from keyrack.embedded.probe import left_behind
 from keyrack.embedded.server import EmbeddedServer
+from keyrack.vault.files import sync
 
 RESTORED = "restored log file"  # in PostgreSQL's log, for each segment
 REACHED = re.compile(r"last completed transaction was at log time (\S+ \S+?)(?:\+00| UTC)\s*$", re.MULTILINE)
@@ -218,9 +219,5 @@ def _put_in_place(layout: Layout, scratch: Layout) -> Path | None:
         kept = layout.state / stem
         layout.data.rename(kept)
     scratch.data.rename(layout.data)
-    descriptor = os.open(layout.state, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+    sync(layout.state)
     return kept

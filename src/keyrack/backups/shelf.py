@@ -23,6 +23,7 @@ from keyrack.embedded import archive
 from keyrack.embedded.binaries import Account, Binaries, find_binaries
 from keyrack.embedded.layout import Layout
 from keyrack.settings import Settings
+from keyrack.vault.files import sync
 
 Tell = Callable[[str], None]  # takes a line about how far something is
 
@@ -110,7 +111,7 @@ class Shelf:
         fresh = self.directory / "timeline.new"
         fresh.write_text(f"{timeline}\n")
         fresh.replace(self.directory / "timeline")
-        _sync(self.directory)
+        sync(self.directory)
 
     def fresh_name(self, now: datetime) -> str:
         """A name that nothing has yet; names are in the order of time."""
@@ -127,7 +128,7 @@ class Shelf:
             out.flush()
             os.fsync(out.fileno())
         fresh.replace(path)
-        _sync(self.base)
+        sync(self.base)
 
     def mark_verified(self, backup: Backup) -> None:
         self.add(replace(backup, verified=datetime.now(UTC)))
@@ -135,7 +136,7 @@ class Shelf:
     def remove(self, name: str) -> None:
         """From its first moment on it counts as a backup no more."""
         (self.base / f"{name}.json").unlink(missing_ok=True)
-        _sync(self.base)
+        sync(self.base)
         shutil.rmtree(self.data(name), ignore_errors=True)
 
     def tidy(self) -> None:
@@ -229,11 +230,3 @@ def _read(path: Path) -> Backup:
         return Backup(**found)
     except (ValueError, TypeError, KeyError):
         raise BackupError(f"{path} is not what Keyrack has written: the backup {path.stem} cannot be used.") from None
-
-
-def _sync(directory: Path) -> None:
-    descriptor = os.open(directory, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

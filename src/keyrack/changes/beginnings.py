@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import LiteralString
 
+from keyrack.changes.fence import IF_ALONE
 from keyrack.database.connection import Connection, Database
+from keyrack.database.session import UNHURRIED
 
 CUSTOMERS = 100  # of one transaction
 ROWS = 10_000  # of one statement
 
-ALONE: LiteralString = "select pg_try_advisory_xact_lock(7260925)"  # the one of `numbering`
-UNHURRIED: LiteralString = "set local statement_timeout = 0"
 NOT_BEGUN: LiteralString = """
 select c.customer_id from customer c where not exists (select from custody_log l where l.customer_id = c.customer_id)
 order by c.customer_id limit $1
@@ -122,7 +122,7 @@ async def begin_some(db: Database) -> bool:
     if not await db.reading().fetch(NOT_BEGUN, 1):
         return True
     async with db.transaction() as connection:
-        if await connection.fetchval(ALONE):
+        if await connection.fetchval(IF_ALONE):
             await connection.execute(UNHURRIED)  # much may wait for a number beside a release that gives none
             rows = await connection.fetch(NOT_BEGUN, CUSTOMERS)
             await begin(connection, [row["customer_id"] for row in rows])

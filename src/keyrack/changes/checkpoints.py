@@ -80,9 +80,9 @@ with over as materialized (
   select l.customer_id, l.epoch, c.size from change_log l cross join lateral (
     select size from change_checkpoint c
     where c.customer_id = l.customer_id and c.epoch = l.epoch
-      and c.size < l.oldest_id - l.last_id + ('x' || encode(substring(l.tree for 8), 'hex'))::bit(64)::bigint
+      and c.size <= l.oldest_id - l.first_id
     order by c.size desc limit 1) c
-  where l.oldest_id > 1 and l.tree <> ''
+  where l.oldest_id > l.first_id
 ), gone as (
   delete from change_checkpoint c using over o
   where c.customer_id = o.customer_id and c.epoch = o.epoch and c.size < o.size

@@ -15,8 +15,10 @@ from typing import Literal, LiteralString
 
 import structlog
 
+from keyrack.changes.fence import ALONE
 from keyrack.database.acting import acting, system
 from keyrack.database.connection import Statements
+from keyrack.database.session import UNHURRIED
 
 log = structlog.get_logger("keyrack.changes")
 
@@ -48,9 +50,6 @@ select (select system_identifier from pg_control_system()),
 on conflict (only_row) do update
 set system = excluded.system, timeline = excluded.timeline, is_synchronous = excluded.is_synchronous
 """
-# While nothing is numbered; whoever numbers has the lock already
-ALONE: LiteralString = "select pg_advisory_xact_lock(7260925)"
-UNHURRIED: LiteralString = "set local statement_timeout = 0"
 # At 0 it comes before all that waits for a number. A log without a record in its epoch has nothing to end: what it was
 # to begin with waits still
 BEGIN: LiteralString = """
@@ -83,7 +82,7 @@ async def begin(statements: Statements, why: Why) -> int:
     Who acts is told as the one who began it; numbering does it itself where nobody is.
     """
     await statements.execute(UNHURRIED)
-    await statements.execute(ALONE)
+    await statements.execute(ALONE)  # which whoever numbers has already
     count: int = await statements.fetchval(BEGIN, JUMP, (acting.get() or system("numbering")).told, why)
     await statements.execute(REMEMBER)
     if count:
@@ -94,8 +93,7 @@ async def begin(statements: Statements, why: Why) -> int:
 async def look(statements: Statements) -> bool:
     """Begin another epoch where numbers may be missing here; in the transaction of the numbers, before them, and while
     nobody else numbers. Whether a log begins with what stands at the beginning of the inbox."""
-    row = await statements.fetchrow(SERVER)
-    assert row is not None  # noqa: S101 - a row by its form
+    (row,) = await statements.fetch(SERVER)
     if not row["is_first"]:
         if row["is_other"]:
             return await begin(statements, "server") > 0

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator
-from typing import Any, LiteralString
+from typing import LiteralString
 from uuid import UUID
 
 from keyrack.changes.exports import Change, Head
@@ -30,21 +30,12 @@ select o.epoch, o.last_id, o.ended_at from change_epoch o join change_log l usin
 where o.customer_id = $1 and o.last_id >= l.oldest_id order by o.first_id
 """
 EDGE: LiteralString = "select hash, tree from change_edge where customer_id = $1 and behind = $2"
-FROM_FIRST: LiteralString = """
-select record from change
-where class between 1 and 4 and customer_id = $1 and change_id = $2
-"""
-# The next ones of each class by its own index, and of these the first: no log is sorted as a whole
-OF_CLASS: LiteralString = """
-(select change_id, at, recorded_at, kind, resource, resource_id, groups, who::text, before::text, after::text,
+FROM_FIRST: LiteralString = "select record from change where customer_id = $1 and change_id = $2"
+CHANGES: LiteralString = """
+select change_id, at, recorded_at, kind, resource, resource_id, groups, who::text, before::text, after::text,
   person::text, who_salt, content_salt, person_salt, record
-from change where class = {class} and customer_id = $1 and change_id > $2 and change_id <= $3
-order by change_id limit $4)
+from change where customer_id = $1 and change_id > $2 and change_id <= $3 order by change_id limit $4
 """
-CLASSES: tuple[LiteralString, ...] = ("1", "2", "3", "4")
-CHANGES: LiteralString = (
-    " union all ".join([OF_CLASS.replace("{class}", number) for number in CLASSES]) + " order by change_id limit $4"
-)
 
 
 async def read(sql: Connection, customer: int, epoch: UUID | None = None) -> AsyncGenerator[Head | Change]:
@@ -86,20 +77,16 @@ async def _head(sql: Connection, customer: int, log: Row) -> Head:
 
 
 def _change(row: Row) -> Change:
-    before, after = _json(row["before"]), _json(row["after"])
+    before, after = loads(row["before"]), loads(row["after"])
     has_content = row["content_salt"] is not None or before is not None or after is not None
     return Change(
         row["change_id"], row["at"], row["recorded_at"], row["kind"], row["resource"], row["resource_id"],
         row["groups"],
         parts={
-            "who": _json(row["who"]),
+            "who": loads(row["who"]),
             "content": {"before": before, "after": after} if has_content else None,
-            "person": _json(row["person"]),
+            "person": loads(row["person"]),
         },
         salts={"who": row["who_salt"], "content": row["content_salt"], "person": row["person_salt"]},
         record=row["record"],
     )  # fmt: skip
-
-
-def _json(text: str | None) -> Any:
-    return None if text is None else loads(text)

@@ -33,7 +33,7 @@ LARGE = 65_536  # bytes of a piece: its last change may have more
 
 # What is kept of earlier epochs is listed, and not gone on from
 LOOK: LiteralString = """
-select epoch, greatest(oldest_id, first_id) as oldest_id, last_id, last_recorded_at from change_log
+select epoch, first_id, greatest(oldest_id, first_id) as oldest_id, last_id, last_recorded_at from change_log
 where customer_id = $1
 """
 # Who knows when the change before was recorded looks into no older month
@@ -50,12 +50,13 @@ READ: LiteralString = (
 @dataclass(frozen=True, slots=True)
 class Extent:
     """How far a customer's log goes: from `oldest` to `newest`, which was recorded at `recorded`. A log without a
-    change has neither an epoch nor a number, and begins with 1."""
+    change has neither an epoch nor a number, and begins with 1. Its epoch began with `first`."""
 
     epoch: UUID | None = None
     oldest: int = 1
     newest: int = 0
     recorded: datetime = LONG_AGO
+    first: int = 1
 
     def told(self) -> dict[str, object]:
         """The same for programs, as JSON."""
@@ -93,7 +94,8 @@ async def look(statements: Statements, customer: int) -> Extent:
     row = await statements.fetchrow(LOOK, customer)
     if row is None:
         return Extent()
-    return Extent(row["epoch"], row["oldest_id"], row["last_id"], row["last_recorded_at"] or LONG_AGO)
+    return Extent(row["epoch"], row["oldest_id"], row["last_id"], row["last_recorded_at"] or LONG_AGO,
+                  row["first_id"])  # fmt: skip
 
 
 async def read(

@@ -29,6 +29,9 @@ QUICKLY = 0.2  # seconds in which most transactions end, wherever they are
 OFTEN, SELDOM, OLDER = 0.002, 0.05, 0.25  # seconds between two looks: the first, and the longest; at old ones
 OLD = 5.0  # seconds after which a transaction that holds the numbers up is named
 
+# Who gives numbers, or changes the ends of logs, does it alone: if it is free, and when it is
+IF_ALONE: LiteralString = "select pg_try_advisory_xact_lock(7260925)"
+ALONE: LiteralString = "select pg_advisory_xact_lock(7260925)"
 # Null where it was never used, which `last_value` alone does not tell
 LAST: LiteralString = "select coalesce(pg_sequence_last_value('change_seq'), 0)"
 OWN: LiteralString = "select pg_current_xact_id()::text"

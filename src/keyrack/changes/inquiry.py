@@ -160,8 +160,7 @@ async def look(statements: Statements, customer: int, thing: Thing, id: int, at:
     begun = asyncio.get_running_loop().time()
     asked_about: datetime | None = None
     while True:
-        row = await statements.fetchrow(LOOK[thing], customer, id)
-        assert row is not None  # noqa: S101 - it is one row, whatever there is
+        (row,) = await statements.fetch(LOOK[thing], customer, id)
         now: datetime = row["now"]
         waiting: datetime | None = row["waiting"]
         took = asyncio.get_running_loop().time() - begun

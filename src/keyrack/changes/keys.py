@@ -10,16 +10,14 @@ import base64
 import binascii
 import hashlib
 import hmac
-import os
 import secrets
 from collections.abc import Sequence
-from contextlib import suppress
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from keyrack.changes.files import fresh, sync
 from keyrack.changes.notes import COSIGNATURE, ED25519, NotAKey, Signer
 from keyrack.settings import Settings
+from keyrack.vault import files
 
 LENGTH = 32  # bytes
 FILE = "checkpoint.key"  # in the state directory
@@ -72,12 +70,7 @@ def make(settings: Settings) -> list[bytes]:
         return found
     file = path(settings)
     try:
-        file.parent.mkdir(parents=True, exist_ok=True)
-        written = fresh(file, base64.b64encode(secrets.token_bytes(LENGTH)) + b"\n", 0o600)
-        with suppress(FileExistsError):  # somebody was quicker: their key is everybody's
-            os.link(written, file)
-        written.unlink()
-        sync(file.parent)
+        files.once(file, base64.b64encode(secrets.token_bytes(LENGTH)) + b"\n")
     except OSError as error:
         raise CheckpointKeyError(f"The key of checkpoints cannot be written to {file}: {error.strerror}.") from None
     return read(settings)

@@ -22,12 +22,13 @@ from typing import Any, LiteralString
 from uuid import UUID
 
 from keyrack.changes import beginnings, custody, edges, epochs, people
-from keyrack.changes.fence import Fence
+from keyrack.changes.fence import IF_ALONE, Fence
 from keyrack.changes.record import FIRST, SALT, Record, canonical, digest, encode, hash_of, loads
 from keyrack.changes.tree import Tree, leaf_hash
 from keyrack.database.connection import Connection, Database, Row, is_interruption
 from keyrack.database.notices import DELIVER
 from keyrack.database.partitions import month
+from keyrack.database.session import UNHURRIED
 from keyrack.database.telling import DELIVERED, NUMBERED, Tell
 from keyrack.database.trouble import Interruptions
 from keyrack.metrics.measures import CHANGE_SECONDS, CHANGES
@@ -40,7 +41,6 @@ SOON = 0.01  # seconds until the next look where there was something to number j
 WHOLE = 5.0  # seconds between two looks at the whole inbox, in place of what lies behind the last fence
 
 ANY: LiteralString = "select exists (select from change_inbox where seq > $1)"
-ALONE: LiteralString = "select pg_try_advisory_xact_lock(7260925)"  # also taken where months are dropped
 # After the lock: what the one before has numbered is not seen any more. Nobody takes a person out of these rows until
 # they have their numbers
 READ: LiteralString = """
@@ -106,7 +106,7 @@ class Log:
 
     def add(self, row: Row) -> tuple[Any, ...]:
         """Give a change its number: what `NUMBER` takes of it."""
-        before, after = _json(row["before"]), _json(row["after"])
+        before, after = loads(row["before"]), loads(row["after"])
         person = people.apart(row["resource"], before, after)
         content = None if before is None and after is None else {"before": before, "after": after}
         who_salt = secrets.token_bytes(SALT)
@@ -186,15 +186,15 @@ class Numbering:
     async def _look(self) -> None:
         """Whether numbers may be missing here, also where nothing waits for one."""
         async with self.db.transaction() as connection:
-            if await connection.fetchval(ALONE):
+            if await connection.fetchval(IF_ALONE):
                 await epochs.look(connection)
 
     async def _some(self, last: int) -> int | None:
         """Number the first changes up to a fence, in one transaction; None where another worker is at it."""
         async with self.db.transaction() as connection:
-            if not await connection.fetchval(ALONE):
+            if not await connection.fetchval(IF_ALONE):
                 return None
-            await connection.execute(epochs.UNHURRIED)  # a batch that is slow is slow the next time, too
+            await connection.execute(UNHURRIED)  # a batch that is slow is slow the next time, too
             if await epochs.look(connection):
                 self._done = epochs.BEFORE
             rows = await connection.fetch(READ, self._done, last, self.settings.change_rows)
@@ -238,10 +238,6 @@ def _told(row: Row, numbered: tuple[Any, ...]) -> Numbered:
     """What webhooks are told by, of a row of the inbox and what `NUMBER` takes of it."""
     _, customer, retention, id, recorded_at, *_ = numbered
     return Numbered(customer, retention, id, recorded_at, row["kind"], row["resource"])
-
-
-def _json(text: str | None) -> Any:
-    return None if text is None else loads(text)
 
 
 def _text(value: Any) -> str | None:

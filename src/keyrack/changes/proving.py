@@ -13,14 +13,9 @@ from keyrack.changes.tiles import NoTile, Range, needed, root
 from keyrack.changes.tree import leaf_hash
 from keyrack.database.connection import Statements
 
-__all__ = ["NoTile", "behind", "consistency", "holds", "inclusion", "record_of", "root_of", "text", "texts"]
+__all__ = ["NoTile", "consistency", "holds", "inclusion", "record_of", "root_of", "text", "texts"]
 
 RECORD: LiteralString = "select record from change where customer_id = $1 and change_id = $2"
-BEHIND: LiteralString = """
-select last_id - case when tree = '' then 0
-  else ('x' || encode(substring(tree for 8), 'hex'))::bit(64)::bigint end
-from change_log where customer_id = $1
-"""
 TILES: LiteralString = """
 select t.level, t.place, t.hashes from unnest($3::smallint[], $4::bigint[]) w (level, place)
 join change_tile t on t.customer_id = $1 and t.epoch = $2 and t.level = w.level and t.place = w.place
@@ -30,11 +25,6 @@ join change_tile t on t.customer_id = $1 and t.epoch = $2 and t.level = w.level 
 async def record_of(statements: Statements, customer: int, number: int) -> bytes | None:
     """The record of a change; None where it is not there."""
     return await statements.fetchval(RECORD, customer, number)
-
-
-async def behind(statements: Statements, customer: int) -> int:
-    """The number before the first of a log's epoch: its change is leaf 0."""
-    return await statements.fetchval(BEHIND, customer) or 0
 
 
 async def inclusion(statements: Statements, customer: int, epoch: UUID, size: int, index: int) -> list[bytes]:

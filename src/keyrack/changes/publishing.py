@@ -15,7 +15,6 @@ from uuid import UUID
 
 from keyrack.changes import proving
 from keyrack.changes.checkpoints import Made
-from keyrack.changes.files import fresh, sync
 from keyrack.changes.notes import BYTES, Checkpoint, NotANote, Note
 from keyrack.changes.proving import NoTile
 from keyrack.changes.tree import EMPTY
@@ -23,6 +22,7 @@ from keyrack.changes.verifying import name_of
 from keyrack.database.connection import Database, Statements
 from keyrack.metrics.measures import CHECKPOINTS_PUBLISHED
 from keyrack.settings import Settings
+from keyrack.vault.files import fresh, sync
 
 ROWS = 100  # copies that are written before it is kept that they are
 MOST = 1_000_000  # files of a directory that are looked at

@@ -118,9 +118,10 @@ def canonical(value: Any) -> bytes:
     return _text(value).encode()
 
 
-def loads(text: str | bytes) -> Any:
-    """JSON with each number as it stands there, for `digest` and `canonical`. Raises `ValueError`."""
-    return json.loads(text, parse_float=Decimal, parse_int=Decimal, parse_constant=Decimal)
+def loads(text: str | bytes | None) -> Any:
+    """JSON with each number as it stands there, for `digest` and `canonical`; None where there is none. Raises
+    `ValueError`."""
+    return None if text is None else json.loads(text, parse_float=Decimal, parse_int=Decimal, parse_constant=Decimal)
 
 
 _string = json.JSONEncoder(ensure_ascii=False).encode  # as RFC 8785, 3.2.2.2: of characters only " \ and controls

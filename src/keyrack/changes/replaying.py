@@ -13,6 +13,7 @@ from typing import Any, LiteralString, NamedTuple, cast
 
 from keyrack.changes.record import decode
 from keyrack.database.connection import Connection, Row
+from keyrack.database.session import UNHURRIED
 
 PIECE = 1_000  # rows that are fetched at a time
 UNNUMBERED = 1 << 62  # above every number
@@ -25,7 +26,7 @@ select resource, resource_id, place, kind, part, members::text, person::text, is
     coalesce(nullif(person -> 'after', 'null'), person -> 'before') as person,
     content_salt is null and coalesce(before, after) is null as is_erased,
     case when person_salt is null and resource in ('user', 'manager') then record end as record
-  from change where class between 1 and 4 and customer_id = $1 and resource <> 'log'
+  from change where customer_id = $1 and resource <> 'log'
     and change_id >= coalesce((select oldest_id from change_log where customer_id = $1), 1)
   union all
   select resource, resource_id, seq + $2, kind, null, coalesce(after, before), null, false, null
@@ -35,7 +36,6 @@ select resource, resource_id, place, kind, part, members::text, person::text, is
   from recorded_state where customer_id = $1
 ) t order by resource collate "C", resource_id collate "C", place nulls last
 """
-UNHURRIED: LiteralString = "set local statement_timeout = 0"
 
 Members = dict[str, Any]
 Item = tuple[str, str]  # what is in a group: the part, and its member as JSON

@@ -11,6 +11,7 @@ import structlog
 
 from keyrack.changes import custody, edges
 from keyrack.changes.edges import CLASSES
+from keyrack.changes.fence import ALONE
 from keyrack.changes.numbering import MAKE
 from keyrack.database.connection import Database, Statements
 from keyrack.database.partitions import months_ahead
@@ -19,20 +20,12 @@ from keyrack.settings import Settings
 
 log = structlog.get_logger("keyrack.changes")
 
-# While nothing is numbered: both change the ends of logs
-ALONE: LiteralString = "select pg_advisory_xact_lock(7260925)"
 DROP: LiteralString = "select drop_changes($1, $2)"
 
-# The first of a log's changes that are to go, of each class: {class}, {which}, and $1 of them at most
-_OF_CLASS: LiteralString = """
-(select class, customer_id, change_id, recorded_at from change
-where class = {class} and customer_id = l.customer_id and {which} order by change_id limit $1)
-"""
-_NUMBERS: tuple[LiteralString, ...] = ("1", "2", "3", "4")
+# The first of a log's changes that are to go: {which}, and $1 of them at most
 _FIRST: LiteralString = (
-    "cross join lateral ("
-    + " union all ".join([_OF_CLASS.replace("{class}", number) for number in _NUMBERS])
-    + " order by change_id limit $1) c"
+    "cross join lateral (select class, customer_id, change_id, recorded_at from change where customer_id ="
+    " l.customer_id and {which} order by change_id limit $1) c"
 )
 # What a customer had kept for longer before, and what was numbered later is gone already
 LEFT: LiteralString = (

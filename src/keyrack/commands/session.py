@@ -29,6 +29,7 @@ from keyrack.commands.printing import Failed, Json, Listed, Said, show, visible
 from keyrack.database import notices, schema
 from keyrack.database.acting import acting, operator
 from keyrack.database.connection import UNREACHABLE, Connection, Database, OutcomeUnknown
+from keyrack.database.session import UNHURRIED
 from keyrack.database.telling import APPLIED, DELIVERED, EVERYBODY, NOTHING, NOTIFY, TOPICS, Topics, payloads
 from keyrack.embedded.server import EmbeddedServer, EmbeddedServerError
 from keyrack.errors import Refusal
@@ -227,7 +228,7 @@ async def tell(database: Database, customer: int, topics: Topics) -> None:
 @asynccontextmanager
 async def _transaction(database: Database, settings: Settings) -> AsyncGenerator[Session]:
     async with database.transaction() as connection:
-        await connection.execute("set local statement_timeout = 0")  # an import may take longer than a request
+        await connection.execute(UNHURRIED)  # an import may take longer than a request
         await connection.execute(PATIENCE)
         yield Session(connection, settings, database)
 

@@ -208,9 +208,7 @@ def _things(rows: Sequence[Mapping[str, Any]]) -> list[Thing]:
     return [(name, str(row[member])) for row in rows for member, name in members.items() if row[member] is not None]
 
 
-def _stretch(
-    telling: Telling, row: Mapping[str, Any], begins: datetime, ends: datetime, now: datetime
-) -> Stretch:  # fmt: skip
+def _stretch(telling: Telling, row: Mapping[str, Any], begins: datetime, ends: datetime, now: datetime) -> Stretch:
     def place(moment: datetime) -> float:
         whole = (ends - begins) or timedelta(seconds=1)
         return round(100 * min(max((moment - begins) / whole, 0.0), 1.0), 2)

@@ -132,7 +132,7 @@ async def proof(request: Request) -> Answer:
         raise NotFound(NO_CHANGE)
     extent.check(number - 1, None)
     made = await _newest(request)
-    index = number - 1 - await proving.behind(request.db, request.customer)
+    index = number - extent.first
     if index >= made.size:
         raise NotFound(NOT_PROVEN.format(size=made.size))
     record = await proving.record_of(request.db, request.customer, number)

@@ -8,6 +8,7 @@ import secrets
 from typing import LiteralString
 
 from keyrack.database.connection import Connection, Database
+from keyrack.database.session import UNHURRIED
 from keyrack.settings import Settings
 from keyrack.vault import master
 from keyrack.vault.holdings import HOLDINGS, seal_piece
@@ -18,7 +19,6 @@ PAUSE = 0.1  # seconds between two looks at whether somebody else has begun
 
 IS_BEGUN: LiteralString = "select exists (select from data_key)"
 TRY_LOCK: LiteralString = "select pg_try_advisory_xact_lock($1)"
-UNHURRIED: LiteralString = "set local statement_timeout = 0"
 KEEP: LiteralString = "insert into data_key (number, master, wrapped) values ($1, $2, $3)"
 
 

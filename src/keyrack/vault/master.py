@@ -6,15 +6,15 @@ import base64
 import binascii
 import hashlib
 import hmac
-import os
 import re
 import secrets
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from keyrack.settings import Settings
+from keyrack.vault import files
 
 LENGTH = 32  # bytes
 FILE = "master.key"  # in the state directory
@@ -106,38 +106,28 @@ def make(settings: Settings) -> list[MasterKey]:
         return keys
     if not is_ours(settings):
         raise MasterKeyError(NONE.format(where=where(settings)))
-    fresh = _written(settings, [new()])
-    with suppress(FileExistsError):  # another process was quicker: its key is everybody's
-        os.link(fresh, path(settings))
-    fresh.unlink()
-    _sync(path(settings).parent)
+    with _writing(settings) as file:
+        files.once(file, _lines([new()]))
     return read(settings)
 
 
 def replace(settings: Settings, keys: Sequence[MasterKey]) -> None:
     """Write the file anew, whole or not at all. The caller keeps others from doing so at the same time."""
-    _written(settings, keys).replace(path(settings))
-    _sync(path(settings).parent)
+    with _writing(settings) as file:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        files.fresh(file, _lines(keys), 0o600).replace(file)
+        files.sync(file.parent)
 
 
-def _written(settings: Settings, keys: Sequence[MasterKey]) -> Path:
-    """A file beside the keys' own, for its owner alone."""
+def _lines(keys: Sequence[MasterKey]) -> bytes:
+    return "".join(f"{key.text}\n" for key in keys).encode()
+
+
+@contextmanager
+def _writing(settings: Settings) -> Generator[Path]:
+    """The file of the keys. Raises `MasterKeyError` where it cannot be written."""
     file = path(settings)
     try:
-        file.parent.mkdir(parents=True, exist_ok=True)
-        fresh = file.with_name(f"{file.name}.{secrets.token_hex(8)}")
-        with os.fdopen(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as out:
-            out.writelines(f"{key.text}\n" for key in keys)
-            out.flush()
-            os.fsync(out.fileno())
+        yield file
     except OSError as error:
         raise MasterKeyError(f"The master key cannot be written to {file}: {error.strerror}.") from None
-    return fresh
-
-
-def _sync(directory: Path) -> None:
-    descriptor = os.open(directory, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

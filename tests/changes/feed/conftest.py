@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterator
 
 import pytest
 
-from keyrack.database import schema
 from keyrack.settings import Settings
 from tests.people import Person, Town
-from tests.servers import RunningServer, Sql, fresh_database
+from tests.servers import RunningServer, Sql, migrated_database
 
 
 @pytest.fixture(scope="session")
 def dsn(database_server: str) -> Iterator[str]:
-    with fresh_database(database_server) as address:
-        asyncio.run(schema.migrate(address))
+    with migrated_database(database_server) as address:
         yield address
 
 

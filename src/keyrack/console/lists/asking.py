@@ -114,8 +114,6 @@ async def _walk(visit: Visit, state: State) -> Found:
         parts = [f"{listing.id} ge {state.newer + 1}"]
     elif state.older:
         parts = [f"{listing.id} lt {state.older}"]
-    if not state.narrowed:
-        parts.append(await _window(visit, state))
     query = {**options(clock(visit).zone, state, state.shown, " and ".join(parts)), "$top": str(ROWS + 1)}
     if state.newer:
         query["$orderby"] = listing.id
@@ -126,17 +124,6 @@ async def _walk(visit: Visit, state: State) -> Found:
     if state.newer:
         return Found(rows[::-1], len(rows), more, True, oldest)
     return Found(rows, len(rows), state.older > 0, more, oldest)
-
-
-async def _window(visit: Visit, state: State) -> str:
-    """The condition for as many numbers as a page needs: they have no gaps, and so nothing else has to be sorted."""
-    id = state.listing.id
-    if state.newer:
-        return f"{id} le {state.newer + ROWS + 1}"
-    upto = state.older
-    if not upto:
-        upto = int((await visit.call("GET", state.listing.rows, query={"$top": "0"})).headers["Changes-Newest"]) + 1
-    return f"{id} ge {upto - ROWS - 1}"
 
 
 async def many_of(

@@ -102,7 +102,7 @@ class List:
     select: str = ""
     paged: bool = False  # the row answers a page at a time
     newest: str = ""  # of a paged one: what grows with each new row
-    walked: bool = False  # a log: too many to be counted, numbered without gaps, from page to page by number
+    walked: bool = False  # a log: too many to be counted, from page to page by number
     tell: Callable[[Visit, Sequence[Row]], Awaitable[list[dict[str, Any]]]] | None = None  # adds what rows lack
     id: str = "id"
     href: Callable[[Row], str] | None = None  # page of a row, below the customer's pages

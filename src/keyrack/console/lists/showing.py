@@ -190,7 +190,7 @@ def _walking(visit: Visit, state: State, found: Found, here: str) -> dict[str, s
     numbers = {"newest": format_decimal(newest, locale=clock(visit).locale)}
     numbers["last"] = format_decimal(last, locale=clock(visit).locale)
     ends = "" if found.older else gettext(visit, BEGINS)
-    if not found.older and found.oldest > 1:
+    if not found.older and 1 < found.oldest <= last:
         ends = gettext(visit, KEPT, num=format_decimal(found.oldest, locale=clock(visit).locale))
     return {
         "shown": gettext(visit, "Number %(newest)s to %(last)s", **numbers),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import secrets
+from contextlib import suppress
 from pathlib import Path
 
 
@@ -19,6 +20,17 @@ def fresh(beside: Path, data: bytes, mode: int) -> Path:
         file.unlink(missing_ok=True)
         raise
     return file
+
+
+def once(file: Path, data: bytes) -> None:
+    """Write a file for its owner alone, unless it is there: who was quicker has written everybody's. Raises
+    `OSError`."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    written = fresh(file, data, 0o600)
+    with suppress(FileExistsError):
+        os.link(written, file)
+    written.unlink()
+    sync(file.parent)
 
 
 def sync(directory: Path) -> None:
