@@ -67,6 +67,9 @@ async def load(dsn: str, customers: int, cars: int) -> dict[str, str]:
     await raw.execute("insert into api_key (name, hash) values ('bench', $1)", auth.digest(key))
     await raw.execute("insert into manager (username, password_hash) values ('bench', $1)", hashed)
     await raw.execute("insert into manager_customer (manager_id, customer_id) select 1, customer_id from customer")
+    await raw.execute(
+        "insert into manager_role (manager_id, customer_id, role) select 1, customer_id, 'Owner' from customer"
+    )
     await raw.execute("vacuum analyze")
     await raw.close()
     return {"vendor-API-Key": key}

@@ -62,6 +62,7 @@ insert into event (customer_id, event_id, local_at, local_text, utc_at, user_id,
   from generate_series(1, 100000) n, lateral (select '2026-01-01Z'::timestamptz + make_interval(mins => n) t) x;
 insert into customer (customer_id, name) overriding system value values (4, 'Sample');
 insert into manager_customer (manager_id, customer_id) values (1, 4);
+insert into manager_role (manager_id, customer_id, role) values (1, 4, 'Owner');
 """
 
 # One text of each length; `{n}` makes it one that was never seen

@@ -51,6 +51,7 @@ insert into person (email_address, first_name, last_name, type)
 insert into customer_user (customer_id, user_id) select n, n from generate_series(1, {customers}) n;
 insert into manager (username, password_hash) select 'bench' || n, '' from generate_series(1, {customers}) n;
 insert into manager_customer (manager_id, customer_id) select n, n from generate_series(1, {customers}) n;
+insert into manager_role (manager_id, customer_id, role) select n, n, 'Owner' from generate_series(1, {customers}) n;
 insert into car (customer_id, name, vin, license_plate, brand, model)
   select c, 'Car ' || n, 'WVWZZZ1KZ' || lpad(n::text, 8, '0'), 'B-KR ' || n,
     case when n % 4 = 0 then 'Audi' else 'Volkswagen' end, 'Golf'

@@ -48,6 +48,7 @@ insert into product (customer_id, unique_id, serial_number, sap_number, kind, ca
   select 1, 'U' || n, 'S' || n, 'P', 'IQ', n from generate_series(1, $cars) n;
 insert into car_state (customer_id, car_id) select 1, n from generate_series(1, $cars) n;
 insert into manager_customer (manager_id, customer_id) values (1, 1);
+insert into manager_role (manager_id, customer_id, role) values (1, 1, 'Owner');
 """
 
 DEVICE_KEY = """

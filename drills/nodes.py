@@ -91,7 +91,9 @@ class Keyrack:
     async def fleet(self, http: aiohttp.ClientSession) -> Fleet:
         """A new customer with what the load needs."""
         customer = (await self.command("customer", "add", "Drill"))["id"]
-        manager = await self.command("manager", "add", f"drill{customer}", "--customer", str(customer))
+        manager = await self.command(
+            "manager", "add", f"drill{customer}", "--role", "owner", "--customer", str(customer)
+        )
         key = await self.command("api-key", "add", "load")
         device = await self.command(
             "device-key", "add", "--customer", str(customer), "--gateway", "--scope", "telemetry", "--scope", "events"

@@ -30,7 +30,7 @@ from keyrack.logs import Seldom
 from keyrack.settings import Settings
 from keyrack.vault.holdings import PRIVATE_KEY
 from keyrack.vault.sealing import Vault
-from tests.people import PASSWORD, Person, Town, done, refused, web
+from tests.people import JOIN, PASSWORD, Person, Town, done, refused, web
 from tests.servers import RunningServer, Sql, eventually
 
 KEY_REFUSED = {
@@ -312,9 +312,7 @@ def test_what_is_given_is_there_on_every_server(
     take_customer(sql, carol)
     all_answer(carol, (server, other), 404)
     sql.execute(
-        "insert into manager_customer (manager_id, customer_id) select manager_id, $2 from manager where username = $1",
-        carol.username,
-        carol.customer,
+        JOIN, sql.value("select manager_id from manager where username = $1", carol.username), carol.customer, "Owner"
     )
     all_answer(carol, (server, other), 200)
     disable(sql, carol)

@@ -182,7 +182,7 @@ def test_tokens_of_a_removed_manager_are_over(town: Town, server: RunningServer,
     headers = signed_in(carl, server)
     id = sql.value("select manager_id from manager where username = $1", carl.username)
     keyrack("manager", "remove", id)
-    keyrack("manager", "add", carl.username, "--customer", carl.customer)
+    keyrack("manager", "add", carl.username, "--role", "owner", "--customer", carl.customer)
     everywhere(headers, 404, server)
 
 
@@ -193,7 +193,7 @@ def test_nobody_is_signed_out_by_a_wrong_name(keyrack: Any) -> None:
 def test_a_password_that_was_given_is_never_printed(town: Town, alice: Person, keyrack: Any, sql: Sql) -> None:
     """B9: not for people, not for machines, not in a refusal."""
     secret = "a pass phrase of mine"
-    add = ("manager", "add", "--customer", alice.customer)
+    add = ("manager", "add", "--role", "owner", "--customer", alice.customer)
     assert "password" not in keyrack(*add, "given.json", "--password", secret)
     assert "password" not in keyrack(*add, "given.stdin", "--password", "-", stdin=f"{secret}\n")
     assert secret not in keyrack(*add, "given.text", "--password", secret, says=True)
@@ -201,7 +201,9 @@ def test_a_password_that_was_given_is_never_printed(town: Town, alice: Person, k
     assert "password" not in keyrack("manager", "change", id, "--password", secret)
     assert secret not in keyrack("manager", "change", id, "--password", secret, says=True)
     assert secret not in keyrack(*add, "given.text", "--password", secret, fails=True)
-    assert secret not in keyrack("manager", "add", "x", "--customer", 2**31 - 1, "--password", secret, fails=True)
+    assert secret not in keyrack(
+        "manager", "add", "x", "--role", "owner", "--customer", 2**31 - 1, "--password", secret, fails=True
+    )
     assert "s3cret" not in keyrack(*add, "short", "--password", "s3cret", fails=True)
     assert len(keyrack("manager", "change", id, "--new-password")["password"]) > 30  # a generated one is, once
 

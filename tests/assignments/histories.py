@@ -19,7 +19,9 @@ CARS, USERS = 4, 3  # with which a fleet begins; each car has its box
 
 FLEET = """
 with made as (insert into customer (name) values ('history') returning customer_id),
-manager as (insert into manager_customer (customer_id, manager_id) select customer_id, $1 from made)
+manager as (
+  insert into manager_customer (customer_id, manager_id) select customer_id, $1 from made returning customer_id
+), owner as (insert into manager_role (customer_id, manager_id, role) select customer_id, $1, 'Owner' from manager)
 select customer_id from made
 """
 FILL = (

@@ -38,7 +38,7 @@ from keyrack.database import schema
 from keyrack.embedded.server import EmbeddedServer
 from tests.assignments import histories, model
 from tests.changes.readers import Listener, Poller, arrived, reading
-from tests.people import PASSWORD
+from tests.people import JOIN, PASSWORD
 from tests.servers import TESTS, free_port, reachable_directory
 
 OPERATIONS = int(os.environ.get("KEYRACK_FAULTS", "400"))
@@ -117,7 +117,7 @@ class Fleet:
             "insert into manager (manager_id, username, password_hash) values (1, 'one', $1)",
             await Passwords().hash(PASSWORD),
         )
-        await sql.execute("insert into manager_customer (customer_id, manager_id) values (1, 1)")
+        await sql.execute(JOIN, 1, 1, "Owner")
         await sql.execute("insert into person (user_id, email_address, type) values (1, 'a@example.org', 'Anonymous')")
         await sql.execute("insert into customer_user (customer_id, user_id) values (1, 1)")
         await sql.execute(

@@ -18,7 +18,7 @@ def lived_in() -> Iterator[House]:
     with new_house() as house:
         with house.serving():
             customer = house.json("customer", "add", "Example Fleet")["id"]
-            house.password = house.json("manager", "add", "mo", "--customer", customer)["password"]
+            house.password = house.json("manager", "add", "mo", "--role", "owner", "--customer", customer)["password"]
             house.key = house.json("api-key", "add", "tests")["apiKey"]
             house.full = house.json("backup", "create")
         yield house

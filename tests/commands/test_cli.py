@@ -128,7 +128,9 @@ def test_a_manager_logs_in_with_what_was_printed_and_not_after_removal(
 ) -> None:
     key = operator.value("api-key", "add", "tests of managers")["apiKey"]
     other = operator.value("customer", "add", "Another")["id"]
-    added = operator.value("manager", "add", "mo.anders", "--customer", customer, "--customer", other)
+    added = operator.value(
+        "manager", "add", "mo.anders", "--role", "owner", "--customer", customer, "--customer", other
+    )
     assert list(added) == ["id", "username", "password"] and added["username"] == "mo.anders"
     client = town.person("carl").client
 
@@ -158,27 +160,31 @@ def test_a_manager_logs_in_with_what_was_printed_and_not_after_removal(
 
 def test_several_customers_may_follow_one_option(operator: Operator, customer: int) -> None:
     other = operator.value("customer", "add", "Another")["id"]
-    id = operator.value("manager", "add", "several", "--customer", customer, other)["id"]
+    id = operator.value("manager", "add", "several", "--role", "owner", "--customer", customer, other)["id"]
     assert next(row for row in operator.value("manager", "list") if row["id"] == id)["customers"] == [customer, other]
 
 
 def test_a_manager_is_refused(operator: Operator, customer: int, sql: Sql) -> None:
-    operator.value("manager", "add", "taken", "--customer", customer)
+    operator.value("manager", "add", "taken", "--role", "owner", "--customer", customer)
     assert "There is already a manager called TAKEN." in operator.refused(
-        "manager", "add", "TAKEN", "--customer", customer
+        "manager", "add", "TAKEN", "--role", "owner", "--customer", customer
     )
-    assert "There is no customer 2000000000." in operator.refused("manager", "add", "half", "--customer", 2_000_000_000)
+    assert "There is no customer 2000000000." in operator.refused(
+        "manager", "add", "half", "--role", "owner", "--customer", 2_000_000_000
+    )
     assert sql.value("select count(*) from manager where username = 'half'") == 0
     assert "fewer than 8" in operator.refused(
-        "manager", "add", "short", "--customer", customer, "--password", "secret", status=2
+        "manager", "add", "short", "--role", "owner", "--customer", customer, "--password", "secret", status=2
     )
     assert "--customer" in operator.refused("manager", "add", "nobody", status=2)
 
 
 def test_a_password_is_shown_only_when_it_was_generated(operator: Operator, customer: int) -> None:
-    said = operator.quick("manager", "add", "generated", "--customer", customer)[1]
+    said = operator.quick("manager", "add", "generated", "--role", "owner", "--customer", customer)[1]
     assert "Password: " in said and "shown only this once" in said
-    given = operator.quick("manager", "add", "given", "--customer", customer, "--password", "a pass phrase")[1]
+    given = operator.quick(
+        "manager", "add", "given", "--role", "owner", "--customer", customer, "--password", "a pass phrase"
+    )[1]
     assert "a pass phrase" not in given
 
 

@@ -31,7 +31,9 @@ def test_names_stand_for_ids_where_they_are_one_row_s(operator: Operator) -> Non
     box = operator.value("product", "add", "--customer", "delta rentals", "--serial-number", "SN-1", *NUMBERS)["id"]
     assert [row["customerId"] for row in operator.value("product", "list", "--customer", "Delta Rentals")] == [rental]
     assert operator.value("product", "change", "SN-1", "--sap-number", "P2") == {"id": box}
-    both = operator.value("manager", "add", "delta", "--customer", "Delta Cars", "Delta Rentals")["id"]
+    both = operator.value("manager", "add", "delta", "--role", "owner", "--customer", "Delta Cars", "Delta Rentals")[
+        "id"
+    ]
     assert operator.value("manager", "change", "DELTA", "--remove-customer", "Delta Cars")["id"] == both
     said = operator.refused("product", "list", "--customer", "Delta Rental")
     assert said == (

@@ -91,8 +91,10 @@ def test_a_manager_has_one_share_for_all_customers(town: Town, bob: Person, dsn:
     customers = [busy.customer] + [
         sql.value(
             "with c as (insert into customer (name) values ('another') returning customer_id)"
-            " insert into manager_customer (manager_id, customer_id)"
-            " select manager_id, customer_id from manager, c where username = $1 returning customer_id",
+            ", m as (insert into manager_customer (manager_id, customer_id)"
+            " select manager_id, customer_id from manager, c where username = $1 returning manager_id, customer_id)"
+            " insert into manager_role (manager_id, customer_id, role) select manager_id, customer_id, 'Owner' from m"
+            " returning customer_id",
             busy.username,
         )
         for _ in range(4)

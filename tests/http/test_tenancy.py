@@ -173,7 +173,8 @@ def elsewhere(person: Person) -> Ids:
     person.sql.execute(
         "with c as (insert into customer (name) values ('Elsewhere') returning customer_id),"
         " m as (insert into manager_customer (manager_id, customer_id)"
-        "   select manager_id, customer_id from manager, c where username = $1)"
+        "   select manager_id, customer_id from manager, c where username = $1 returning manager_id, customer_id)"
+        ", r as (insert into manager_role (manager_id, customer_id, role) select manager_id, customer_id, 'Viewer' from m)"
         ", gone as (delete from customer_user where user_id = $2)"
         " insert into customer_user (customer_id, user_id) select customer_id, $2 from c",
         person.username,

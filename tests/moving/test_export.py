@@ -164,7 +164,9 @@ def test_the_customer_goes_on_where_it_was(carla: Person, operator: Operator, to
     heir = town.another_fleet(carla)
     carla.sql.execute(
         "with gone as (delete from manager_customer where customer_id = $1 returning manager_id)"
-        " insert into manager_customer (customer_id, manager_id) select $2, manager_id from gone",
+        ", m as (insert into manager_customer (customer_id, manager_id) select $2, manager_id from gone"
+        " returning customer_id, manager_id)"
+        " insert into manager_role (customer_id, manager_id, role) select customer_id, manager_id, 'Owner' from m",
         heir.customer,
         new,
     )

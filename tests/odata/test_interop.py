@@ -11,7 +11,7 @@ from urllib.parse import quote
 import pytest
 
 from tests.odata.fleet import make_fleet
-from tests.people import Person
+from tests.people import JOIN, Person
 from tests.servers import Sql, eventually
 
 HERE = Path(__file__).parent / "interop"
@@ -40,9 +40,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, str]]:
 def test_the_queries_of_the_builders_find_the_right_rows(alice: Person, sql: Sql, made: list[dict[str, str]]) -> None:
     fleet = make_fleet(sql)
     sql.execute(
-        "insert into manager_customer (customer_id, manager_id) select $1, manager_id from manager where username = $2",
-        fleet.customer,
-        alice.username,
+        JOIN, sql.value("select manager_id from manager where username = $1", alice.username), fleet.customer, "Viewer"
     )
     headers = {"Customer-ID": str(fleet.customer)}
     eventually(lambda: alice.get("/cars", headers=headers).status_code == 200, "the new membership")

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import secrets
 import time
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import LiteralString
 from uuid import UUID
@@ -18,6 +19,7 @@ from joserfc.errors import JoseError
 
 from keyrack.access import devices
 from keyrack.access.devices import Device, Scope
+from keyrack.access.grants import NOTHING, Grant, granted
 from keyrack.access.keys import EXPIRED, MISSING, KeyRefused, good_until
 from keyrack.access.memory import Memory
 from keyrack.access.passwords import Passwords
@@ -27,18 +29,19 @@ from keyrack.database.heartbeat import Heartbeat
 from keyrack.database.listener import Listener
 from keyrack.database.pieces import repeat
 from keyrack.errors import Forbidden, NotFound, Unauthorized
-from keyrack.reasons import INVALID_DEVICE_KEY, INVALID_TOKEN, NO_MANAGER, NO_SCOPE
+from keyrack.model.permissions import Permission
+from keyrack.reasons import INVALID_DEVICE_KEY, INVALID_TOKEN, NO_CUSTOMER, NO_MANAGER, NO_SCOPE
 from keyrack.settings import Settings
 from keyrack.vault.sealing import Vault
 
 TOKEN_SECONDS = 3600
 API_AUDIENCE = "keyrack"
+PASSWORD = "pwd"  # noqa: S105 - the name of a way to sign in (RFC 8176, section 2)
 
 MANAGER: LiteralString = """
-select m.manager_id, m.username, m.sign_outs,
-  array_agg(c.customer_id) filter (where c.customer_id is not null) as customers
-from manager m left join manager_customer c using (manager_id)
-where m.subject = $1 and not m.is_disabled group by m.manager_id
+select m.manager_id, m.username, m.sign_outs, c.customer_id, r.role, coalesce(r.is_limited, true) as is_limited
+from manager m left join manager_customer c using (manager_id) left join manager_role r using (customer_id, manager_id)
+where m.subject = $1 and not m.is_disabled
 """
 CREDENTIALS: LiteralString = """
 select manager_id, subject, password_hash, sign_outs from manager where lower(username) = lower($1) and not is_disabled
@@ -57,21 +60,34 @@ def new_secret() -> str:
 
 @dataclass(frozen=True, slots=True)
 class Manager:
-    """Who calls, and for which customers it may act."""
+    """Who calls, and what it may in which customer."""
 
     id: int
     username: str
-    customers: frozenset[int]
+    grants: Mapping[int, Grant]
     sign_outs: int  # tokens that say less are over
+
+    def check(self, customer: int) -> None:
+        """Raises `NotFound` for a customer that is none of the caller's."""
+        if customer not in self.grants:
+            raise NotFound(NO_CUSTOMER)
+
+    def may(self, permission: Permission, customer: int) -> bool:
+        return permission in self.grants.get(customer, NOTHING).permissions
+
+    def where(self, permission: Permission) -> list[int]:
+        """The customers in which the caller has it."""
+        return [customer for customer, grant in self.grants.items() if permission in grant.permissions]
 
 
 @dataclass(frozen=True, slots=True)
 class SignedIn:
-    """A manager whose password was right."""
+    """A manager who has shown to be it."""
 
     manager: int
     subject: UUID
     sign_outs: int  # before it
+    amr: tuple[str, ...] = (PASSWORD,)  # how (RFC 8176)
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +97,7 @@ class Token:
     subject: UUID
     expires: float  # seconds since 1970
     sign_outs: int  # of its manager before it was issued
+    amr: tuple[str, ...]  # how its manager had signed in (RFC 8176)
 
 
 # Answers differently after every change of who may call, whoever made it; see the table's triggers
@@ -191,9 +208,11 @@ class Access:
 
     async def token(self, signed_in: SignedIn) -> str:
         """An access token."""
-        return await self.sign(signed_in.subject, API_AUDIENCE, typ="at+jwt", sign_outs=signed_in.sign_outs)
+        return await self.sign(
+            signed_in.subject, API_AUDIENCE, typ="at+jwt", sign_outs=signed_in.sign_outs, amr=signed_in.amr
+        )
 
-    async def sign(self, subject: UUID, audience: str, *, typ: str = "JWT", **claims: str | int) -> str:
+    async def sign(self, subject: UUID, audience: str, *, typ: str = "JWT", **claims: str | int | Sequence[str]) -> str:
         """A token for `subject`, good for an hour."""
         key = (await self.signing_keys()).newest
         now = int(time.time())
@@ -239,15 +258,18 @@ class Access:
             claims = decoded.claims
             if decoded.header.get("typ") != "at+jwt" or claims.get("aud") != API_AUDIENCE:
                 return None
-            return Token(UUID(claims["sub"]), float(claims["exp"]), int(claims.get("sign_outs", 0)))
+            amr = tuple(str(one) for one in claims.get("amr", (PASSWORD,)))  # an older release's says none
+            return Token(UUID(claims["sub"]), float(claims["exp"]), int(claims.get("sign_outs", 0)), amr)
         except (JoseError, ValueError, KeyError, TypeError, AttributeError, OverflowError):
             return None
 
     async def _acting(self, subject: UUID) -> Manager | None:
-        row = await self._db.fetchrow(MANAGER, subject)
-        if row is None:
+        rows = await self._db.fetch(MANAGER, subject)
+        if not rows:
             return None
-        return Manager(row["manager_id"], row["username"], frozenset(row["customers"] or ()), row["sign_outs"])
+        grants = {row["customer_id"]: granted(row["role"], is_limited=row["is_limited"]) for row in rows}
+        grants.pop(None, None)  # of a manager without a customer
+        return Manager(rows[0]["manager_id"], rows[0]["username"], grants, rows[0]["sign_outs"])
 
     def _may_remember(self) -> bool:
         return self.listener is not None and self.listener.fresh

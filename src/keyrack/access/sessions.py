@@ -18,7 +18,7 @@ from keyrack.settings import Settings
 LONGEST_AGENT = 250  # characters of what a browser says of itself, that are kept
 
 FIND: LiteralString = """
-select s.session_id, s.time_zone, s.seen_at < now() - interval '1 minute' as stale, m.subject, m.username,
+select s.session_id, s.amr, s.time_zone, s.seen_at < now() - interval '1 minute' as stale, m.subject, m.username,
   m.language, coalesce(m.time_zone, s.time_zone) as zone, m.theme
 from session s join manager m using (manager_id)
 where s.hash = $1 and s.sign_outs = m.sign_outs and not m.is_disabled
@@ -30,7 +30,8 @@ update session set seen_at = now() where session_id = $1 and seen_at < now() - i
 # Those that were seen last stay; the new one is among them
 BEGIN: LiteralString = """
 with begun as (
-  insert into session (manager_id, hash, sign_outs, address, agent, time_zone) values ($1, $2, $3, $4, $5, $6)),
+  insert into session (manager_id, hash, sign_outs, address, agent, time_zone, amr)
+  values ($1, $2, $3, $4, $5, $6, $8)),
 gone as (
   delete from session where session_id = any(array(
     select session_id from session where manager_id = $1 order by seen_at desc, session_id desc offset $7)))
@@ -60,6 +61,7 @@ class Session:
     time_zone: str | None
     browser_zone: str | None
     theme: str | None
+    amr: tuple[str, ...]  # how the manager had signed in (RFC 8176)
 
 
 async def begin(
@@ -70,7 +72,7 @@ async def begin(
     secret = new_secret()
     await db.execute(
         BEGIN, signed_in.manager, digest(secret), signed_in.sign_outs, address, agent[:LONGEST_AGENT], time_zone,
-        settings.sessions_per_manager - 1,
+        settings.sessions_per_manager - 1, signed_in.amr,
     )  # fmt: skip
     return secret
 
@@ -84,7 +86,7 @@ async def find(db: Database, secret: str, settings: Settings, *, used: bool = Tr
         await db.execute(SEEN, row["session_id"])
     return Session(
         row["session_id"], row["subject"], row["username"], row["language"], row["zone"], row["time_zone"],
-        row["theme"],
+        row["theme"], tuple(row["amr"]),
     )  # fmt: skip
 
 

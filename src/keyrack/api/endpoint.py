@@ -16,6 +16,7 @@ from typing import Any, LiteralString
 from pydantic import TypeAdapter
 
 from keyrack import odata
+from keyrack.access.auth import Manager
 from keyrack.access.devices import Scope
 from keyrack.api import conditions, lists
 from keyrack.api.exchange import Answer, Request
@@ -25,8 +26,9 @@ from keyrack.api.parameters import Parameter
 from keyrack.api.reads import PAGE, Parent, Select
 from keyrack.api.spool import Spool
 from keyrack.database.connection import Row, Statements
-from keyrack.errors import JSON, NotFound
+from keyrack.errors import JSON, NotFound, NotPermitted
 from keyrack.model.fields import Resource
+from keyrack.model.permissions import Free, Permission
 from keyrack.odata import Limits, Query
 from keyrack.reasons import NOTHING_HERE, Reason
 from keyrack.settings import Settings
@@ -125,6 +127,7 @@ class Endpoint:
     tag: str
     summary: str
     run: Run
+    permission: Permission | Free = field(kw_only=True)  # what it wants of its caller
     status: int = 200
     read: Read | None = None
     body: TypeAdapter[Any] | None = None
@@ -165,6 +168,24 @@ class Endpoint:
     headers: Mapping[str, str] = field(default_factory=dict[str, str])  # of a successful answer: name -> meaning
     options: tuple[Parameter, ...] = ()  # of the query string, where it is no OData
 
+    def __post_init__(self) -> None:
+        """Raises `TypeError` for a row that anybody might call by mistake."""
+        free = Free.DEVICE if self.device is not None else None if self.token else Free.ANYBODY
+        wanted = self.permission
+        if (free and wanted is not free) or (not free and wanted in (Free.ANYBODY, Free.DEVICE)):
+            raise TypeError(f"{self.method} {self.path}: its permission does not fit who calls it")
+        if self.customer and not isinstance(wanted, Permission):
+            raise TypeError(f"{self.method} {self.path}: what is a customer's needs a permission there")
+
+    def permit(self, manager: Manager | None, customer: int) -> None:
+        """Raises `NotPermitted` unless the caller has what the row wants: in the customer, or, where it is about none,
+        in one of the caller's."""
+        wanted = self.permission
+        if isinstance(wanted, Free):
+            return
+        if manager is None or not (manager.may(wanted, customer) if self.customer else manager.where(wanted)):
+            raise NotPermitted(wanted)
+
     @cached_property
     def parameters(self) -> list[str]:
         """The names of the path's parameters, in their order."""
@@ -195,18 +216,23 @@ class Endpoint:
 
 # A row of ours for what units send; it says the scope that is needed by `device`
 FROM_DEVICES: dict[str, Any] = {
-    "status": 200, "key": False, "token": False, "customer": False, "raw": True, "ours": True,
+    "status": 200, "permission": Free.DEVICE, "key": False, "token": False, "customer": False, "raw": True,
+    "ours": True,
 }  # fmt: skip
 # A row of ours that anybody may read
-PUBLIC: dict[str, Any] = {"status": 200, "key": False, "token": False, "customer": False, "ours": True}
+PUBLIC: dict[str, Any] = {
+    "status": 200, "permission": Free.ANYBODY, "key": False, "token": False, "customer": False, "ours": True,
+}  # fmt: skip
 TAGGED = {"ETag": "What the answer is: `If-None-Match` with it is answered 304 as long as nothing has changed."}
 
 
 class Endpoints:
-    """The rows of one module, in the order of the spec."""
+    """The rows of one module, in the order of the spec. A row that names no permission wants the one to read or to
+    write of `about`."""
 
-    def __init__(self, tag: str) -> None:
+    def __init__(self, tag: str, about: str | Free = "") -> None:
         self.tag = tag
+        self._about = about
         self.rows: list[Endpoint] = []
 
     def get(
@@ -236,8 +262,8 @@ class Endpoints:
         reasons = tuple(reason for reason in (missing, empty, silent) if reason)
         refuses = ({404: reasons} if reasons else {}) | row.pop("refuses", {})
         endpoint = Endpoint(
-            "GET", path, self.tag, summary, read, read=read, parts=_parts(Read.__call__, 3), customer=customer,
-            refuses=refuses, **row,
+            "GET", path, self.tag, summary, read, permission=self._permission("GET", row), read=read,
+            parts=_parts(Read.__call__, 3), customer=customer, refuses=refuses, **row,
         )  # fmt: skip
         return self._add(endpoint, convert)
 
@@ -267,18 +293,28 @@ class Endpoints:
     ) -> Callable[[Any], Any]:
         """A function; what it may take stands at the top of this module."""
 
+        permission = self._permission(method, row)
+
         def add(function: Any) -> Any:
             adapter: TypeAdapter[Any] | None = TypeAdapter(body) if body is not None else None
             run = function if body is not None else _without_body(function)
             parts = _parts(function, 1 if body is None else 2)
             before = _parts(row["before"], 2) if "before" in row else ()
             endpoint = Endpoint(
-                method, path, self.tag, summary, run, status, body=adapter, parts=parts, before_parts=before, **row
-            )
+                method, path, self.tag, summary, run, status, permission=permission, body=adapter, parts=parts,
+                before_parts=before, **row,
+            )  # fmt: skip
             self._add(endpoint, convert)
             return function
 
         return add
+
+    def _permission(self, method: str, row: dict[str, Any]) -> Permission | Free:
+        """What the row wants, taken out of it. Raises `ValueError` where there is no such permission."""
+        named: Permission | Free | None = row.pop("permission", None)
+        if named is not None or isinstance(self._about, Free):
+            return named or Free(self._about)
+        return Permission(f"{self._about}:{'read' if method == 'GET' else 'write'}")
 
     def _add(self, endpoint: Endpoint, convert: Mapping[str, Callable[[str], Any]] | None) -> Endpoint:
         converters = tuple((convert or {}).get(name, path_id) for name in endpoint.parameters)

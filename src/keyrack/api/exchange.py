@@ -16,6 +16,7 @@ from keyrack.database.batching import Batches
 from keyrack.database.connection import Database
 from keyrack.database.within import InTransaction
 from keyrack.errors import JSON, Refusal
+from keyrack.model.permissions import Permission
 from keyrack.tracing.places import here
 
 Returns = Literal["", "minimal", "representation"]  # "" for what the spec says
@@ -56,6 +57,10 @@ class Request:
     def compares(self) -> bool:
         """Whether what is changed has to be something that the client has seen."""
         return self.if_match is not None and self.if_match != ANY
+
+    def where(self, permission: Permission) -> list[int]:
+        """The customers in which whoever asks has it."""
+        return self.manager.where(permission) if self.manager else []
 
     def within(self, db: InTransaction, announce: Callable[[LiteralString], None]) -> Request:
         """The same request in a transaction that is under way; `announce` keeps its notices until that is committed."""

@@ -55,8 +55,10 @@ async def checked_item(
 ) -> Item:
     """The item for a row, with the path's ids, and its body where it has one.
 
-    Raises refusals that say nothing about the item itself (`is_own`).
+    Raises refusals that say nothing about the item itself: `NotPermitted`, which is so for all of a kind, and others
+    (`own`).
     """
+    endpoint.permit(request.manager, request.customer)
     names = dict(zip(endpoint.parameters, ids, strict=True))
     request = replace(
         request, method=endpoint.method, path=endpoint.path.format(**names), ids=ids, query=b"",

@@ -12,8 +12,8 @@ from keyrack.database.schema import SchemaError
 
 RECORDED = (
     "api_key", "assignment", "brand_key", "car", "contract", "customer", "customer_user", "device_key", "fleet_group",
-    "group_car", "group_product", "group_service", "group_user", "key_form", "manager", "manager_customer", "person",
-    "product", "sdk_key", "service", "signing_key", "webhook",
+    "group_car", "group_product", "group_service", "group_user", "key_form", "manager", "manager_customer",
+    "manager_role", "person", "product", "sdk_key", "service", "signing_key", "webhook",
 )  # fmt: skip
 _LOG = "the log of changes itself"
 _READINGS = "what units tell: a log itself"

@@ -15,6 +15,7 @@ from keyrack.commands.options import which, whose, words
 from keyrack.commands.printing import Failed, Listed, Said
 from keyrack.commands.session import SHOWN_ONCE, Session, command
 from keyrack.errors import Conflict, NotFound, on_constraint
+from keyrack.model.permissions import Role
 from keyrack.reasons import NO_CUSTOMER, Reason
 
 app = typer.Typer()
@@ -22,6 +23,10 @@ app = typer.Typer()
 INSERT: LiteralString = "insert into manager (username, password_hash) values ($1, $2) returning manager_id"
 JOIN: LiteralString = """
 insert into manager_customer (customer_id, manager_id) select unnest($2::integer[]), $1 on conflict do nothing
+"""
+GIVE: LiteralString = """
+insert into manager_role (customer_id, manager_id, role) select unnest($2::integer[]), $1, $3
+on conflict (customer_id, manager_id) do update set role = excluded.role
 """
 LEAVE: LiteralString = "delete from manager_customer where manager_id = $1 and customer_id = any($2::integer[])"
 UPDATE: LiteralString = """
@@ -37,7 +42,9 @@ select id from unnest($1::integer[]) id where not exists (select from customer w
 """
 LIST: LiteralString = """
 select manager_id as id, username, is_disabled as "isDisabled", created_at as "createdAt",
-  array(select customer_id from manager_customer c where c.manager_id = m.manager_id order by 1) as customers
+  array(select customer_id from manager_customer c where c.manager_id = m.manager_id order by 1) as customers,
+  array(select coalesce(role, '-') from manager_customer c left join manager_role using (customer_id, manager_id)
+    where c.manager_id = m.manager_id order by customer_id) as roles
 from manager m order by manager_id
 """
 HELD: LiteralString = """
@@ -67,6 +74,9 @@ Password = Annotated[
 
 
 Manager = Annotated[int, which("manager")]
+OfRole = typer.Option(
+    "--role", case_sensitive=False, help="What the manager may in the customers that are named: docs/access.md."
+)
 
 
 @command(app, "add")
@@ -74,16 +84,17 @@ async def add(
     session: Session,
     username: Annotated[str, typer.Argument(metavar="USERNAME", callback=words)],
     customer: Annotated[list[int], whose("A customer to act for: its id or its name; may be given several times.")],
+    role: Annotated[Role, OfRole],
     more: Annotated[list[int] | None, typer.Argument(parser=reference("customer"), hidden=True)] = None,
     password: Password = None,
 ) -> Said:
-    """Add a manager for one or more customers."""
+    """Add a manager for one or more customers, in a role."""
     secret = password or auth.new_secret()
     with on_constraint(
         {"manager_username_key": (Conflict, Reason("manager-exists", f"There is already a manager called {username}."))}
     ):
         id = await session.sql.fetchval(INSERT, username, await Passwords().hash(secret))
-    await _join(session, id, [*customer, *(more or [])])
+    await _join(session, id, [*customer, *(more or [])], role)
     told = "" if password else f"\nPassword: {secret}\n{SHOWN_ONCE}"
     shown = {} if password else {"password": secret}
     return Said({"id": id, "username": username} | shown, f"Manager {id} added: {username}.{told}")
@@ -93,7 +104,13 @@ async def add(
 async def list_(session: Session) -> Listed:
     """List all managers."""
     rows = await session.sql.fetch(LIST)
-    columns = {"ID": "id", "USER NAME": "username", "CUSTOMERS": "customers", "DISABLED": "isDisabled"}
+    columns = {
+        "ID": "id",
+        "USER NAME": "username",
+        "CUSTOMERS": "customers",
+        "ROLES": "roles",
+        "DISABLED": "isDisabled",
+    }
     return Listed([dict(row) for row in rows], columns)
 
 
@@ -103,17 +120,20 @@ async def change(
     id: Manager,
     password: Password = None,
     new_password: Annotated[bool, typer.Option("--new-password", help="Generate a new password.")] = False,
-    customer: Annotated[list[int] | None, whose("A customer to act for from now on.")] = None,
+    customer: Annotated[list[int] | None, whose("A customer to act for from now on, in the role of --role.")] = None,
+    role: Annotated[Role | None, OfRole] = None,
     remove_customer: Annotated[list[int] | None, whose("A customer to act for no longer.", "--remove-customer")] = None,
     enable: Annotated[
         bool | None, typer.Option("--enable/--disable", help="Whether the manager may log in and act.")
     ] = None,
 ) -> Said:
-    """Change a manager's password, customers or permission to act; it holds at once. A new password, and disabling,
+    """Change a manager's password, customers, roles or permission to act; it holds at once. A new password, and disabling,
     also end what the manager is signed in to."""
     secret = auth.new_secret() if new_password else password
-    if secret is None and enable is None and not customer and not remove_customer:
+    if secret is None and enable is None and not customer and not remove_customer and role is None:
         raise typer.BadParameter("Say what to change; --help lists it.")
+    if bool(customer) != (role is not None):
+        raise typer.BadParameter("A role is one in a customer: name both, with --role and --customer.")
     hash = None if secret is None else await Passwords().hash(secret)
     username = await session.sql.fetchval(UPDATE, id, hash, None if enable is None else not enable)
     if username is None:
@@ -121,7 +141,8 @@ async def change(
     if missing := await session.sql.fetch(HELD, id, remove_customer or []):
         raise Failed(f"Manager {id} does not act for customer {missing[0]['id']}.")
     await session.sql.execute(LEAVE, id, remove_customer or [])
-    await _join(session, id, customer or [])
+    if role is not None:
+        await _join(session, id, customer or [], role)
     told = f"\nPassword: {secret}\n{SHOWN_ONCE}" if new_password else ""
     value = {"id": id, "username": username} | ({"password": secret} if new_password else {})
     return Said(value, f"Manager {id} changed.{told}")
@@ -148,13 +169,14 @@ async def remove(session: Session, id: Manager) -> Said:
     return Said({"id": id}, f"Manager {id} removed: {username}.")
 
 
-async def _join(session: Session, id: int, customers: list[int]) -> None:
+async def _join(session: Session, id: int, customers: list[int], role: Role) -> None:
     if unknown := await session.sql.fetch(UNKNOWN, customers):
         raise Failed(f"There is no customer {', '.join(str(row['id']) for row in unknown)}.")
     with on_constraint(
         {"manager_customer_customer_id_fkey": (NotFound, NO_CUSTOMER.saying("A customer was removed meanwhile."))}
     ):
         await session.sql.execute(JOIN, id, customers)
+        await session.sql.execute(GIVE, id, customers, role)
 
 
 def _no_manager(id: int) -> Failed:

@@ -31,9 +31,9 @@ def _customer(visit: Visit) -> int:
     """Raises `NotFound`."""
     if asked := visit.asked("customer"):
         return customer_of(visit.person, asked)
-    if not visit.person.manager.customers:
+    if not visit.person.manager.grants:
         raise NotFound(NOBODYS)
-    return min(visit.person.manager.customers)
+    return min(visit.person.manager.grants)
 
 
 @pages.get("/sign-in", open=True)

@@ -59,9 +59,9 @@ async def refused(visit: Visit, refusal: Refusal) -> Answer:
 def _of_customer(visit: Visit) -> str:
     """The address of a page that was asked for without a customer, with the person's first one; "" for any other."""
     first, _, _ = visit.path.removeprefix(BELOW + "/").partition("/")
-    if visit.who is None or not visit.who.manager.customers or not first or first.isdigit():
+    if visit.who is None or not visit.who.manager.grants or not first or first.isdigit():
         return ""
-    return f"{root(visit)}/{min(visit.who.manager.customers)}{_address(visit).removeprefix(BELOW)}"
+    return f"{root(visit)}/{min(visit.who.manager.grants)}{_address(visit).removeprefix(BELOW)}"
 
 
 def _by_script(visit: Visit) -> bool:

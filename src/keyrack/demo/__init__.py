@@ -56,6 +56,10 @@ IN_USE: LiteralString = "select exists (select from customer)"
 INSERT_MANAGER: LiteralString = """
 with m as (insert into manager (username, password_hash) values ($1, $2) returning manager_id)
 insert into manager_customer (customer_id, manager_id) select unnest($3::integer[]), manager_id from m
+returning manager_id
+"""
+OWNER: LiteralString = """
+insert into manager_role (customer_id, manager_id, role) select unnest($2::integer[]), $1, 'Owner'
 """
 INSERT_API_KEY: LiteralString = "insert into api_key (name, hash) values ($1, $2)"
 INSERT_SDK_KEY: LiteralString = "insert into sdk_key (customer_id, name, hash) values ($1, $2, $3)"
@@ -117,7 +121,8 @@ async def load(db: Database, settings: Settings) -> Credentials | None:
             customers.append(written.customer)
         await write_catalogue(connection)
         password = auth.new_secret()
-        await connection.execute(INSERT_MANAGER, USERNAME, await Passwords().hash(password), customers)
+        manager = await connection.fetchval(INSERT_MANAGER, USERNAME, await Passwords().hash(password), customers)
+        await connection.execute(OWNER, manager, customers)
         return await _write_keys(connection, customers[0], password)
 
 

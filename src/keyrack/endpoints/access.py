@@ -22,7 +22,7 @@ from keyrack.model.bodies import Body, Id, Moment
 from keyrack.reasons import EMPTY_RANGE, Fault, Reason
 from keyrack.settings import Settings
 
-endpoints = Endpoints("Access")
+endpoints = Endpoints("Access", "access")
 
 AT_OR_RANGE = Reason(
     "at-or-range",

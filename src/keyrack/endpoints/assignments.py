@@ -32,7 +32,7 @@ from keyrack.model.resources import ASSIGNMENT
 from keyrack.reasons import RATE_LIMITED, Fault, Reason
 from keyrack.settings import Settings
 
-endpoints = Endpoints("Assignments")
+endpoints = Endpoints("Assignments", "assignments")
 
 NO_ASSIGNMENT = Reason(
     "assignment-not-found",

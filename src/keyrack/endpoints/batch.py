@@ -35,7 +35,7 @@ from keyrack.metrics.measures import REFUSALS
 from keyrack.reasons import RATE_LIMITED, Reason
 from keyrack.settings import Settings
 
-endpoints = Endpoints("Batches")
+endpoints = Endpoints("Batches", "batch")
 
 BATCH = "carry out the batch"
 FAULTS = 10  # of an item, that are told

@@ -11,7 +11,7 @@ from keyrack.errors import BadRequest, NotFound
 from keyrack.model.resources import BRAND, KEY
 from keyrack.reasons import Reason
 
-endpoints = Endpoints("Keyfob")
+endpoints = Endpoints("Keyfob", "keys")
 
 INVALID_BRAND = Reason(
     "invalid-brand", "Invalid brand provided.", "Send a name that GET /brands returns, percent-encoded."

@@ -15,12 +15,13 @@ from keyrack.database.connection import Statements
 from keyrack.errors import BadRequest, NotFound
 from keyrack.model.bodies import INVALID_MOMENT, AnyText, Body, LongText, Name, Patch, Text, moment, no_valid, patched
 from keyrack.model.faults import at, blank
+from keyrack.model.permissions import Permission
 from keyrack.model.resources import ASSIGNMENT_OF_CAR, CAR, EVENT, PRODUCT
 from keyrack.model.telematics import LOCATION, LOCATION_AT, TELEMETRY
 from keyrack.model.texts import is_blank
 from keyrack.reasons import Fault, Reason
 
-endpoints = Endpoints("Cars")
+endpoints = Endpoints("Cars", "cars")
 
 NO_CAR = Reason(
     "car-not-found",
@@ -62,11 +63,20 @@ A_CAR = Parent(CAR, _IN_CAR)
 
 endpoints.get("/cars", CAR, "All cars")
 ONE_CAR = endpoints.get("/cars/{carId}", CAR, "One car", one=True, missing=NO_CAR)
-endpoints.get("/cars/{carId}/products", PRODUCT, "The products of a car", of=A_CAR, missing=NO_CAR, empty=NO_PRODUCTS)
+endpoints.get(
+    "/cars/{carId}/products",
+    PRODUCT,
+    "The products of a car",
+    of=A_CAR,
+    permission=Permission.PRODUCTS_READ,
+    missing=NO_CAR,
+    empty=NO_PRODUCTS,
+)
 endpoints.get(
     "/cars/{carId}/telemetry",
     TELEMETRY,
     "The newest telemetry of a car",
+    permission=Permission.POSITIONS_READ,
     of=A_CAR,
     one=True,
     missing=NO_CAR,
@@ -75,12 +85,20 @@ endpoints.get(
     silent=NO_TELEMETRY,
 )
 endpoints.get(
-    "/cars/{carId}/location", LOCATION, "The newest location of a car", of=A_CAR, one=True, missing=NO_CAR, empty=NO_IQ
+    "/cars/{carId}/location",
+    LOCATION,
+    "The newest location of a car",
+    permission=Permission.POSITIONS_READ,
+    of=A_CAR,
+    one=True,
+    missing=NO_CAR,
+    empty=NO_IQ,
 )
 endpoints.get(
     "/cars/{carId}/location/{searchDate}",
     LOCATION_AT,
     "The location and the odometer nearest to a date",
+    permission=Permission.POSITIONS_READ,
     of=A_CAR,
     one=True,
     missing=NO_CAR,
@@ -88,8 +106,23 @@ endpoints.get(
     convert={"searchDate": search_date},
     refuses={400: (INVALID_DATE,)},
 )
-endpoints.get("/cars/{carId}/assignments", ASSIGNMENT_OF_CAR, "The assignments of a car", of=A_CAR, missing=NO_CAR)
-endpoints.get("/cars/{carId}/events", EVENT, "The events of a car", of=A_CAR, missing=NO_CAR, paged=True)
+endpoints.get(
+    "/cars/{carId}/assignments",
+    ASSIGNMENT_OF_CAR,
+    "The assignments of a car",
+    permission=Permission.ASSIGNMENTS_READ,
+    of=A_CAR,
+    missing=NO_CAR,
+)
+endpoints.get(
+    "/cars/{carId}/events",
+    EVENT,
+    "The events of a car",
+    permission=Permission.EVENTS_READ,
+    of=A_CAR,
+    missing=NO_CAR,
+    paged=True,
+)
 
 INSERT: LiteralString = """
 insert into car (customer_id, name, description, vin, license_plate, brand, model)

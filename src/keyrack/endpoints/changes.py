@@ -29,7 +29,7 @@ from keyrack.odata import Limits
 from keyrack.reasons import Fault, Reason
 from keyrack.settings import Settings
 
-endpoints = Endpoints("Changes")
+endpoints = Endpoints("Changes", "changes")
 
 # Up to the newest change that the answer's head tells of: what came since is for the next request
 READ = Read(Select(CHANGE, paged=True, by="{t}.change_id <= $2"))

@@ -17,7 +17,7 @@ from keyrack.errors import PLAIN_TEXT, Conflict, NotFound
 from keyrack.model.bodies import Body, Moment
 from keyrack.reasons import Reason
 
-endpoints = Endpoints("Changes")
+endpoints = Endpoints("Changes", "changes")
 
 NO_CHECKPOINT = Reason(
     "no-checkpoint",

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from keyrack.api.endpoint import Endpoints
 from keyrack.api.exchange import Request
+from keyrack.model.permissions import Free
 from keyrack.model.resources import CUSTOMER
 
-endpoints = Endpoints("Customers")
+endpoints = Endpoints("Customers", Free.CALLER)
 
 
 def _manager(request: Request) -> int:

@@ -14,15 +14,15 @@ from keyrack.database.connection import Statements
 from keyrack.endpoints.users import MEMBER, NO_USER
 from keyrack.errors import NotFound
 from keyrack.model.bodies import Body, Int32
+from keyrack.model.permissions import Permission
 from keyrack.settings import Settings
 
-endpoints = Endpoints("Users")
+endpoints = Endpoints("Users", "erasure")
 
-# Those of the manager's own that have the person too: the manager finds the person there anyway
+# Those whose users the manager may see that have the person too: the manager finds the person there anyway
 OTHERS: LiteralString = """
-select c.customer_id, c.name from customer_user u join manager_customer m using (customer_id)
-join customer c using (customer_id)
-where u.user_id = $2 and m.manager_id = $3 and u.customer_id <> $1 order by c.customer_id
+select c.customer_id, c.name from customer_user u join customer c using (customer_id)
+where u.user_id = $2 and u.customer_id = any($3) and u.customer_id <> $1 order by c.customer_id
 """
 
 
@@ -90,7 +90,7 @@ async def preview(request: Request, settings: Settings) -> Answer:
     counts = await erasing.counts(request.db, request.customer, user)
     if counts is None:
         raise NotFound(NO_USER)
-    others = await request.db.fetch(OTHERS, request.customer, user, request.manager and request.manager.id)
+    others = await request.db.fetch(OTHERS, request.customer, user, request.where(Permission.USERS_READ))
     told: dict[str, Any] = {
         "userId": user,
         "goes": [

@@ -37,7 +37,7 @@ from keyrack.reasons import Reason
 from keyrack.settings import Settings
 from keyrack.telemetry.lines import INVALID_LINES, Invalid, NotALine, Report, explained, lines
 
-endpoints = Endpoints("Events")
+endpoints = Endpoints("Events", "events")
 
 NO_EVENT = Reason(
     "event-not-found",

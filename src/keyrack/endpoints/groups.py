@@ -15,11 +15,12 @@ from keyrack.endpoints.users import NO_USER
 from keyrack.errors import BadRequest, Conflict, NotFound, Refusal, on_constraint
 from keyrack.model.bodies import AnyText, Body, Int32, Name, Patch, no_valid, patched
 from keyrack.model.faults import at, blank
+from keyrack.model.permissions import Permission
 from keyrack.model.resources import CAR, GROUP, PRODUCT, SERVICE_OF_PRODUCT, USER
 from keyrack.model.texts import is_blank
 from keyrack.reasons import Fault, Reason
 
-endpoints = Endpoints("Groups")
+endpoints = Endpoints("Groups", "groups")
 
 NO_GROUP = Reason(
     "group-not-found",
@@ -48,6 +49,7 @@ endpoints.get(
     "/groups/{groupId}/cars",
     CAR,
     "The cars of a group",
+    permission=Permission.CARS_READ,
     of=Parent(GROUP, GROUP.relations["cars"].link),
     missing=NO_GROUP,
 )
@@ -55,6 +57,7 @@ endpoints.get(
     "/groups/{groupId}/users",
     USER,
     "The users of a group",
+    permission=Permission.USERS_READ,
     of=Parent(GROUP, GROUP.relations["users"].link),
     missing=NO_GROUP,
 )
@@ -62,6 +65,7 @@ endpoints.get(
     "/groups/{groupId}/services",
     SERVICE_OF_PRODUCT,
     "The services of a group",
+    permission=Permission.SERVICES_READ,
     of=Parent(GROUP, GROUP.relations["services"].link),
     missing=NO_GROUP,
 )
@@ -69,6 +73,7 @@ endpoints.get(
     "/groups/{groupId}/products",
     PRODUCT,
     "The products of a group",
+    permission=Permission.PRODUCTS_READ,
     of=Parent(GROUP, GROUP.relations["products"].link),
     missing=NO_GROUP,
 )

@@ -15,7 +15,7 @@ from keyrack.model.bodies import Body, Id, Int32, Text, no_valid
 from keyrack.model.texts import trimmed
 from keyrack.reasons import Fault, Reason
 
-endpoints = Endpoints("Installations")
+endpoints = Endpoints("Installations", "installations")
 
 NO_PRODUCT = Reason(
     "named-product-not-found",

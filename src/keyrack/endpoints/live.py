@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from keyrack.api import lists
 from keyrack.api.endpoint import Endpoints
 from keyrack.api.exchange import Answer, Request
 from keyrack.api.live import EVENTS, FULL, FULL_OF_CALLER, FULL_OF_CUSTOMER, Hub, Stream
 from keyrack.api.parameters import INVALID, Parameter, given
 from keyrack.database.telling import TOPICS, Topic
-from keyrack.errors import BadRequest
+from keyrack.errors import BadRequest, NotPermitted
+from keyrack.model.permissions import Permission
 from keyrack.reasons import Reason
 
-endpoints = Endpoints("Live updates")
+endpoints = Endpoints("Live updates", "live")
 
 OLD_HTTP = Reason(
     "http-too-old",
@@ -37,6 +40,21 @@ ONLY = Parameter(
 )
 
 
+# Whoever may read what has changed hears of it
+NEEDS: Mapping[Topic, Permission] = {
+    topic: Permission.WEBHOOKS_READ if topic == "deliveries" else Permission(f"{topic}:read") for topic in TOPICS
+}
+
+
+def _permitted(request: Request, named: frozenset[Topic] | None) -> frozenset[Topic]:
+    """The topics that are told: those that are named, or all that the caller may hear of. Raises `NotPermitted`."""
+    missing = [topic for topic in TOPICS if request.customer not in request.where(NEEDS[topic])]
+    for topic in missing:
+        if named is not None and topic in named:
+            raise NotPermitted(NEEDS[topic])
+    return (named or frozenset(TOPICS)).difference(missing)
+
+
 @endpoints.write(
     "GET",
     "/live",
@@ -54,7 +72,7 @@ ONLY = Parameter(
     ours=True,
 )
 async def live(request: Request, hub: Hub) -> Answer:
-    topics: frozenset[Topic] = given(request.query, (ONLY,)).get(ONLY.name, frozenset(TOPICS))
+    topics = _permitted(request, given(request.query, (ONLY,)).get(ONLY.name))
     if not request.chunks:
         raise BadRequest(OLD_HTTP)
     # No proxy is to gather what comes (`X-Accel-Buffering` is nginx's name for that), and nobody to keep it

@@ -17,10 +17,11 @@ from keyrack.api.ids import path_number
 from keyrack.errors import Forbidden, NotFound, WrongCredentials
 from keyrack.model.bodies import AnyText, Body, Text
 from keyrack.model.fields import Resource, date_time, int32, int64, string
+from keyrack.model.permissions import Free
 from keyrack.reasons import RATE_LIMITED, Reason
 from keyrack.settings import Settings
 
-endpoints = Endpoints("Me")
+endpoints = Endpoints("Me", Free.CALLER)
 
 WRONG_PASSWORD = Reason(
     "wrong-password",

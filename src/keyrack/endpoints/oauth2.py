@@ -12,6 +12,7 @@ from keyrack.api import conditions
 from keyrack.api.endpoint import PUBLIC, TAGGED, Endpoints
 from keyrack.api.exchange import Answer, Request, answer
 from keyrack.errors import GrantRefused
+from keyrack.model.permissions import Free
 from keyrack.reasons import NO_FORM, RATE_LIMITED, WRONG_CREDENTIALS, Reason
 from keyrack.settings import Settings
 
@@ -76,6 +77,7 @@ def grant(body: bytes) -> PasswordGrant:
     body=PasswordGrant,
     form=grant,
     status=200,
+    permission=Free.ANYBODY,
     token=False,
     customer=False,
     answers=AccessToken,

@@ -8,7 +8,7 @@ from keyrack.api.endpoint import Endpoints
 from keyrack.reasons import Reason
 from keyrack.webhooks.outcomes import OPERATION
 
-endpoints = Endpoints("Operations")
+endpoints = Endpoints("Operations", "operations")
 
 NO_OPERATION = Reason(
     "operation-not-found",

@@ -14,7 +14,7 @@ from keyrack.errors import Conflict, NotFound, on_constraint
 from keyrack.model.bodies import Id, no_valid
 from keyrack.reasons import Reason
 
-endpoints = Endpoints("Pairings")
+endpoints = Endpoints("Pairings", "pairings")
 
 ALREADY = Reason(
     "service-already-paired", "The service is already paired with a product.", "Unlink it first: DELETE /pairings."

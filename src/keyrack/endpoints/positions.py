@@ -18,7 +18,7 @@ from keyrack.model.telematics import MEASURES, POSITION
 from keyrack.reasons import EMPTY_RANGE
 from keyrack.settings import Settings
 
-endpoints = Endpoints("Positions")
+endpoints = Endpoints("Positions", "positions")
 
 endpoints.get("/positions", POSITION, "The newest positions of all cars", ours=True)
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from keyrack.api.endpoint import Endpoints
 from keyrack.api.reads import Parent
+from keyrack.model.permissions import Permission
 from keyrack.model.resources import CAR, PRODUCT, PRODUCT_LISTED, SERVICE_OF_PRODUCT
 from keyrack.reasons import Reason
 
-endpoints = Endpoints("Products")
+endpoints = Endpoints("Products", "products")
 
 NO_PRODUCT = Reason(
     "product-not-found",
@@ -31,6 +32,7 @@ endpoints.get(
     "/products/{productId}/services",
     SERVICE_OF_PRODUCT,
     "The service of a product",
+    permission=Permission.SERVICES_READ,
     of=Parent(PRODUCT, PRODUCT.relations["service"].link),
     one=True,
     missing=NO_PRODUCT,
@@ -40,6 +42,7 @@ endpoints.get(
     "/products/{productId}/cars",
     CAR,
     "The car of a product",
+    permission=Permission.CARS_READ,
     of=Parent(PRODUCT, PRODUCT.relations["car"].link),
     one=True,
     missing=NO_PRODUCT,

@@ -13,7 +13,7 @@ from keyrack.model.bodies import Body, Moment, stamp
 from keyrack.reasons import NO_CUSTOMER
 from keyrack.settings import Settings
 
-endpoints = Endpoints("Customers")
+endpoints = Endpoints("Customers", "customer")
 
 # Each by the first entry of an index; of positions and readings that would be one look for each car
 REACH: LiteralString = """

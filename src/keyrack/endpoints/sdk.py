@@ -14,11 +14,12 @@ from pydantic import BaseModel
 from keyrack.access.auth import Access, digest
 from keyrack.api.endpoint import Endpoints
 from keyrack.api.exchange import Answer, Request, answer
-from keyrack.errors import BadRequest
+from keyrack.errors import BadRequest, NotPermitted
 from keyrack.model.bodies import Body, Int32, Name
+from keyrack.model.permissions import Permission
 from keyrack.reasons import Reason
 
-endpoints = Endpoints("App SDK")
+endpoints = Endpoints("App SDK", "sdk")
 
 AUDIENCE = "keyrack-sdk"  # with the customer's id behind it
 INVALID_COMBINATION = Reason(
@@ -58,7 +59,9 @@ class SdkToken(BaseModel):
 )
 async def token(request: Request, wanted: SdkTokenRequest, access: Access) -> Answer:
     subject = None
-    if request.manager and wanted.customer_id in request.manager.customers:
+    if request.manager and wanted.customer_id in request.manager.grants:
+        if not request.manager.may(Permission.SDK_WRITE, wanted.customer_id):
+            raise NotPermitted(Permission.SDK_WRITE)
         subject = await request.db.fetchval(SUBJECT, wanted.customer_id, digest(wanted.sdk_key), wanted.user_id)
     if subject is None:
         raise BadRequest(INVALID_COMBINATION)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from keyrack.api.endpoint import Endpoints
 from keyrack.api.reads import Parent
+from keyrack.model.permissions import Permission
 from keyrack.model.resources import CONTRACT, PRODUCT, SERVICE
 from keyrack.reasons import Reason
 
-endpoints = Endpoints("Services")
+endpoints = Endpoints("Services", "services")
 
 NO_SERVICE = Reason(
     "service-not-found",
@@ -31,6 +32,7 @@ endpoints.get(
     "/services/{serviceId}/products",
     PRODUCT,
     "The product of a service",
+    permission=Permission.PRODUCTS_READ,
     of=Parent(SERVICE, SERVICE.relations["product"].link),
     one=True,
     missing=NO_SERVICE,

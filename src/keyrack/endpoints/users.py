@@ -14,11 +14,12 @@ from keyrack.assignments.holds import settle
 from keyrack.database.connection import Statements
 from keyrack.errors import BadRequest, Conflict, NotFound, on_constraint
 from keyrack.model.bodies import AnyText, Body, EmailAddress, Int32, Name, Text, no_valid
+from keyrack.model.permissions import Permission
 from keyrack.model.resources import ASSIGNMENT_OF_USER, USER
 from keyrack.model.texts import email_address, is_blank, trimmed
 from keyrack.reasons import Fault, Reason
 
-endpoints = Endpoints("Users")
+endpoints = Endpoints("Users", "users")
 
 NO_USER = Reason(
     "user-not-found",
@@ -57,7 +58,12 @@ A_USER = Parent(USER, USER.relations["assignments"].link)
 endpoints.get("/users", USER, "All users of the customer")
 ONE_USER = endpoints.get("/users/{userId}", USER, "One user", one=True, missing=NO_USER)
 endpoints.get(
-    "/users/{userId}/assignments", ASSIGNMENT_OF_USER, "The assignments of a user", of=A_USER, missing=NO_USER
+    "/users/{userId}/assignments",
+    ASSIGNMENT_OF_USER,
+    "The assignments of a user",
+    permission=Permission.ASSIGNMENTS_READ,
+    of=A_USER,
+    missing=NO_USER,
 )
 
 INSERT: LiteralString = """
@@ -67,11 +73,8 @@ with p as (
 )
 insert into customer_user (customer_id, user_id) select $1, user_id from p returning user_id
 """
-# By number only people of the manager's own customers are found: whoever counts finds nobody else
-BY_ID: LiteralString = """
-select user_id from customer_user join manager_customer using (customer_id)
-where user_id = $1 and manager_id = $2 limit 1
-"""
+# By number only people of customers are found whose users the caller may see: whoever counts finds nobody else
+BY_ID: LiteralString = "select user_id from customer_user where user_id = $1 and customer_id = any($2) limit 1"
 # As it was sent first: an address that is stored may be one that is not taken any more
 BY_ADDRESS: LiteralString = """
 select user_id from person where lower(email_address) in (lower($1), lower($2))
@@ -180,7 +183,7 @@ async def _found(statements: Statements, request: Request, user: SomeUser, missi
         id = await statements.fetchval(BY_ADDRESS, user.email_address, address)
         valid = id is not None or _is_address(address)
     else:
-        id = await statements.fetchval(BY_ID, user.user_id, request.manager and request.manager.id)
+        id = await statements.fetchval(BY_ID, user.user_id, request.where(Permission.USERS_READ))
         valid = (user.user_id or 0) > 0
     if not valid:
         place = "/emailAddress" if address else "/userId"

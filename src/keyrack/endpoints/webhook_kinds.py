@@ -8,7 +8,7 @@ from keyrack.api.exchange import Answer, Request, answer
 from keyrack.model.bodies import Body
 from keyrack.model.kinds import TAKEN
 
-endpoints = Endpoints("Webhooks")
+endpoints = Endpoints("Webhooks", "webhooks")
 
 
 class KindListed(Body):

@@ -24,7 +24,7 @@ from keyrack.vault.sealing import Vault
 from keyrack.webhooks import publishing, registry
 from keyrack.webhooks.outcomes import DELIVERY, DELIVERY_LISTED, WEBHOOK
 
-endpoints = Endpoints("Webhooks")
+endpoints = Endpoints("Webhooks", "webhooks")
 
 NO_WEBHOOK = Reason(
     "webhook-not-found",

@@ -13,11 +13,9 @@ from keyrack.access.auth import Manager
 from keyrack.api import conditions
 from keyrack.api.endpoint import Endpoint
 from keyrack.api.exchange import Answer, Request
-from keyrack.errors import NotFound
 from keyrack.http import intake
 from keyrack.http.server import Server
 from keyrack.model.bodies import checked
-from keyrack.reasons import NO_CUSTOMER
 
 
 @dataclass(frozen=True)
@@ -85,8 +83,9 @@ class Calls:
         handler = self._handlers[method, path]
         endpoint = handler.endpoint
         customer = caller.customer if endpoint.customer else 0
-        if endpoint.customer and customer not in caller.manager.customers:
-            raise NotFound(NO_CUSTOMER)
+        if endpoint.customer:
+            caller.manager.check(customer)
+        endpoint.permit(caller.manager, customer)
         sent = b"" if body is None else json.dumps(body).encode()
         params = dict(zip(endpoint.parameters, map(str, ids), strict=True))
         address = path.format(**{name: quote(text, safe="") for name, text in params.items()})

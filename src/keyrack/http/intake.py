@@ -174,7 +174,7 @@ def customer(http: Incoming, manager: Manager) -> int:
             INVALID_CUSTOMER_ID, errors=[Fault("wrong-type", INVALID_CUSTOMER_ID.text, header=CUSTOMER_ID)]
         )
     tenant = int(text) if len(text) <= 12 else 0
-    if tenant not in manager.customers:
+    if tenant not in manager.grants:
         raise NotFound(NO_CUSTOMER)
     return tenant
 

@@ -161,6 +161,6 @@ class Site:
 def customer_of(person: Person, text: str) -> int:
     """The customer of an address. Raises `NotFound` alike for what is nobody's and somebody else's."""
     customer = int(text) if text.isascii() and text.isdigit() and len(text) <= 10 else 0
-    if customer not in person.manager.customers:
+    if customer not in person.manager.grants:
         raise NotFound(NO_CUSTOMER)
     return customer

@@ -17,6 +17,7 @@ import falcon.asgi
 
 from keyrack.access import sessions
 from keyrack.access.auth import Manager
+from keyrack.access.grants import Grant
 from keyrack.access.keys import KeyRefused
 from keyrack.access.sessions import Session
 from keyrack.api import idempotency, topics
@@ -31,7 +32,7 @@ from keyrack.database.acting import acting
 from keyrack.database.connection import Database
 from keyrack.database.telling import APPLIED
 from keyrack.endpoints.health import Readiness
-from keyrack.errors import NotFound, Refusal, Unauthorized, Unavailable
+from keyrack.errors import Refusal, Unauthorized, Unavailable
 from keyrack.http import intake, position
 from keyrack.http.callers import actor
 from keyrack.http.compression import Compression
@@ -43,7 +44,7 @@ from keyrack.http.sessions import OF_PAGE, Sessions
 from keyrack.http.trace import ID
 from keyrack.http.underway import Room, Underway
 from keyrack.model.bodies import checked
-from keyrack.reasons import NO_CUSTOMER, NOT_NOW, SIGNED_OUT
+from keyrack.reasons import NOT_NOW, SIGNED_OUT
 from keyrack.settings import Settings
 
 DEVICE_KEY = "Device-Key"
@@ -131,6 +132,7 @@ class Server:
         customer = device.customer if device else customer
         http.scope[WHO] = (customer, manager.id if manager else 0)
         acting.set(actor(http, manager, device))
+        endpoint.permit(manager, customer)
         expected = intake.expected(http, endpoint)
         body, value, preferred = b"", None, NONE
         if endpoint.body is not None or endpoint.shows is not None:
@@ -149,8 +151,11 @@ class Server:
         )  # fmt: skip
         if endpoint.also:
             request.also = prefers(http.get_header("Accept") or "", endpoint.also.split(";")[0], endpoint.media_type)
-        if endpoint.media_type == EVENTS or endpoint.follows:
-            request.last_event, request.stays = http.get_header("Last-Event-ID"), partial(self._stays, http, customer)
+        if manager is not None and (endpoint.media_type == EVENTS or endpoint.follows):
+            request.last_event, request.stays = (
+                http.get_header("Last-Event-ID"),
+                partial(self._stays, http, endpoint, customer, manager.grants[customer]),
+            )
             request.holds = partial(http.scope.__setitem__, HELD)
             request.events = prefers(http.get_header("Accept") or "", EVENTS, endpoint.media_type)
         process.access.hold(proven)  # the body may have taken long
@@ -250,7 +255,7 @@ class Server:
             request.announce(notices.DELIVER)
             self.process.tell(request.customer, APPLIED)
 
-    async def _stays(self, http: falcon.asgi.Request, customer: int) -> float:
+    async def _stays(self, http: falcon.asgi.Request, endpoint: Endpoint, customer: int, grant: Grant) -> float:
         """Until when whoever calls may go on for the customer, in seconds since 1970: looked up anew, which is no use
         of a session. Raises `Refusal`."""
         access, key, authorization = self.process.access, self._key_header, http.get_header("Authorization")
@@ -259,8 +264,10 @@ class Server:
         else:
             until = await access.until(http.get_header(key), authorization)
             manager = await access.manager(authorization)
-        if customer not in manager.customers:
-            raise NotFound(NO_CUSTOMER)
+        manager.check(customer)
+        endpoint.permit(manager, customer)
+        if manager.grants[customer] != grant:
+            raise Unavailable(NOT_NOW)  # whoever begins anew sees what it may now
         return until
 
 

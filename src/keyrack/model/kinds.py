@@ -94,6 +94,11 @@ RECORDED: Mapping[str, Mapping[str, str]] = {
         "manager.granted": "A manager may act for the customer.",
         "manager.withdrawn": "A manager may not act for the customer any more.",
     },
+    "role": {
+        "role.granted": "A manager got a role in the customer.",
+        "role.updated": "A manager has another role in the customer, or another limit.",
+        "role.withdrawn": "A manager has no role in the customer any more.",
+    },
 }
 # The same of the log of the installation, which no webhook is told
 INSTALLATION: Mapping[str, tuple[str, ...]] = {
