@@ -32,7 +32,8 @@ def web() -> httpx.Client:
 PASSWORD = "correct horse battery staple"
 # In one statement: a role is of a manager of the customer, and the link is checked at its end
 JOIN = """
-with m as (insert into manager_customer (manager_id, customer_id) values ($1, $2) returning manager_id, customer_id)
+with m as (insert into manager_customer (manager_id, customer_id) select manager_id, $2 from manager where username = $1
+  returning manager_id, customer_id)
 insert into manager_role (manager_id, customer_id, role) select manager_id, customer_id, $3 from m
 """
 CHEAP = PasswordHasher(time_cost=1, memory_cost=8, parallelism=1)  # a hash says itself what it costs to verify
@@ -181,19 +182,11 @@ class Town:
         self._sql.execute("insert into api_key (name, hash) values ($1, $2)", name, auth.digest(secret))
         return secret
 
-    def join(self, manager: int, customer: int, role: str) -> None:
-        """Have a manager act for a customer, in a role."""
-        self._sql.execute(JOIN, manager, customer, role)
-
     def person(self, name: str, role: str = "Owner") -> Person:
         unique = f"{name}-{os.getpid()}-{next(NUMBERS)}"
         customer = self._sql.value("insert into customer (name) values ($1) returning customer_id", f"{name}'s fleet")
-        manager = self._sql.value(
-            "insert into manager (username, password_hash) values ($1, $2) returning manager_id",
-            unique,
-            self.password_hash,
-        )
-        self.join(manager, customer, role)
+        self._sql.execute("insert into manager (username, password_hash) values ($1, $2)", unique, self.password_hash)
+        self._sql.execute(JOIN, unique, customer, role)
         key = self.key(unique)
         client = httpx.Client(base_url=self._server.url + "/v3", timeout=DEADLINE, verify=NO_TLS, limits=POOL)
         person = Person(name, customer, unique, PASSWORD, key, client, self._sql)
@@ -216,9 +209,7 @@ class Town:
         customer = self._sql.value(
             "insert into customer (name) values ($1) returning customer_id", f"{person.name}'s other"
         )
-        self.join(
-            self._sql.value("select manager_id from manager where username = $1", person.username), customer, role
-        )
+        self._sql.execute(JOIN, person.username, customer, role)
         other = replace(person, customer=customer, headers=person.headers | {"Customer-ID": str(customer)})
         eventually(lambda: other.get("/users").status_code == 200, "the other customer")
         return other

@@ -15,7 +15,6 @@ from keyrack.reasons import (
     DATABASE_AWAY,
     INTERNAL_ERROR,
     NOT_ALLOWED,
-    NOT_PERMITTED,
     RATE_LIMITED,
     UNSUPPORTED_TYPE,
     WRONG_CREDENTIALS,
@@ -112,22 +111,6 @@ class WrongCredentials(GrantRefused):
 
 class Forbidden(Refusal):
     status = 403
-
-
-class NotPermitted(Forbidden):
-    """403 in the form of the spec's 401: who calls has not the permission that it takes."""
-
-    media_type = JSON
-
-    def __init__(self, permission: str) -> None:
-        super().__init__(NOT_PERMITTED.format(permission=permission))
-        self.permission = permission
-
-    def body(self, trace_id: str) -> bytes:
-        return json.dumps({"statusCode": 403, "message": self.text}).encode()
-
-    def extensions(self) -> dict[str, object]:
-        return super().extensions() | {"permission": self.permission}
 
 
 class NotFound(Refusal):

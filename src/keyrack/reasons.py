@@ -146,11 +146,6 @@ NOT_ALLOWED = Reason(
     "The method is not allowed here. Allowed: {methods}.",
     "Use one of the methods that the header Allow names.",
 )
-NOT_PERMITTED = Reason(
-    "permission-missing",
-    "The permission {permission} is missing.",
-    "Ask an owner of the customer for a role that has it: docs/access.md lists what each role may.",
-)
 EMPTY_RANGE = Reason(
     "empty-time-range", "The to must lie after the from.", "Send a to that is later than the from, or none."
 )

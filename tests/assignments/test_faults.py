@@ -117,7 +117,7 @@ class Fleet:
             "insert into manager (manager_id, username, password_hash) values (1, 'one', $1)",
             await Passwords().hash(PASSWORD),
         )
-        await sql.execute(JOIN, 1, 1, "Owner")
+        await sql.execute(JOIN, "one", 1, "Owner")
         await sql.execute("insert into person (user_id, email_address, type) values (1, 'a@example.org', 'Anonymous')")
         await sql.execute("insert into customer_user (customer_id, user_id) values (1, 1)")
         await sql.execute(

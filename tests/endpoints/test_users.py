@@ -230,6 +230,7 @@ def test_a_customer_that_is_taken_from_a_manager_takes_its_people_with_it(alice:
     first, second = lost.user(), lost.user()
     done(alice.put(MEMBERSHIP, {"userId": first}))
     sql.execute("delete from manager_customer where customer_id = $1", lost.customer)
+    eventually(lambda: lost.get("/users").status_code == 404, "the loss")
     refused(alice.put(MEMBERSHIP, {"userId": second}), 404, NOBODY)
     refused(alice.put(MEMBERSHIP, {"userId": first}), 409, ALREADY)
 

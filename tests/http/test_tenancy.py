@@ -19,7 +19,7 @@ from keyrack.endpoints import ALL
 from tests.changes.signing import signed
 from tests.endpoints.test_ingest import unit_of
 from tests.http.test_contract import name
-from tests.people import Person
+from tests.people import JOIN, Person
 from tests.servers import eventually
 
 Ids = dict[str, Any]
@@ -170,16 +170,15 @@ def member(person: Person) -> Ids:
 def elsewhere(person: Person) -> Ids:
     """A user of another customer of the same manager."""
     ids = member(person)
+    customer = person.sql.value("insert into customer (name) values ('Elsewhere') returning customer_id")
+    person.sql.execute(JOIN, person.username, customer, "Viewer")
     person.sql.execute(
-        "with c as (insert into customer (name) values ('Elsewhere') returning customer_id),"
-        " m as (insert into manager_customer (manager_id, customer_id)"
-        "   select manager_id, customer_id from manager, c where username = $1 returning manager_id, customer_id)"
-        ", r as (insert into manager_role (manager_id, customer_id, role) select manager_id, customer_id, 'Viewer' from m)"
-        ", gone as (delete from customer_user where user_id = $2)"
-        " insert into customer_user (customer_id, user_id) select customer_id, $2 from c",
-        person.username,
+        "with gone as (delete from customer_user where user_id = $2)"
+        " insert into customer_user (customer_id, user_id) values ($1, $2)",
+        customer,
         ids["userId"],
     )
+    eventually(lambda: person.get("/users", headers={"Customer-ID": str(customer)}).json(), "the other customer")
     return ids
 
 

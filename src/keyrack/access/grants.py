@@ -2,9 +2,18 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 
+from keyrack.errors import JSON, Forbidden
 from keyrack.model.permissions import GRANTED, Permission, Role
+from keyrack.reasons import Reason
+
+NOT_PERMITTED = Reason(
+    "permission-missing",
+    "The permission {permission} is missing.",
+    "Ask an owner of the customer for a role that has it: docs/access.md lists what each role may.",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -13,6 +22,22 @@ class Grant:
 
     permissions: frozenset[Permission] = frozenset()
     role: Role | None = None
+
+
+class NotPermitted(Forbidden):
+    """403 in the form of the spec's 401: who calls has not the permission that it takes."""
+
+    media_type = JSON
+
+    def __init__(self, permission: str) -> None:
+        super().__init__(NOT_PERMITTED.format(permission=permission))
+        self.permission = permission
+
+    def body(self, trace_id: str) -> bytes:
+        return json.dumps({"statusCode": 403, "message": self.text}).encode()
+
+    def extensions(self) -> dict[str, object]:
+        return super().extensions() | {"permission": self.permission}
 
 
 NOTHING = Grant()

@@ -10,8 +10,9 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 from typing import LiteralString
 
-from keyrack.api.endpoint import Endpoint, Read
+from keyrack.api.endpoint import Endpoint
 from keyrack.api.exchange import Answer, Request, varied
+from keyrack.api.reading import Read
 from keyrack.api.spool import Spool
 from keyrack.database.within import InTransaction
 from keyrack.odata import Limits

@@ -127,8 +127,8 @@ async def change(
         bool | None, typer.Option("--enable/--disable", help="Whether the manager may log in and act.")
     ] = None,
 ) -> Said:
-    """Change a manager's password, customers, roles or permission to act; it holds at once. A new password, and disabling,
-    also end what the manager is signed in to."""
+    """Change a manager's password, customers, roles or permission to act; it holds at once. A new password, and
+    disabling, also end what the manager is signed in to."""
     secret = auth.new_secret() if new_password else password
     if secret is None and enable is None and not customer and not remove_customer and role is None:
         raise typer.BadParameter("Say what to change; --help lists it.")

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from keyrack.api.endpoint import Endpoint, Read
+from keyrack.api.endpoint import Endpoint
+from keyrack.api.reading import Read
 from keyrack.documents.members import Json
 from keyrack.model.meanings import EVERYWHERE
 from keyrack.odata import OPTIONS

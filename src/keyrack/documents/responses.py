@@ -7,8 +7,9 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
-from keyrack.api.endpoint import TAGGED, Endpoint, Read
+from keyrack.api.endpoint import TAGGED, Endpoint
 from keyrack.api.live import EVENTS
+from keyrack.api.reading import Read
 from keyrack.documents import examples
 from keyrack.documents.components import ANSWERS
 from keyrack.documents.members import Json

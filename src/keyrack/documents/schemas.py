@@ -7,7 +7,7 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
-from keyrack.api.endpoint import Read
+from keyrack.api.reading import Read
 from keyrack.documents.members import Json, subject, told
 from keyrack.model.bodies import Kind
 from keyrack.model.changes import CHANGE

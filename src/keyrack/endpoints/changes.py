@@ -12,12 +12,13 @@ from uuid import UUID
 
 from keyrack import odata
 from keyrack.api import lists
-from keyrack.api.endpoint import Endpoints, Read
+from keyrack.api.endpoint import Endpoints
 from keyrack.api.exchange import NO_CONTENT, Answer, Request, varied
 from keyrack.api.following import Feed, Follower, Waiter
 from keyrack.api.live import EVENTS, FULL, FULL_OF_CALLER, FULL_OF_CUSTOMER
 from keyrack.api.log import GONE, gone, place_of
 from keyrack.api.parameters import INVALID, Parameter, given
+from keyrack.api.reading import Read
 from keyrack.api.reads import Select
 from keyrack.api.spool import Spool
 from keyrack.changes import feed

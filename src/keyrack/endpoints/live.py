@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from keyrack.access.grants import NotPermitted
 from keyrack.api import lists
 from keyrack.api.endpoint import Endpoints
 from keyrack.api.exchange import Answer, Request
 from keyrack.api.live import EVENTS, FULL, FULL_OF_CALLER, FULL_OF_CUSTOMER, Hub, Stream
 from keyrack.api.parameters import INVALID, Parameter, given
 from keyrack.database.telling import TOPICS, Topic
-from keyrack.errors import BadRequest, NotPermitted
+from keyrack.errors import BadRequest
 from keyrack.model.permissions import Permission
 from keyrack.reasons import Reason
 

@@ -12,9 +12,10 @@ from typing import LiteralString
 from pydantic import BaseModel
 
 from keyrack.access.auth import Access, digest
+from keyrack.access.grants import NotPermitted
 from keyrack.api.endpoint import Endpoints
 from keyrack.api.exchange import Answer, Request, answer
-from keyrack.errors import BadRequest, NotPermitted
+from keyrack.errors import BadRequest
 from keyrack.model.bodies import Body, Int32, Name
 from keyrack.model.permissions import Permission
 from keyrack.reasons import Reason

@@ -1,0 +1,97 @@
+"""In charge of a read as an endpoint: from the query options to the statement, and from its row to an answer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from keyrack import odata
+from keyrack.api import conditions, lists
+from keyrack.api.exchange import Answer, Request
+from keyrack.api.lists import Listing
+from keyrack.api.reads import PAGE, Select
+from keyrack.api.spool import Spool
+from keyrack.database.connection import Row
+from keyrack.errors import NotFound
+from keyrack.odata import Limits, Query
+from keyrack.reasons import NOTHING_HERE, Reason
+from keyrack.settings import Settings
+
+
+@dataclass(frozen=True)
+class Read:
+    """An endpoint that reads: the rows of `select`, shaped by the query options."""
+
+    select: Select
+    missing: Reason = NOTHING_HERE  # 404: the row, or the parent, is not there
+    empty: Reason | None = None  # 404: the parent is there and has none
+    silent: Reason | None = None  # 404: who tells it is there and has not told it yet
+    tenant: Callable[[Request], int] = lambda request: request.customer
+
+    async def __call__(self, request: Request, _body: None, limits: Limits, spool: Spool, settings: Settings) -> Answer:
+        select, query = self.select, self.query(request, limits)
+        args = (self.tenant(request), *request.ids) if select.resource.scope or select.of else request.ids
+        first = len(args) + 1
+        if select.one:
+            row = await request.db.fetchrow(select.statement(query, first), *args, *query.args)
+            return self._tagged(request, row, self._body(row, query, None if row is None else row["body"]), {})
+        listing = Listing(select, query, args, request.db, settings)
+        known = self._known(request, query)
+        row = await listing.whole(known)
+        headers = self._headers(row, query, request, settings)
+        if row is not None and row["version"] in known:
+            return self._tagged(request, row, None, headers)
+        if row is None or row["body"] is not None:
+            return self._tagged(request, row, self._body(row, query, None if row is None else row["body"]), headers)
+        answer = conditions.judged(request, Answer(200, None, {**headers, **conditions.FRESH}, parts=lists.nothing()))
+        if request.method == "HEAD" or answer.status != 200:
+            return answer
+        if not query.walk or not request.chunks:
+            kept = await listing.kept(spool, request.customer)
+            return Answer(200, None, {**answer.headers, "Content-Length": str(kept.length)}, parts=kept)
+        piece = await listing.first()
+        if piece is None:
+            raise NotFound(self.missing)
+        if piece["place"] is None:
+            return Answer(200, self._body(row, query, piece["body"]), answer.headers)
+        return Answer(200, None, answer.headers, parts=listing.pieces(piece))
+
+    def _known(self, request: Request, query: Query) -> list[int]:
+        """The versions of a list that the client has, where it is of use that the database knows them: it does not make
+        the JSON then. Whether a list may be empty is asked of the list."""
+        if request.if_none_match is None or self.empty or not query.plain:
+            return []
+        return conditions.versions(self.select.resource, conditions.had(request.if_none_match))
+
+    def _tagged(self, request: Request, row: Row | None, body: bytes | None, headers: Mapping[str, str]) -> Answer:
+        """The answer with its tag, or that the client has it. Raises `PreconditionFailed`."""
+        assert row is not None  # noqa: S101 - a body was found in it
+        told = {**headers, **conditions.FRESH, "ETag": conditions.tag(self.select.resource, row["version"])}
+        return conditions.judged(request, Answer(200, body, told))
+
+    def query(self, request: Request, limits: Limits) -> Query:
+        """What the query options ask for. Raises `BadRequest`, `NotImplemented`."""
+        select = self.select
+        first = len(request.ids) + (2 if select.resource.scope or select.of else 1)
+        return odata.query(select.resource, request.query, select.shape, alias="t", first=first, limits=limits)
+
+    def _body(self, row: Row | None, query: Query, body: bytes | None) -> bytes:
+        """The JSON of a statement's row, none where the parent is missing. Raises `NotFound`."""
+        if row is None:
+            raise NotFound(self.missing)
+        if body is None and self.silent is not None and row["there"]:
+            raise NotFound(self.silent)
+        if body is None:
+            raise NotFound(self.empty or self.missing)
+        if body == b"[]" and self.empty and not (self.select.may_be_narrowed(query) and row["there"]):
+            raise NotFound(self.empty)
+        return body
+
+    def _headers(self, row: Row | None, query: Query, request: Request, settings: Settings) -> Mapping[str, str]:
+        headers: dict[str, str] = {}
+        if row is not None and query.count:
+            headers["X-Total-Count"] = str(row["total"])
+        if row is not None and self.select.pages(query) and row["more"]:
+            address = settings.public_url + "/v3" + request.path
+            headers |= lists.next_page(address, request.query, (query.skip or 0) + int(PAGE))
+        return headers
