@@ -178,7 +178,7 @@ def elsewhere(person: Person) -> Ids:
         customer,
         ids["userId"],
     )
-    eventually(lambda: person.get("/users", headers={"Customer-ID": str(customer)}).json(), "the other customer")
+    eventually(lambda: person.get("/users", headers={"Customer-ID": str(customer)}).is_success, "the other customer")
     return ids
 
 
