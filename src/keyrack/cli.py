@@ -86,6 +86,7 @@ HEADINGS: dict[str, dict[str, tuple[str, str]]] = {
     },
     "Tables and documents": {
         "endpoints": ("keyrack.commands.tables", "Show the table of endpoints."),
+        "roles": ("keyrack.commands.tables", "Show what each role of a manager may."),
         "errors": ("keyrack.commands.tables", "Show the table of codes of refusals."),
         "metrics": ("keyrack.commands.metrics", "Show the table of metrics."),
         "openapi": ("keyrack.commands.tables", "Print the OpenAPI document."),

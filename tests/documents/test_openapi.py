@@ -23,6 +23,7 @@ from keyrack.documents.operations import OWN, SPEC, TAGS
 from keyrack.endpoints import ALL
 from keyrack.model.meanings import EVERYWHERE
 from keyrack.model.meanings import OF as MEANINGS
+from keyrack.model.permissions import Permission
 from keyrack.model.resources import RESOURCES
 from tests.browser import launched, needed
 from tests.documents.reading import Json, inlined, objects, resolved
@@ -166,7 +167,10 @@ def test_what_a_request_needs_is_told(document: Json, endpoint: Endpoint) -> Non
     needed = [scheme for scheme, wanted in (("apiKey", endpoint.key), ("oauth2", endpoint.token)) if wanted]
     if endpoint.device:
         needed.append("device")
-    assert operation["security"] == ([{scheme: [] for scheme in needed}] if needed else [])
+    scopes = [str(endpoint.permission)] if isinstance(endpoint.permission, Permission) else []
+    assert operation["security"] == (
+        [{scheme: scopes if scheme == "oauth2" else [] for scheme in needed}] if needed else []
+    )
     parameters = {(parameter["in"], parameter["name"]): parameter for parameter in operation["parameters"]}
     assert [where_name[1] for where_name in parameters if where_name[0] == "path"] == endpoint.parameters
     assert (("header", "Customer-ID") in parameters) == endpoint.customer

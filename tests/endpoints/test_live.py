@@ -362,14 +362,17 @@ def test_so_many_customers_that_everybody_is_told() -> None:
         "delete from manager_customer using manager m where m.manager_id = manager_customer.manager_id"
         " and m.username = $1",
         "delete from manager where username = $1",
+        "delete from manager_role using manager m where m.manager_id = manager_role.manager_id and m.username = $1",
+        "update manager_role set is_limited = true from manager m"
+        " where m.manager_id = manager_role.manager_id and m.username = $1",
     ],
-    ids=["key", "disabled", "signed out", "customer", "gone"],
+    ids=["key", "disabled", "signed out", "customer", "gone", "role", "limit"],
 )
 def test_who_may_not_watch_any_more_loses_the_stream(carol: Person, alice: Person, sql: Sql, statement: str) -> None:
     with watching(carol) as hers, watching(alice) as others:
         sql.execute(statement, carol.username)
         assert hers.ends() == "whole"
-        assert carol.get("/live").status_code in (401, 404)
+        assert carol.get("/live").status_code in (401, 403, 404)
         alice.car()
         others.hears("cars")
 

@@ -29,7 +29,7 @@ from tests.endpoints.test_ingest import unit_of
 from tests.http.test_contract import KEYED, TOKENED, WITH_CUSTOMER, content, over, path_of, unknown_method
 from tests.http.test_hostile import Line, head
 from tests.people import Person, Town, web
-from tests.servers import RunningServer, Sql
+from tests.servers import RunningServer, Sql, eventually
 
 PROBLEM = "application/problem+json"
 NOT_OF_EVERY_ROW = {405, 404}  # what a path is answered that knows another method, or nothing
@@ -282,6 +282,18 @@ def ahead(person: Person) -> tuple[str, str]:
     return "GET", "/changes/checkpoint?since=999999999999"
 
 
+def without_a_role(person: Person) -> tuple[Any, ...]:
+    """In a customer for which the manager acts, and may do nothing."""
+    customer = person.sql.value("insert into customer (name) values ('No role') returning customer_id")
+    role = (
+        "insert into manager_customer (manager_id, customer_id) select manager_id, $2 from manager where username = $1"
+    )
+    person.sql.execute(role, person.username, customer)
+    asked = {"headers": {"Customer-ID": str(customer)}}
+    eventually(lambda: person.get("/cars", **asked).status_code == 403, "the membership")
+    return "GET", "/cars", None, asked
+
+
 def past_the_end(person: Person) -> tuple[str, str]:
     return "GET", f"/changes?$filter=id gt {settled(person) + 1}"
 
@@ -315,6 +327,7 @@ CASES: dict[str, Callable[[Person], tuple[Any, ...]]] = {
     "access-gone": lambda p: ("GET", f"/cars/{p.car()}/access?at=2001-01-01T00:00:00Z"),
     "at-or-range": lambda p: ("GET", f"/cars/{p.car()}/access?from=2001-01-01T00:00:00Z"),
     "time-in-future": lambda p: ("GET", f"/users/{p.user()}/access?at=2999-01-01T00:00:00Z"),
+    "permission-missing": without_a_role,
     "cursor-gone": past_the_end,
     "change-not-found": lambda _: ("GET", "/changes/999999999999/proof"),
     "checkpoint-ahead": ahead,

@@ -12,6 +12,7 @@ from uuid import UUID
 from hypothesis import strategies as st
 
 from keyrack.model.fields import Field, Relation, Resource, Type, boolean, date_time, double, guid, int32, int64, string
+from keyrack.model.permissions import Permission
 from keyrack.model.resources import RESOURCES
 from tests.odata import evaluator as means
 from tests.odata.evaluator import Evaluate
@@ -38,6 +39,7 @@ PART = Resource(
     relations={
         "sample": Relation("Sample", "{t}.customer_id = {p}.customer_id and {t}.id = {p}.sample_id", many=False)
     },
+    permission=Permission.CARS_READ,
 )
 WHOLE = Resource(
     "Whole",
@@ -45,6 +47,7 @@ WHOLE = Resource(
     _OF_CUSTOMER,
     {"id": int32("{t}.id"), "name": string("{t}.name", nullable=True), "n": int32("{t}.n", nullable=True)},
     relations={"samples": Relation("Sample", "{t}.customer_id = {p}.customer_id and {t}.n = {p}.id")},
+    permission=Permission.CARS_READ,
 )
 SAMPLE = Resource(
     "Sample",
@@ -70,6 +73,7 @@ SAMPLE = Resource(
         "parts": Relation("Part", "{t}.customer_id = {p}.customer_id and {t}.sample_id = {p}.id"),
         "whole": Relation("Whole", "{t}.customer_id = {p}.customer_id and {t}.id = {p}.n", many=False),
     },
+    permission=Permission.CARS_READ,
 )
 
 TEXTS = ["", "a", "A", "ab", "Ab c", " x ", "it's", "50%", "a_b", "\\", "Ünder", "\u00a0y\t", "b-7", "é"]

@@ -12,6 +12,7 @@ import pytest
 
 from keyrack import errors
 from keyrack.model.fields import Complex, Field, Relation, Resource, date_time, double, string
+from keyrack.model.permissions import Permission
 from keyrack.model.resources import ASSIGNMENT, CAR, EVENT, PRODUCT, RESOURCES, SERVICE, USER
 from keyrack.model.telematics import TELEMETRY
 from keyrack.odata import Limits, Shape, query
@@ -332,6 +333,7 @@ OASIS = Resource(
         "Sales": Relation("OasisSale", "{t}.id = {p}.id"),
         **{name: Relation("OasisSale", "{t}.id = {p}.id", many=False) for name in _ONE},
     },
+    permission=Permission.CARS_READ,
 )
 OASIS_COUNTRIES = Resource(
     "OasisCity",
@@ -340,6 +342,7 @@ OASIS_COUNTRIES = Resource(
     {name: field for name, field in _FIELDS.items() if name != "Country"},
     key=("ID",),
     relations={name: Relation("OasisSale", "{t}.id = {p}.id", many=False) for name in ("Country", "Continent")},
+    permission=Permission.CARS_READ,
 )
 
 

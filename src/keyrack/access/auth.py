@@ -19,7 +19,7 @@ from joserfc.errors import JoseError
 
 from keyrack.access import devices
 from keyrack.access.devices import Device, Scope
-from keyrack.access.grants import NOTHING, Grant, granted
+from keyrack.access.grants import NOTHING, Grant, NotPermitted, granted
 from keyrack.access.keys import EXPIRED, MISSING, KeyRefused, good_until
 from keyrack.access.memory import Memory
 from keyrack.access.passwords import Passwords
@@ -29,7 +29,7 @@ from keyrack.database.heartbeat import Heartbeat
 from keyrack.database.listener import Listener
 from keyrack.database.pieces import repeat
 from keyrack.errors import Forbidden, NotFound, Unauthorized
-from keyrack.model.permissions import Permission
+from keyrack.model.permissions import Free, Permission
 from keyrack.reasons import INVALID_DEVICE_KEY, INVALID_TOKEN, NO_CUSTOMER, NO_MANAGER, NO_SCOPE
 from keyrack.settings import Settings
 from keyrack.vault.sealing import Vault
@@ -78,6 +78,15 @@ class Manager:
     def where(self, permission: Permission) -> list[int]:
         """The customers in which the caller has it."""
         return [customer for customer, grant in self.grants.items() if permission in grant.permissions]
+
+
+def permit(manager: Manager | None, wanted: Permission | Free, customer: int) -> None:
+    """Raises `NotPermitted` unless who calls has what is wanted: in the customer, or, of what belongs to none (0), in
+    one of its own."""
+    if isinstance(wanted, Free):
+        return
+    if manager is None or not (manager.may(wanted, customer) if customer else manager.where(wanted)):
+        raise NotPermitted(wanted)
 
 
 @dataclass(frozen=True, slots=True)

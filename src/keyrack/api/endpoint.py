@@ -15,9 +15,8 @@ from typing import Any, LiteralString
 
 from pydantic import TypeAdapter
 
-from keyrack.access.auth import Manager
+from keyrack.access.auth import Manager, permit
 from keyrack.access.devices import Scope
-from keyrack.access.grants import NotPermitted
 from keyrack.api.exchange import Answer, Request
 from keyrack.api.ids import path_id
 from keyrack.api.parameters import Parameter
@@ -95,13 +94,8 @@ class Endpoint:
             raise TypeError(f"{self.method} {self.path}: what is a customer's needs a permission there")
 
     def permit(self, manager: Manager | None, customer: int) -> None:
-        """Raises `NotPermitted` unless the caller has what the row wants: in the customer, or, where it is about none,
-        in one of the caller's."""
-        wanted = self.permission
-        if isinstance(wanted, Free):
-            return
-        if manager is None or not (manager.may(wanted, customer) if self.customer else manager.where(wanted)):
-            raise NotPermitted(wanted)
+        """Raises `NotPermitted` unless the caller has what the row wants."""
+        permit(manager, self.permission, customer)
 
     @cached_property
     def parameters(self) -> list[str]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal, LiteralString
 from uuid import UUID
 
-from keyrack.access.auth import Manager
+from keyrack.access.auth import Manager, permit
 from keyrack.access.devices import Device
 from keyrack.api.held import Held
 from keyrack.assignments.asking import Asker, checksum
@@ -16,7 +16,7 @@ from keyrack.database.batching import Batches
 from keyrack.database.connection import Database
 from keyrack.database.within import InTransaction
 from keyrack.errors import JSON, Refusal
-from keyrack.model.permissions import Permission
+from keyrack.model.permissions import Free, Permission
 from keyrack.tracing.places import here
 
 Returns = Literal["", "minimal", "representation"]  # "" for what the spec says
@@ -57,6 +57,10 @@ class Request:
     def compares(self) -> bool:
         """Whether what is changed has to be something that the client has seen."""
         return self.if_match is not None and self.if_match != ANY
+
+    def permit(self, wanted: Permission | Free) -> None:
+        """Raises `NotPermitted` unless whoever asks has it: in the customer, or, of what belongs to none, in one."""
+        permit(self.manager, wanted, self.customer)
 
     def where(self, permission: Permission) -> list[int]:
         """The customers in which whoever asks has it."""

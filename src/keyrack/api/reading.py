@@ -70,10 +70,14 @@ class Read:
         return conditions.judged(request, Answer(200, body, told))
 
     def query(self, request: Request, limits: Limits) -> Query:
-        """What the query options ask for. Raises `BadRequest`, `NotImplemented`."""
+        """What the query options ask for. Raises `BadRequest`, `NotImplemented`, and `NotPermitted` where they reach
+        what the caller may not read."""
         select = self.select
         first = len(request.ids) + (2 if select.resource.scope or select.of else 1)
-        return odata.query(select.resource, request.query, select.shape, alias="t", first=first, limits=limits)
+        query = odata.query(select.resource, request.query, select.shape, alias="t", first=first, limits=limits)
+        for resource in (select.resource, *((select.of.resource,) if select.of else ()), *query.beside):
+            request.permit(resource.permission)
+        return query
 
     def _body(self, row: Row | None, query: Query, body: bytes | None) -> bytes:
         """The JSON of a statement's row, none where the parent is missing. Raises `NotFound`."""

@@ -30,6 +30,19 @@ def endpoints(as_json: Json = False, markdown: Markdown = False) -> None:
         show(Listed(rows, {"METHOD": "method", "PATH": "path", "WHAT IT DOES": "what"}), False)
 
 
+@app.command("roles")
+def roles(as_json: Json = False, markdown: Markdown = False) -> None:
+    """Show what each role of a manager may."""
+    from keyrack.documents.tables import roles_json, roles_markdown
+
+    if markdown:
+        print(roles_markdown(), end="")
+    elif as_json:
+        print(json.dumps(roles_json(), indent=2))
+    else:
+        show(Listed(roles_json(), {"ROLE": "role", "WHAT IT IS": "meaning", "MAY": "permissions"}), False)
+
+
 @app.command("errors")
 def errors(as_json: Json = False, markdown: Markdown = False) -> None:
     """Show the table of codes of refusals."""

@@ -37,6 +37,13 @@ ERRORS: Mapping[str, Json] = {
         },
         {"header": _text("Where the API key is expected, if that was refused.")},
     ),
+    "NotPermitted": _object(
+        "Whoever calls has not the permission that it takes.",
+        {
+            "statusCode": {"type": "integer", "const": 403, "description": "The status again."},
+            "message": _text("Which permission is missing."),
+        },
+    ),
     "SignInRefused": _object(
         "The API key is missing or invalid, or the user name or the password is wrong.",
         {

@@ -17,6 +17,7 @@ from keyrack.documents.schemas import model
 from keyrack.documents.sending import webhooks
 from keyrack.documents.sharing import share
 from keyrack.errors import JSON
+from keyrack.model.permissions import MEANINGS, Permission
 from keyrack.settings import Settings
 
 ABOUT = (
@@ -79,8 +80,9 @@ def _schemes(settings: Settings) -> Json:
         "oauth2": {
             "type": "oauth2",
             "description": "A manager's access token as `Authorization: Bearer ...`. It is had by the password grant,"
-            " with the API key, and good for an hour. There are no scopes, and no refresh token: ask again.",
-            "flows": {"password": {"tokenUrl": token_url, "scopes": {}}},
+            " with the API key, and good for an hour. It may what the manager's role in the customer may: no scope is"
+            " asked for. There is no refresh token: ask again.",
+            "flows": {"password": {"tokenUrl": token_url, "scopes": {str(one): MEANINGS[one] for one in Permission}}},
         },
         "device": {
             "type": "apiKey",
@@ -146,7 +148,7 @@ def _security(endpoint: Endpoint) -> list[Json]:
     if endpoint.key:
         needed["apiKey"] = []
     if endpoint.token:
-        needed["oauth2"] = []
+        needed["oauth2"] = [str(endpoint.permission)] if isinstance(endpoint.permission, Permission) else []
     if endpoint.device:
         needed["device"] = []
     return [needed] if needed else []

@@ -6,11 +6,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from keyrack import reasons
+from keyrack.access.grants import NOT_PERMITTED
 from keyrack.api import conditions, idempotency, lists, parameters, spool
 from keyrack.api.endpoint import Endpoint
 from keyrack.assignments import holds
 from keyrack.database import positions, shares
 from keyrack.model import bodies, members
+from keyrack.model.permissions import Permission
 from keyrack.odata import INVALID, NOT_SUPPORTED, TOO_MANY_EXPANDED
 from keyrack.reasons import Reason
 from keyrack.telemetry.lines import INVALID_LINES, TOO_MANY_LINES
@@ -60,6 +62,11 @@ SHARED: tuple[tuple[str, Callable[[Endpoint], object], ByStatus], ...] = (
             400: (reasons.NO_CUSTOMER_ID, reasons.INVALID_CUSTOMER_ID, positions.INVALID),
             404: (reasons.NO_CUSTOMER,),
         },
+    ),
+    (
+        "every endpoint that needs a permission",
+        lambda row: isinstance(row.permission, Permission),
+        {403: (NOT_PERMITTED,)},
     ),
     (
         "every endpoint with query options",

@@ -7,6 +7,7 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
+from keyrack.access.grants import NOT_PERMITTED
 from keyrack.api.endpoint import TAGGED, Endpoint
 from keyrack.api.live import EVENTS
 from keyrack.api.reading import Read
@@ -27,7 +28,7 @@ REASONS = {
     304: "Nothing has changed: it is still what one of the tags in `If-None-Match` was given for",
     400: "The request is not valid",
     401: "The API key or the access token is missing or invalid",
-    403: "The key does not open this",
+    403: "Whoever calls may not do this",
     404: "Not found",
     405: "The path does not know the method",
     408: "The request took too long to arrive",
@@ -148,12 +149,13 @@ def _error(
     schema: Json = {"type": "string"}
     media_type = PLAIN_TEXT.split(";")[0]
     named = {401: "Unauthorized", 415: "UnsupportedMediaType", 429: "TooManyRequests"}.get(status)
+    named = "NotPermitted" if NOT_PERMITTED in several else named
     if endpoint.form:
         named = {400: "GrantRefused", 401: "SignInRefused"}.get(status, named)
     if named is not None:
         schema, media_type = {"$ref": f"#/components/schemas/{named}"}, JSON
     response: Json = {"description": description, "content": {media_type: {"schema": schema}}}
-    if endpoint.form and status == 400:  # the edge's own refusals, such as a header that is not valid, are plain text
+    if (endpoint.form and status == 400) or (several[1:] and status == 403):  # others of the status are plain text
         response["content"][PLAIN_TEXT.split(";")[0]] = {"schema": {"type": "string"}}
     problem: Json = {
         "allOf": [
@@ -184,6 +186,7 @@ _FORMS: Mapping[int, Json] = {
         "traceId": examples.TRACE,
         "detail": "The header Content-Type is missing. Taken is application/json.",
     },
+    403: {"statusCode": 403, "message": NOT_PERMITTED.format(permission="cars:write").text},
     429: {"status": "429", "message": RATE_LIMITED.format(seconds=6).text},
 }
 # Of those of the token endpoint (RFC 6749, section 5.2)

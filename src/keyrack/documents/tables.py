@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from keyrack.api.endpoint import Endpoint
 from keyrack.documents.refusals import refusals
+from keyrack.model.permissions import GRANTED, MEANINGS, ROLES, Permission, Role
 from keyrack.settings import Settings, is_secret, variable
 
 ENDPOINTS_HEAD = """# Endpoints
@@ -14,11 +15,14 @@ Made from the table of endpoints (`keyrack endpoints --markdown`); a test holds 
 
 Every path answers below `/v3` and at the root. Unless a row says otherwise a call carries `<brand>-API-Key`,
 `Authorization: Bearer ...` and `Customer-ID`. What every such call can be answered: 400 for a header that is not valid,
-401, 404 for an unknown manager or customer, 414, 500, 503; with a body also 408, 413 and 415. The last column lists the
-refusals of the endpoint itself, each with its code; [errors.md](errors.md) has all of them. *Ours* marks what stands
-beside the spec, `If-Match` what honours that header; whatever else changes something answers it with 412. Reads have an
-`ETag` ([conditional requests](http.md#conditional-requests)).
+401, 403 without the permission that the row needs ([access.md](access.md) says who has it), 404 for an unknown manager
+or customer, 414, 500, 503; with a body also 408, 413 and 415. The last column lists the refusals of the endpoint
+itself, each with its code; [errors.md](errors.md) has all of them. *Ours* marks what stands beside the spec,
+`If-Match` what honours that header; whatever else changes something answers it with 412. Reads have an `ETag`
+([conditional requests](http.md#conditional-requests)).
 """
+
+ENDPOINTS_COLUMNS = "| Method | Path | What | Needs | Answers | Refuses |\n|---|---|---|---|---|---|"
 
 SETTINGS_HEAD = """# Settings
 
@@ -42,10 +46,31 @@ def endpoints_markdown(endpoints: Iterable[Endpoint]) -> str:
     for endpoint in endpoints:
         if endpoint.tag != tag:
             tag = endpoint.tag
-            lines.append(f"\n## {tag}\n\n| Method | Path | What | Answers | Refuses |\n|---|---|---|---|---|")
+            lines.append(f"\n## {tag}\n\n{ENDPOINTS_COLUMNS}")
         what = endpoint.summary + _notes(endpoint)
-        lines.append(f"| {endpoint.method} | `{endpoint.path}` | {what} | {endpoint.status} | {_refusals(endpoint)} |")
+        needs = f"`{endpoint.permission}`" if isinstance(endpoint.permission, Permission) else endpoint.permission
+        lines.append(
+            f"| {endpoint.method} | `{endpoint.path}` | {what} | {needs} | {endpoint.status} | {_refusals(endpoint)} |"
+        )
     return "\n".join(lines) + "\n"
+
+
+def roles_markdown() -> str:
+    """The table of roles in docs/access.md: a row for each permission, a column for each role."""
+    head = "| Permission | What it lets one do | " + " | ".join(Role) + " |\n|---|---|" + ":-:|" * len(Role)
+    rows = [
+        f"| `{one}` | {MEANINGS[one]} | " + " | ".join("x" if one in GRANTED[role] else "" for role in Role) + " |"
+        for one in Permission
+    ]
+    return "\n".join([head, *rows]) + "\n"
+
+
+def roles_json() -> list[dict[str, object]]:
+    """The roles as data: what `keyrack roles --json` prints."""
+    return [
+        {"role": str(role), "meaning": meaning, "permissions": [str(one) for one in Permission if one in GRANTED[role]]}
+        for role, meaning in ROLES.items()
+    ]
 
 
 def _notes(endpoint: Endpoint) -> str:
@@ -105,6 +130,7 @@ def endpoints_json(endpoints: Iterable[Endpoint]) -> list[dict[str, object]]:
             "path": endpoint.path,
             "tag": endpoint.tag,
             "summary": endpoint.summary,
+            "needs": str(endpoint.permission),
             "status": endpoint.status,
             "refuses": {
                 str(status): [{"code": reason.code, "text": reason.text} for reason in reasons]

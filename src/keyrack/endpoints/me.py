@@ -46,6 +46,7 @@ ME = Resource(
         "timeZone": string("{t}.time_zone", nullable=True),
         "theme": string("{t}.theme", nullable=True),
     },
+    permission=Free.CALLER,
 )
 SESSION = Resource(
     "Session",
@@ -58,6 +59,7 @@ SESSION = Resource(
         "createdAt": date_time("{t}.created_at"),
         "lastSeen": date_time("{t}.seen_at"),
     },
+    permission=Free.CALLER,
 )
 
 PREFER: LiteralString = "update manager set language = $2, time_zone = $3, theme = $4 where manager_id = $1"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import LiteralString
 
 from keyrack.model.fields import Complex, Field, Resource, date_time, int64, opaque, string
+from keyrack.model.permissions import Permission
 
 ACTOR: tuple[LiteralString, ...] = ("type", "id", "name")
 
@@ -44,4 +45,5 @@ CHANGE = Resource(
         "before": opaque(_content("before")),
         "after": opaque(_content("after")),
     },
+    permission=Permission.CHANGES_READ,
 )

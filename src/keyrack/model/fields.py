@@ -11,6 +11,8 @@ from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import LiteralString
 
+from keyrack.model.permissions import Free, Permission
+
 
 class Type(Enum):
     """The primitive types of the contract, by their OData names (OData CSDL 4.01, section 3.3)."""
@@ -113,6 +115,7 @@ class Resource:
     walks: tuple[str, ...] = ()  # beside the key, the fields in whose order an index leads through a tenant's rows
     newest: Newest | None = None
     unseen: tuple[LiteralString, ...] = ()  # what can be changed and is never shown, such as a secret
+    permission: Permission | Free = field(kw_only=True)  # what whoever reads it needs, on its own or beside another
 
     def only(self, *names: str) -> Resource:
         """The same rows with these fields alone."""

@@ -16,6 +16,7 @@ from keyrack.model.fields import (
     string,
     wall_clock,
 )
+from keyrack.model.permissions import Free, Permission
 
 _OF_CUSTOMER: LiteralString = "{t}.customer_id = $1"
 
@@ -37,6 +38,7 @@ CUSTOMER = Resource(
     "customer {t} join manager_customer {t}_link using (customer_id)",
     "{t}_link.manager_id = $1",
     {"id": string("{t}.customer_id::text"), "name": string("{t}.name", search=True)},
+    permission=Free.CALLER,
 )
 
 CAR = Resource(
@@ -58,6 +60,7 @@ CAR = Resource(
         "groups": Relation("Group", _via("group_car", "car_id", "t", "p")),
     },
     walks=("name", "licensePlate", "vin"),
+    permission=Permission.CARS_READ,
 )
 
 USER = Resource(
@@ -78,6 +81,7 @@ USER = Resource(
         "assignments": Relation("AssignmentOfUser", "{t}.customer_id = {p}.customer_id and {t}.user_id = {p}.user_id"),
         "groups": Relation("Group", _via("group_user", "user_id", "t", "p")),
     },
+    permission=Permission.USERS_READ,
 )
 
 ASSIGNMENT = Resource(
@@ -98,6 +102,7 @@ ASSIGNMENT = Resource(
         "user": Relation("User", "{t}.customer_id = {p}.customer_id and {t}.user_id = {p}.user_id", many=False),
     },
     walks=("start",),
+    permission=Permission.ASSIGNMENTS_READ,
 )
 ASSIGNMENT_OF_CAR = ASSIGNMENT.only("id", "userId", "start", "end")
 ASSIGNMENT_OF_USER = replace(ASSIGNMENT.only("id", "carId", "start", "end"), walks=())
@@ -114,6 +119,7 @@ GROUP = Resource(
         "products": Relation("Product", _via("group_product", "product_id", "p", "t")),
     },
     walks=("name",),
+    permission=Permission.GROUPS_READ,
 )
 
 PRODUCT = Resource(
@@ -136,6 +142,7 @@ PRODUCT = Resource(
         "groups": Relation("Group", _via("group_product", "product_id", "t", "p")),
     },
     walks=("uniqueId", "serialNumber"),
+    permission=Permission.PRODUCTS_READ,
 )
 PRODUCT_LISTED = PRODUCT.without("dongleTerminationTimeStamp")
 
@@ -161,6 +168,7 @@ SERVICE = Resource(
         ),
     },
     walks=("name",),
+    permission=Permission.SERVICES_READ,
 )
 SERVICE_OF_PRODUCT = SERVICE.without("productId")
 
@@ -179,6 +187,7 @@ CONTRACT = Resource(
         "unitOfNotice": string("{t}.unit_of_notice", nullable=True),
     },
     key=("orderNumber", "documentNumber"),
+    permission=Permission.SERVICES_READ,
 )
 
 EVENT = Resource(
@@ -201,6 +210,7 @@ EVENT = Resource(
         "user": Relation("User", "{t}.customer_id = {p}.customer_id and {t}.user_id = {p}.user_id", many=False),
     },
     walks=("utcDateTime",),
+    permission=Permission.EVENTS_READ,
 )
 
 BRAND = Resource(
@@ -210,6 +220,7 @@ BRAND = Resource(
     {"name": string("{t}.brand", search=True)},
     key=("name",),
     scalar="name",
+    permission=Permission.KEYS_READ,
 )
 
 KEY = Resource(
@@ -232,6 +243,7 @@ KEY = Resource(
             }
         ),
     },
+    permission=Permission.KEYS_READ,
 )
 
 # What a relation's target is called -> the resource

@@ -19,6 +19,7 @@ from keyrack.model.fields import (
     opaque,
     string,
 )
+from keyrack.model.permissions import Permission
 from keyrack.model.resources import CAR
 
 # What another unit told, before this one was in the car, is not its own
@@ -37,6 +38,7 @@ LOCATION = Resource(
         "odometer": double_as_text("{t}_state.odometer"),
     },
     key=(),
+    permission=Permission.POSITIONS_READ,
 )
 
 # Nearest to the date $3, before or after; of two that are equally near the earlier one. A row is a stretch: readings
@@ -70,6 +72,7 @@ LOCATION_AT = Resource(
         "odometer": double_as_text("{t}_odometer.odometer"),
     },
     key=(),
+    permission=Permission.POSITIONS_READ,
 )
 
 
@@ -131,6 +134,7 @@ TELEMETRY = Resource(
         **{name: _amount(name) for name in _DOUBLES},
     },
     key=(),
+    permission=Permission.POSITIONS_READ,
 )
 
 # A car has one row, whether its unit has told anything, and whether it has one. An assignment that has no end ends at
@@ -177,4 +181,5 @@ POSITION = Resource(
         "{l}.read_quarter desc, {l}.read_at desc",
         "{l}.car_id",
     ),
+    permission=Permission.POSITIONS_READ,
 )

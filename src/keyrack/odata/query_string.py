@@ -175,7 +175,7 @@ def _written(plan: Rows, count: bool, alias: LiteralString, first: int) -> Query
     led = lead(plan, alias, first + unpaged) if apart else None
     return Query(
         columns, value, where, order, limit, count, args, counted, unpaged, walk, plan.top, plan.skip, plain, apart,
-        led, origin,
+        led, origin, frozenset(writer.beside),
     )  # fmt: skip
 
 

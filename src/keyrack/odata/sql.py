@@ -70,12 +70,13 @@ _JUNCTIONS: dict[str, LiteralString] = {"and": " and ", "or": " or "}
 class Writer:
     """Writes the SQL of one plan; `alias` is the row of level 0, `first` the number of the first parameter."""
 
-    __slots__ = ("_numbers", "alias", "args", "first")
+    __slots__ = ("_numbers", "alias", "args", "beside", "first")
 
     def __init__(self, alias: LiteralString, first: int) -> None:
         self.alias: LiteralString = alias
         self.first = first
         self.args: list[object] = []
+        self.beside: set[Resource] = set()  # whose rows are read through relations
         self._numbers: dict[int, LiteralString] = {}  # the same literal, written again, is the same parameter
 
     def parameter(self, value: object, cast: LiteralString) -> LiteralString:
@@ -203,6 +204,7 @@ class Writer:
         return " left join " + table + " on " + self._link(step)
 
     def _link(self, step: Step) -> LiteralString:
+        self.beside.add(step.target)
         alias = self.row(step.level)
         link: LiteralString = step.relation.link.format(t=alias, p=self.row(step.parent))
         return link + " and " + step.target.scope.format(t=alias) if step.target.scope else link

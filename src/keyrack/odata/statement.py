@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import LiteralString, NamedTuple
 
+from keyrack.model.fields import Resource
 from keyrack.odata.newest import Lead
 from keyrack.odata.stages import Source
 from keyrack.odata.walking import Key
@@ -33,3 +34,4 @@ class Query(NamedTuple):
     apart: bool = False
     lead: Lead | None = None  # what leads to the first rows of such a page
     source: Source | None = None  # where the rows come from and how they are shown, with `$apply` and `$compute`
+    beside: frozenset[Resource] = frozenset()  # whose rows are read through relations

@@ -12,6 +12,7 @@ from pydantic.alias_generators import to_camel
 from keyrack.model.bodies import Int32, Moment
 from keyrack.model.fields import Resource, boolean, date_time, guid, int32, int64, opaque, string
 from keyrack.model.kinds import SENT
+from keyrack.model.permissions import Permission
 from keyrack.model.resources import ASSIGNMENT
 from keyrack.webhooks.failures import CODE, CODES
 
@@ -55,6 +56,7 @@ OPERATION = Resource(
     },
     relations={"car": ASSIGNMENT.relations["car"], "user": ASSIGNMENT.relations["user"]},
     walks=("requested",),
+    permission=Permission.OPERATIONS_READ,
 )
 
 _COUNT: LiteralString = (
@@ -80,6 +82,7 @@ WEBHOOK = Resource(
         "dead": int32(_COUNT + "'Dead')"),
     },
     unseen=("{t}.secret", "{t}.signing_secret"),
+    permission=Permission.WEBHOOKS_READ,
 )
 
 _OF_OUTCOME: LiteralString = "({t}.type like 'assignment.%')"
@@ -106,6 +109,7 @@ DELIVERY = Resource(
         "created": date_time("{t}.created_at"),
         "payload": opaque("{t}.payload::jsonb"),
     },
+    permission=Permission.WEBHOOKS_READ,
 )
 _URL: LiteralString = (
     "(select w.url from webhook w where w.customer_id = {t}.customer_id and w.webhook_id = {t}.webhook_id)"
