@@ -53,6 +53,7 @@ DOORS = {
         "limits",
         "passwords",
         "privacy",
+        "refusals",
         "sessions",
         "signing",
         "signing_in",

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import httpx
@@ -16,11 +18,13 @@ from keyrack.model.permissions import GRANTED, MEANINGS, ROLES, Free, Permission
 from keyrack.model.resources import CAR
 from keyrack.settings import Settings
 from tests.commands.test_cli import Operator
+from tests.documents.blocks import ROOT, block
 from tests.http.test_contract import ENDLESS, over, path_of
 from tests.people import Person, Town
-from tests.servers import RunningServer, Sql, eventually
+from tests.servers import RunningServer, Sql, eventually, migrated_database
 from tests.watching import watching
 
+PAGE = "docs/access.md"
 RIGHTS = [endpoint for endpoint in ALL if isinstance(endpoint.permission, Permission)]
 TAKE = "delete from manager_role using manager m where m.manager_id = manager_role.manager_id and m.username = $1"
 GIVE = """
@@ -207,6 +211,29 @@ def test_what_roles_are_given_stands_in_the_log(town: Town, operator: Operator) 
     assert [row["after"] and row["after"]["role"] for row in told] == ["Dispatcher", "Viewer", None]
 
 
+def test_refusals_are_counted_in_the_log(town: Town, dsn: str, settings: Settings) -> None:
+    """A change for many of the same, and none that is lost as the process ends."""
+    viewer = town.person("curious", "Viewer")
+    owner = town.another_fleet(viewer)
+    with RunningServer(settings.model_copy(update={"refusal_seconds": 3_600}), dsn, worker=False) as server:
+        web = httpx.Client(base_url=f"{server.url}/v3", headers=viewer.headers)
+        for _ in range(5):
+            assert web.put("/cars", json={"name": "No"}).status_code == 403
+        assert web.get("/changes").status_code == 403
+        web.close()
+    asked = "/changes?$filter=kind eq 'permission.refused'&$orderby=resourceId"
+    owned = viewer.sql.value("select manager_id from manager where username = $1", viewer.username)
+    viewer.sql.execute(GIVE, viewer.username, "Auditor")
+    eventually(lambda: viewer.get(asked).status_code == 200 and len(viewer.get(asked).json()) == 2, "the refusals")
+    told = viewer.get(asked).json()
+    assert [(row["resourceId"], row["after"]) for row in told] == [
+        ("cars:write", {"count": 5}), ("changes:read", {"count": 1}),
+    ]  # fmt: skip
+    assert {row["actor"]["type"] for row in told} == {"manager"}
+    assert {row["actor"]["id"] for row in told} == {str(owned)}
+    assert owner.get(asked).json() == []
+
+
 def test_a_role_is_named_with_its_customer(operator: Operator) -> None:
     customer = operator.value("customer", "add", "Roles")["id"]
     assert "--role" in operator.refused("manager", "add", "nobody", "--customer", customer, status=2)
@@ -218,8 +245,26 @@ def test_a_role_is_named_with_its_customer(operator: Operator) -> None:
     assert (row["customers"], row["roles"]) == ([customer], ["Viewer"])
 
 
+def test_the_page_gives_roles_as_it_stands(database_server: str) -> None:
+    keyrack = f'keyrack() {{ {sys.executable} -m keyrack "$@"; }}\nkeyrack customer add Harbour >&2\n'
+    with migrated_database(database_server) as dsn:
+        ran = subprocess.run(
+            ["bash", "-euo", "pipefail", "-c", keyrack + block(PAGE, "give").text],
+            env=os.environ | {"KEYRACK_DATABASE_URL": dsn}, capture_output=True, text=True, timeout=60,
+        )  # fmt: skip
+    assert ran.returncode == 0, ran.stderr
+    assert "Manager 1 added: kim@example.com." in ran.stdout and "Viewer" in ran.stdout.splitlines()[-1]
+
+
+def test_the_page_shows_the_refusal(people: dict[Role, Person]) -> None:
+    answer = people[Role.VIEWER].put("/cars", {"name": "No"})
+    assert answer.text == block(PAGE, "refused").text.strip()
+    problem = people[Role.VIEWER].put("/cars", {"name": "No"}, headers={"Accept": "application/problem+json"}).json()
+    assert (problem["code"], problem["permission"]) == ("permission-missing", "cars:write")
+
+
 def test_the_page_shows_the_table() -> None:
-    page = (Path(__file__).parents[2] / "docs/access.md").read_text()
+    page = (ROOT / PAGE).read_text()
     assert roles_markdown() in page, "paste what keyrack roles --markdown prints"
     for role, meaning in ROLES.items():
         assert f"| {role} | {meaning} |" in page

@@ -20,7 +20,8 @@ from tests.people import Person, Town
 from tests.servers import eventually
 
 RECORDED = importlib.import_module("keyrack.database.migrations.versions.0026_recording")
-TABLES = [*(one for one in RECORDED.TABLES if one.customer != "0"), RECORDED.OF_PERSON]
+NEWEST = importlib.import_module("keyrack.database.migrations.versions.0031_roles")
+TABLES = [*(one for one in NEWEST.tables() if one.customer != "0"), RECORDED.OF_PERSON]
 GERMAN = {"Accept-Language": "de"}
 
 
@@ -72,14 +73,14 @@ def test_every_kind_that_a_customer_has_is_told_in_words() -> None:
     words |= {kind for one in TABLES for kind in one.kinds}
     # Whether a thing of a group is in it or not is all that there is
     words |= {f"{one.resource}.updated" for one in TABLES if not one.table.startswith("group_")}
-    assert words == set(KINDS)
-    assert {one.resource for one in TABLES} == set(RESOURCES)
+    assert words | {"permission.refused"} == set(KINDS)
+    assert {one.resource for one in TABLES} | {"permission"} == set(RESOURCES)
 
 
 def test_every_member_and_everybody_who_acts_has_a_name() -> None:
     assert {name for one in TABLES for name in (*one.members, *one.secrets)} <= set(MEMBERS)
     assert set(ACTORS) == set(Type.__args__)
-    assert set(PARTS) == {"worker", "server", "housekeeping", "an older release"}
+    assert set(PARTS) == {"worker", "server", "housekeeping", "an older release", "upgrade"}
 
 
 def test_a_sentence_says_who_did_what_to_which_thing(fleet: Person, visitor: httpx.Client) -> None:
@@ -313,6 +314,7 @@ def test_filters_are_in_the_address(fleet: Person, visitor: httpx.Client) -> Non
         assert mine in sentences(visitor.get(f"{here}?{query}")), query
     for query in ("resource=user", "kind=car.deleted", "who=nobody", "actor=device", "to=2020-01-01", "thing=none"):
         assert mine not in sentences(visitor.get(f"{here}?{query}")), query
+    numbered(fleet, "assignment.created", fleet.assignment(fleet.car_with_box(), fleet.user()))
     behalf = sentences(visitor.get(f"{here}?who={fleet.username}&resource=assignment"))
     assert behalf and all(f"on behalf of {fleet.username}" in one for one in behalf)
     assert "Nothing matches" in visitor.get(f"{here}?who=nobody").text

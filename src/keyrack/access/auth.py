@@ -86,7 +86,7 @@ def permit(manager: Manager | None, wanted: Permission | Free, customer: int) ->
     if isinstance(wanted, Free):
         return
     if manager is None or not (manager.may(wanted, customer) if customer else manager.where(wanted)):
-        raise NotPermitted(wanted)
+        raise NotPermitted(wanted, customer)
 
 
 @dataclass(frozen=True, slots=True)

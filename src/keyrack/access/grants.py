@@ -29,9 +29,10 @@ class NotPermitted(Forbidden):
 
     media_type = JSON
 
-    def __init__(self, permission: str) -> None:
+    def __init__(self, permission: str, customer: int) -> None:
         super().__init__(NOT_PERMITTED.format(permission=permission))
         self.permission = permission
+        self.customer = customer  # in which it is missing; 0: in all of the caller's
 
     def body(self, trace_id: str) -> bytes:
         return json.dumps({"statusCode": 403, "message": self.text}).encode()

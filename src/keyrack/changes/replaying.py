@@ -26,11 +26,11 @@ select resource, resource_id, place, kind, part, members::text, person::text, is
     coalesce(nullif(person -> 'after', 'null'), person -> 'before') as person,
     content_salt is null and coalesce(before, after) is null as is_erased,
     case when person_salt is null and resource in ('user', 'manager') then record end as record
-  from change where customer_id = $1 and resource <> 'log'
+  from change where customer_id = $1 and resource not in ('log', 'permission')
     and change_id >= coalesce((select oldest_id from change_log where customer_id = $1), 1)
   union all
   select resource, resource_id, seq + $2, kind, null, coalesce(after, before), null, false, null
-  from change_inbox where customer_id = $1 and resource <> 'log'
+  from change_inbox where customer_id = $1 and resource not in ('log', 'permission')
   union all
   select resource, resource_id, null, null, part, members, null, false, null
   from recorded_state where customer_id = $1

@@ -83,6 +83,10 @@ KINDS = {
     "manager.granted": Words(N_("Manager let in"), N_("%(who)s let %(thing)s act for this customer")),
     "manager.updated": Words(N_("Manager changed"), CHANGED),
     "manager.withdrawn": Words(N_("Manager shut out"), N_("%(who)s lets %(thing)s no longer act for this customer")),
+    "role.granted": Words(N_("Role given"), N_("%(who)s gave %(thing)s a role")),
+    "role.updated": Words(N_("Role changed"), CHANGED),
+    "role.withdrawn": Words(N_("Role withdrawn"), N_("%(who)s took the role of %(thing)s away")),
+    "permission.refused": Words(N_("Refused"), N_("%(who)s was refused what needs %(thing)s")),
 }
 
 # Resource -> the word for one, and its name with the word where that is needed to tell what it is
@@ -99,11 +103,15 @@ RESOURCES = {
     "deviceKey": Words(N_("Device key"), N_("device key %(name)s")),
     "sdkKey": Words(N_("SDK key"), N_("SDK key %(name)s")),
     "manager": Words(N_("Manager"), "%(name)s"),
+    "role": Words(N_("Role"), N_("the manager %(name)s")),
+    "permission": Words(N_("Permission"), "%(name)s"),
 }
 
 MEMBERS = {
     "brand": Member(N_("Brand"), N_("the brand")),
     "carId": Member(N_("Car"), N_("the car")),
+    "changesDays": Member(N_("Days that changes are kept"), N_("the days of changes")),
+    "count": Member(N_("How often"), N_("the number")),
     "description": Member(N_("Description"), N_("the description")),
     "disabledReason": Member(N_("Why it was disabled"), N_("the reason why it is disabled")),
     "documentNumber": Member(N_("Document number"), N_("the document number")),
@@ -114,6 +122,7 @@ MEMBERS = {
     "historyDays": Member(N_("Days that history is kept"), N_("the days of history")),
     "isEnabled": Member(N_("Enabled"), N_("the state")),
     "isGateway": Member(N_("Gateway"), N_("the role as gateway")),
+    "isLimited": Member(N_("Limited to groups"), N_("the limit")),
     "isTerminated": Member(N_("Ended"), N_("the state")),
     "keepsPositions": Member(N_("Keeps positions"), N_("the keeping of positions")),
     "key": Member(N_("Key"), N_("the key")),
@@ -121,6 +130,7 @@ MEMBERS = {
     "lastName": Member(N_("Last name"), N_("the last name")),
     "licensePlate": Member(N_("License plate"), N_("the license plate")),
     "lifetime": Member(N_("Lifetime of its keys"), N_("the lifetime of the keys")),
+    "managerId": Member(N_("Manager"), N_("the manager")),
     "model": Member(N_("Model"), N_("the model")),
     "name": Member(N_("Name"), N_("the name")),
     "oldSigningSecretUntil": Member(N_("Old signing secret until"), N_("the end of the old signing secret")),
@@ -130,6 +140,7 @@ MEMBERS = {
     "productId": Member(N_("Box or unit"), N_("the box or unit")),
     "renewableAfter": Member(N_("Keys renewable after"), N_("the renewal of the keys")),
     "revoked": Member(N_("Revoked at"), N_("the revocation")),
+    "role": Member(N_("Role"), N_("the role")),
     "sapNumber": Member(N_("SAP number"), N_("the SAP number")),
     "scopes": Member(N_("Rights"), N_("the rights")),
     "secret": Member(N_("Static secret"), N_("the static secret")),
@@ -165,4 +176,5 @@ PARTS = {
     "server": N_("The server"),
     "housekeeping": N_("Housekeeping"),
     "an older release": N_("An older release"),
+    "upgrade": N_("An upgrade"),
 }

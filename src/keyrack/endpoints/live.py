@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from keyrack.access.grants import NotPermitted
 from keyrack.api import lists
 from keyrack.api.endpoint import Endpoints
 from keyrack.api.exchange import Answer, Request
@@ -50,9 +49,8 @@ NEEDS: Mapping[Topic, Permission] = {
 def _permitted(request: Request, named: frozenset[Topic] | None) -> frozenset[Topic]:
     """The topics that are told: those that are named, or all that the caller may hear of. Raises `NotPermitted`."""
     missing = [topic for topic in TOPICS if request.customer not in request.where(NEEDS[topic])]
-    for topic in missing:
-        if named is not None and topic in named:
-            raise NotPermitted(NEEDS[topic])
+    for topic in named or ():
+        request.permit(NEEDS[topic])
     return (named or frozenset(TOPICS)).difference(missing)
 
 

@@ -11,8 +11,7 @@ from typing import LiteralString
 
 from pydantic import BaseModel
 
-from keyrack.access.auth import Access, digest
-from keyrack.access.grants import NotPermitted
+from keyrack.access.auth import Access, digest, permit
 from keyrack.api.endpoint import Endpoints
 from keyrack.api.exchange import Answer, Request, answer
 from keyrack.errors import BadRequest
@@ -61,8 +60,7 @@ class SdkToken(BaseModel):
 async def token(request: Request, wanted: SdkTokenRequest, access: Access) -> Answer:
     subject = None
     if request.manager and wanted.customer_id in request.manager.grants:
-        if not request.manager.may(Permission.SDK_WRITE, wanted.customer_id):
-            raise NotPermitted(Permission.SDK_WRITE)
+        permit(request.manager, Permission.SDK_WRITE, wanted.customer_id)
         subject = await request.db.fetchval(SUBJECT, wanted.customer_id, digest(wanted.sdk_key), wanted.user_id)
     if subject is None:
         raise BadRequest(INVALID_COMBINATION)

@@ -9,6 +9,7 @@ import falcon
 import falcon.asgi
 import structlog
 
+from keyrack.access.grants import NotPermitted
 from keyrack.api.endpoint import Endpoint
 from keyrack.endpoints import ALL
 from keyrack.errors import BadRequest, MethodNotAllowed, NotFound, Refusal
@@ -69,6 +70,8 @@ class Route:
             answer = await self._server.serve(http, handler, params)
             put(reply, answer if handler.endpoint.secret else await self._server.compression.packed(http, answer))
         except Refusal as refusal:
+            if isinstance(refusal, NotPermitted):
+                self._server.process.refusals.count(refusal)
             _put(http, reply, refusal, self._server.settings)
         except Exception as error:
             _put(http, reply, refusal_of(error, http.method, http.path, http.query_string), self._server.settings)

@@ -10,6 +10,7 @@ from functools import partial
 
 from keyrack.access import signing
 from keyrack.access.auth import CHANGES, Access
+from keyrack.access.refusals import Refusals
 from keyrack.api.following import Feed
 from keyrack.api.live import Hub
 from keyrack.api.spool import Spool
@@ -46,6 +47,7 @@ class Process:
     tell: Tell
     replicas: Replicas | None
     batches: Batches
+    refusals: Refusals
     made: Mapping[type, object]  # what an endpoint may name, by its type
 
 
@@ -91,12 +93,14 @@ async def opened(settings: Settings, dsn: str, readiness: Readiness) -> AsyncGen
     )  # fmt: skip
     connector.leadership.watch(renewed)
     announce, tell, batches = Announcer(db), Teller(db), Batches(db)
+    refusals = Refusals(own, settings.refusal_seconds)
     tasks = [
         asyncio.create_task(lasting("listener", access.listener.run)),
         asyncio.create_task(lasting("heartbeat", heartbeat.run)),
         asyncio.create_task(lasting("announcer", announce.run)),
         asyncio.create_task(lasting("teller", tell.run)),
         asyncio.create_task(lasting("streams", hub.run)),
+        asyncio.create_task(lasting("refusals", refusals.run)),
         asyncio.create_task(lasting("watch", partial(readiness.watch, own.reading()))),
     ]
     if replicas is not None:
@@ -118,12 +122,13 @@ async def opened(settings: Settings, dsn: str, readiness: Readiness) -> AsyncGen
             with suppress(TimeoutError):
                 async with asyncio.timeout(settings.database_proof_seconds):
                     await heartbeat.proven.wait()
-        yield Process(db, own, access, announce, tell, replicas, batches, made)
+        yield Process(db, own, access, announce, tell, replicas, batches, refusals, made)
     finally:
         for task in tasks:
             task.cancel()
             with suppress(asyncio.CancelledError):
                 await task
+        await refusals.write()
         await feed.close()
         if replicas is not None:
             await replicas.close()

@@ -8,6 +8,7 @@ from urllib.parse import parse_qs
 
 import falcon.asgi
 
+from keyrack.access.grants import NotPermitted
 from keyrack.api.exchange import Answer
 from keyrack.database.acting import acting
 from keyrack.errors import MethodNotAllowed, NotFound, Refusal
@@ -51,6 +52,8 @@ class PageRoute:
 
     async def _refused(self, visit: Visit, refusal: Refusal) -> Answer:
         REFUSALS.add(refusal.reason.code, str(refusal.status))
+        if isinstance(refusal, NotPermitted):
+            self._server.process.refusals.count(refusal)
         return await self._site.refused(visit, refusal)
 
     async def _answer(self, http: falcon.asgi.Request, page: Page | None, visit: Visit) -> Answer:

@@ -99,6 +99,9 @@ RECORDED: Mapping[str, Mapping[str, str]] = {
         "role.updated": "A manager has another role in the customer, or another limit.",
         "role.withdrawn": "A manager has no role in the customer any more.",
     },
+    "permission": {
+        "permission.refused": "Somebody was refused what a permission is wanted for, so many times within a minute.",
+    },
 }
 # The same of the log of the installation, which no webhook is told
 INSTALLATION: Mapping[str, tuple[str, ...]] = {

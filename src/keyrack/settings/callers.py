@@ -42,8 +42,15 @@ class Callers(BaseSettings):
     name_burst: int = Field(
         default=1_000, ge=1, description="Failed log-ins for each user name from all addresses together at once."
     )
+    refusal_seconds: float = Field(
+        default=60.0,
+        gt=0,
+        le=3_600,
+        description="Seconds between two writes of what a process has refused for want of a permission: the log of "
+        "changes has it counted, not one by one.",
+    )
     access_seconds: float = Field(
-        default=3.0,
+        default=1.0,
         ge=1,
         le=60,
         description="Seconds for which a process goes on with what it knows of keys, tokens and managers while the "
