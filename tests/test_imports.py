@@ -324,8 +324,14 @@ def test_who_serves_nothing_carries_nothing_that_answers() -> None:
     assert sorted(heavy.intersection(loaded)) == []
 
 
-# Words and no more: why something failed, and what a spreadsheet makes of a text
-TEXTS = {"keyrack.webhooks.failures", "keyrack.webhooks.troubles", "keyrack.model.texts"}
+# Words and no more: why something failed, what a spreadsheet makes of a text, and what roles may, by which pages leave
+# out what their visitor may not
+TEXTS = {
+    "keyrack.webhooks.failures",
+    "keyrack.webhooks.troubles",
+    "keyrack.model.texts",
+    "keyrack.model.permissions",
+}
 
 
 def called(source: str) -> Iterator[tuple[str, str]]:

@@ -18,6 +18,7 @@ from keyrack.console import files, front, refusals
 from keyrack.console.languages import CATALOGUE, DEFAULT, LANGUAGES
 from keyrack.documents.refusals import codes
 from keyrack.endpoints import ALL
+from keyrack.model.permissions import MEANINGS
 from keyrack.reasons import Reason
 
 CONSOLE = Path(keyrack.__file__).parent / "console"
@@ -51,11 +52,12 @@ def said() -> dict[str, str]:
         CONSOLE / "templates", [("**.html", "jinja2")], {"**.html": TEMPLATES}, {**keywords, "gettext": None}
     )
     of_python = extract_from_dir(CONSOLE, [("**.py", "python")], keywords={"gettext": (2,), "N_": None, "say": None})
-    return {
+    found = {
         text: f"{file}:{line}"
         for file, line, found, _, _ in [*of_templates, *of_python]
         for text in ([found] if isinstance(found, str) else found)
     }
+    return found | dict.fromkeys(MEANINGS.values(), "keyrack/model/permissions.py")
 
 
 def of_refusals() -> set[str]:

@@ -8,16 +8,22 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from collections.abc import AsyncIterator, Collection, Iterable
+from collections.abc import AsyncIterator, Collection, Iterable, Mapping
 
 from keyrack.api.held import Held, Name, Stays
 from keyrack.database.connection import is_interruption
-from keyrack.database.telling import EVERYBODY, Topic, heard
+from keyrack.database.telling import EVERYBODY, TOPICS, Topic, heard
 from keyrack.errors import Refusal, TooManyRequests, Unavailable
 from keyrack.logs import MINUTE, Seldom
 from keyrack.metrics.measures import LIMITS, STREAMS
+from keyrack.model.permissions import Permission
 from keyrack.reasons import Reason
 from keyrack.settings import Settings
+
+# Whoever may read what has changed hears of it
+NEEDS: Mapping[str, Permission] = {
+    topic: Permission.WEBHOOKS_READ if topic == "deliveries" else Permission(f"{topic}:read") for topic in TOPICS
+}
 
 seldom = Seldom("keyrack.live", MINUTE)
 

@@ -25,6 +25,7 @@ from keyrack.console.rendering import base, clock, gettext, live_id, page, redir
 from keyrack.console.times import Clock, NoSuchTime, instant, utc
 from keyrack.errors import BadRequest, Gone, NotFound, Refusal, Unavailable
 from keyrack.http.pages import Pages, Visit
+from keyrack.model.permissions import Permission
 
 pages = Pages()
 
@@ -76,12 +77,12 @@ class Stretch:
     ends: float
 
 
-@pages.get("/{customer}/cars/{carId}/access")
+@pages.get("/{customer}/cars/{carId}/access", permission=Permission.ACCESS_READ)
 async def of_car(visit: Visit) -> Answer:
     return await _history(visit, "car", visit.ids["carId"])
 
 
-@pages.get("/{customer}/users/{user}/access")
+@pages.get("/{customer}/users/{user}/access", permission=Permission.ACCESS_READ)
 async def of_user(visit: Visit) -> Answer:
     return await _history(visit, "user", visit.ids["user"])
 

@@ -12,6 +12,7 @@ from keyrack.console.languages import N_, translations
 from keyrack.console.rendering import base, page, part, redirect, tongue, why
 from keyrack.errors import BadRequest, Conflict, Refusal
 from keyrack.http.pages import Pages, Visit
+from keyrack.model.permissions import Permission
 
 pages = Pages()
 
@@ -57,22 +58,22 @@ CAR = Form(
 GROUP = Form(N_("Add group"), "/groups", "/groups", "groups", (Field("name", N_("Name")),))
 
 
-@pages.get("/{customer}/cars/new")
+@pages.get("/{customer}/cars/new", permission=Permission.CARS_WRITE)
 async def new_car(visit: Visit) -> Answer:
     return await _drawn(visit, CAR)
 
 
-@pages.post("/{customer}/cars/new")
+@pages.post("/{customer}/cars/new", permission=Permission.CARS_WRITE)
 async def add_car(visit: Visit) -> Answer:
     return await _added(visit, CAR)
 
 
-@pages.get("/{customer}/groups/new")
+@pages.get("/{customer}/groups/new", permission=Permission.GROUPS_WRITE)
 async def new_group(visit: Visit) -> Answer:
     return await _drawn(visit, GROUP)
 
 
-@pages.post("/{customer}/groups/new")
+@pages.post("/{customer}/groups/new", permission=Permission.GROUPS_WRITE)
 async def add_group(visit: Visit) -> Answer:
     return await _added(visit, GROUP)
 

@@ -28,6 +28,7 @@ from keyrack.errors import (
     Unprocessable,
 )
 from keyrack.http.pages import Pages, Reply, Visit
+from keyrack.model.permissions import Permission
 
 pages = Pages()
 
@@ -49,35 +50,35 @@ class Task:
     tag: str = ""
 
 
-@pages.get("/{customer}/assignments")
+@pages.get("/{customer}/assignments", permission=Permission.ASSIGNMENTS_READ)
 async def assignments(visit: Visit) -> Answer:
     """Of the two ways to look at them the list, with what the address asks of it."""
     return redirect(f"{_back(visit)}/list" + (f"?{visit.query_string}" if visit.query_string else ""))
 
 
-@pages.get("/{customer}/assignments/new")
+@pages.get("/{customer}/assignments/new", permission=Permission.ASSIGNMENTS_WRITE)
 async def new(visit: Visit) -> Answer:
     return await _form(visit, _creation(visit), await _looked_up(visit, _begun(visit)))
 
 
-@pages.post("/{customer}/assignments/new")
+@pages.post("/{customer}/assignments/new", permission=Permission.ASSIGNMENTS_WRITE)
 async def create(visit: Visit) -> Answer:
     return await _sent(visit, _creation(visit))
 
 
-@pages.get("/{customer}/assignments/new/check")
+@pages.get("/{customer}/assignments/new/check", permission=Permission.ASSIGNMENTS_WRITE)
 async def check_new(visit: Visit) -> Answer:
     return await _foretold(visit, _creation(visit))
 
 
-@pages.get("/{customer}/assignments/{assignment}")
+@pages.get("/{customer}/assignments/{assignment}", permission=Permission.ASSIGNMENTS_READ)
 async def one(visit: Visit) -> Answer:
     """One assignment, and what can be done with it."""
     reply = await visit.call("GET", "/assignments/{assignmentId}", visit.ids["assignment"], query=SHOWN)
     return await page(visit, "assignment.html", section=SECTION, back=_back(visit), **_shown(reply.json))
 
 
-@pages.get("/{customer}/assignments/{assignment}/change")
+@pages.get("/{customer}/assignments/{assignment}/change", permission=Permission.ASSIGNMENTS_WRITE)
 async def change(visit: Visit) -> Answer:
     task = await _change(visit)
     assert task.present is not None  # noqa: S101 - it is a change
@@ -88,22 +89,22 @@ async def change(visit: Visit) -> Answer:
     return await _form(visit, task, await _looked_up(visit, form))
 
 
-@pages.post("/{customer}/assignments/{assignment}/change")
+@pages.post("/{customer}/assignments/{assignment}/change", permission=Permission.ASSIGNMENTS_WRITE)
 async def save(visit: Visit) -> Answer:
     return await _sent(visit, await _change(visit))
 
 
-@pages.get("/{customer}/assignments/{assignment}/change/check")
+@pages.get("/{customer}/assignments/{assignment}/change/check", permission=Permission.ASSIGNMENTS_WRITE)
 async def check_change(visit: Visit) -> Answer:
     return await _foretold(visit, await _change(visit))
 
 
-@pages.get("/{customer}/assignments/{assignment}/end")
+@pages.get("/{customer}/assignments/{assignment}/end", permission=Permission.ASSIGNMENTS_WRITE)
 async def ending(visit: Visit) -> Answer:
     return await _confirm(visit)
 
 
-@pages.post("/{customer}/assignments/{assignment}/end")
+@pages.post("/{customer}/assignments/{assignment}/end", permission=Permission.ASSIGNMENTS_WRITE)
 async def end(visit: Visit) -> Answer:
     """End it now if it is in force, so that it stays among what was; else delete it."""
     id, more = visit.ids["assignment"], {"if_match": visit.sent("tag") or None, "key": visit.sent("key") or None}

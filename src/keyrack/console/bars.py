@@ -15,6 +15,7 @@ from keyrack.console.choices import of_user
 from keyrack.console.rendering import base, clock, gettext
 from keyrack.console.times import instant
 from keyrack.http.pages import Visit
+from keyrack.model.permissions import Permission
 
 LANES = 6  # bars of a car above one another
 HOUR = timedelta(hours=1)
@@ -55,7 +56,7 @@ def bar(visit: Visit, told: Mapping[str, Any], *, pending: bool = False) -> Bar:
     user = of_user(told["user"]).label if told.get("user") else gettext(visit, "a user who has been removed")
     standing = told["state"].lower() if is_asked else "pending" if pending else state(told["start"], told["end"])
     where = f"{base(visit)}/{'operations' if is_asked else 'assignments'}/{told['id']}"
-    can_change = standing in ("in-force", "coming")
+    can_change = standing in ("in-force", "coming") and visit.may(Permission.ASSIGNMENTS_WRITE)
     return Bar(
         f"bar-{told['id']}", where, f"{where}/change" if can_change else "", told["carId"], user, standing,
         instant(told["start"]).astimezone(zone).replace(tzinfo=None),

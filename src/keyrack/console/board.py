@@ -21,6 +21,7 @@ from keyrack.console.rendering import base, clock, gettext, live_id, page
 from keyrack.console.times import instant, utc
 from keyrack.errors import NotFound
 from keyrack.http.pages import Pages, Visit
+from keyrack.model.permissions import Permission
 
 pages = Pages()
 
@@ -78,7 +79,7 @@ class Row:
     hidden: int
 
 
-@pages.get("/{customer}/assignments/board")
+@pages.get("/{customer}/assignments/board", permission=Permission.ASSIGNMENTS_READ)
 async def board(visit: Visit) -> Answer:
     since = await live_id(visit)
     now = datetime.now(clock(visit).zone)
@@ -142,8 +143,10 @@ async def _bars(visit: Visit, window: Window, cars: list[int]) -> tuple[dict[int
     within = f"start lt {end} and (end eq null or end gt {start})"
     since = utc(datetime.now(UTC) - FAILED)
     state = f"(state eq 'Pending' or (state eq 'Failed' and kind eq 'CreateAssignment' and requested ge {since}))"
+    may_know = visit.may(Permission.OPERATIONS_READ)
     there, asked = await asyncio.gather(
-        _of_cars(visit, "/assignments", cars, within), _of_cars(visit, "/operations", cars, f"{state} and {within}")
+        _of_cars(visit, "/assignments", cars, within),
+        _of_cars(visit, "/operations", cars if may_know else [], f"{state} and {within}"),
     )
     changing = {one["assignmentId"] for one in asked if one["state"] == "Pending" and one["assignmentId"]}
     told = there + [one for one in asked if one["kind"] == "CreateAssignment"]

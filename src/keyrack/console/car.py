@@ -22,6 +22,7 @@ from keyrack.console.tiles import streets
 from keyrack.console.times import utc
 from keyrack.errors import BadRequest, NotFound, PreconditionFailed, Refusal
 from keyrack.http.pages import Pages, Visit
+from keyrack.model.permissions import Permission
 
 pages = Pages()
 
@@ -61,18 +62,20 @@ class Changing:
     why: str = ""
 
 
-@pages.get("/{customer}/cars/{carId}")
+@pages.get("/{customer}/cars/{carId}", permission=Permission.CARS_READ)
 async def car(visit: Visit) -> Answer:
     if by_script(visit) and (named := visit.asked("part")) in PARTS:
+        visit.needs(PARTS[named].permission)
         shown = await _car(visit)
-        return await page(visit, f"car/{named}.html", **_whole(shown), **await PARTS[named](visit, shown))
+        return await page(visit, f"car/{named}.html", **_whole(shown), **await PARTS[named].gather(visit, shown))
     return await _page(visit)
 
 
 async def _page(visit: Visit, changing: Changing | None = None, status: int = 200) -> Answer:
     since = await live_id(visit)
     shown = await _car(visit)
-    gathered = await asyncio.gather(*(gather(visit, shown) for gather in PARTS.values() if gather is not _where))
+    parts = [part for part in PARTS.values() if part.gather is not _where and visit.may(part.permission)]
+    gathered = await asyncio.gather(*(part.gather(visit, shown) for part in parts))
     known = {name: value for part in gathered for name, value in part.items()}
     if changing:
         known["changing"] = changing
@@ -112,24 +115,32 @@ async def _where(visit: Visit, shown: Car) -> Known:
 
 
 async def _who(visit: Visit, shown: Car) -> Known:
-    """Who has the car now, who has it next, how much of what was asked for has yet to be done; and where it is."""
+    """Who has the car now, who has it next, how much of what was asked for has yet to be done; and where it is. What
+    the visit may not know of it is None."""
+    where = await _where(visit, shown) if visit.may(Permission.POSITIONS_READ) else {"place": None}
+    if not visit.may(Permission.ASSIGNMENTS_READ):
+        return {"holders": None, "next": None, "waiting": 0, **where}
     now = utc(datetime.now(UTC))
     query = {
         "$filter": f"carId eq {shown.id} and (end eq null or end gt {now})", "$orderby": "start", "$top": str(SOON),
         "$expand": timeline.USER,
     }  # fmt: skip
     there = (await visit.call("GET", "/assignments", query=query)).json
-    pending = {"$filter": f"carId eq {shown.id} and state eq 'Pending'", "$top": "0", "$count": "true"}
     return {
         "holders": [one for one in there if one["start"] <= now],
         "next": next((one for one in there if one["start"] > now), None),
-        "waiting": (await visit.call("GET", "/operations", query=pending)).total,
-        **await _where(visit, shown),
+        "waiting": await _waiting(visit, shown) if visit.may(Permission.OPERATIONS_READ) else 0,
+        **where,
     }
 
 
+async def _waiting(visit: Visit, shown: Car) -> int:
+    pending = {"$filter": f"carId eq {shown.id} and state eq 'Pending'", "$top": "0", "$count": "true"}
+    return (await visit.call("GET", "/operations", query=pending)).total
+
+
 async def _facts(visit: Visit, shown: Car) -> Known:
-    edit = visit.asked("edit")
+    edit = visit.asked("edit") if visit.may(Permission.CARS_WRITE) else ""
     changing = Changing(edit, shown.facts[edit] or "") if edit in FACTS else None
     return {"facts": FACTS, "changing": changing}
 
@@ -170,22 +181,30 @@ async def _track(visit: Visit, shown: Car) -> Known:
     return {"track": await tracks.track_of(visit, shown.id), "streets": await streets(visit)}
 
 
-# The parts of the page (templates/car), and what each shows
-PARTS: Mapping[str, Callable[[Visit, Car], Awaitable[Known]]] = {
-    "who": _who,
-    "where": _where,  # which is within it
-    "facts": _facts,
-    "products": _products,
-    "timeline": _timeline,
-    "track": _track,
-    "telemetry": _telemetry,
-    "levels": _levels,
-    "chart": _chart,
-    "events": _events,
+@dataclass(frozen=True, slots=True)
+class Part:
+    """What a part of the page shows, and what it wants."""
+
+    gather: Callable[[Visit, Car], Awaitable[Known]]
+    permission: Permission = Permission.POSITIONS_READ
+
+
+# The parts of the page, as templates/car has them
+PARTS: Mapping[str, Part] = {
+    "who": Part(_who, Permission.CARS_READ),
+    "where": Part(_where),  # which is within it
+    "facts": Part(_facts, Permission.CARS_READ),
+    "products": Part(_products, Permission.PRODUCTS_READ),
+    "timeline": Part(_timeline, Permission.ASSIGNMENTS_READ),
+    "track": Part(_track),
+    "telemetry": Part(_telemetry),
+    "levels": Part(_levels),
+    "chart": Part(_chart),
+    "events": Part(_events, Permission.EVENTS_READ),
 }
 
 
-@pages.post("/{customer}/cars/{carId}/facts/{fact}")
+@pages.post("/{customer}/cars/{carId}/facts/{fact}", permission=Permission.CARS_WRITE)
 async def change(visit: Visit) -> Answer:
     """Change one fact, if the car is still what it was when the form was drawn."""
     fact, value = visit.ids["fact"], visit.sent("value")
@@ -217,12 +236,12 @@ async def _changing(visit: Visit, changing: Changing, status: int) -> Answer:
     return await page(visit, "car/facts.html", status=status, **_whole(shown), facts=FACTS, changing=changing)
 
 
-@pages.get("/{customer}/cars/{carId}/delete")
+@pages.get("/{customer}/cars/{carId}/delete", permission=Permission.CARS_WRITE)
 async def ask_to_delete(visit: Visit) -> Answer:
     return await _delete(visit)
 
 
-@pages.post("/{customer}/cars/{carId}/delete")
+@pages.post("/{customer}/cars/{carId}/delete", permission=Permission.CARS_WRITE)
 async def delete(visit: Visit) -> Answer:
     try:
         await visit.call(

@@ -16,6 +16,7 @@ from keyrack.console.products import named
 from keyrack.console.rendering import base, gettext
 from keyrack.errors import NotFound
 from keyrack.http.pages import Visit
+from keyrack.model.permissions import Permission
 
 Change = Mapping[str, Any]
 Members = Mapping[str, Any]
@@ -132,10 +133,12 @@ def _things(change: Change, names: Names) -> Iterator[Thing]:
 
 
 async def _there(visit: Visit, resource: str, ids: set[str]) -> Rows:
-    """Those that are there, by their ids."""
+    """Those that are there and may be seen, by their ids."""
     if not ids or resource not in ROWS:
         return {}
     path, select = ROWS[resource]
+    if not visit.may(f"{path[1:]}:read"):
+        return {}
     try:
         rows = await rows_with(visit, path, sorted(ids, key=int), {"$select": select})
     except NotFound:  # none at all
@@ -144,8 +147,9 @@ async def _there(visit: Visit, resource: str, ids: set[str]) -> Rows:
 
 
 async def _gone(visit: Visit, resource: str, ids: set[str]) -> Rows:
-    """What the log says last of those that are not, by their ids: what they were as they went, or as they came."""
-    if not ids or resource not in RESOURCES:
+    """What the log says last of those that are not, by their ids: what they were as they went, or as they came. Who may
+    not read it learns nothing."""
+    if not ids or resource not in RESOURCES or not visit.may(Permission.CHANGES_READ):
         return {}
     kinds = ",".join(f"'{resource}.{word}'" for word in WHOLE)
     query = {

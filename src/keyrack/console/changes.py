@@ -10,6 +10,7 @@ from keyrack.console.change_telling import is_erased, telling_of
 from keyrack.console.rendering import base, live_id, page
 from keyrack.errors import NotFound
 from keyrack.http.pages import Pages, Visit
+from keyrack.model.permissions import Permission
 from keyrack.reasons import NOTHING_HERE
 
 pages = Pages()
@@ -18,7 +19,7 @@ SECTION = "changes"
 DIGITS = 18  # of a number
 
 
-@pages.get("/{customer}/changes/{change}")
+@pages.get("/{customer}/changes/{change}", permission=Permission.CHANGES_READ)
 async def change(visit: Visit) -> Answer:
     """Raises `NotFound`."""
     at, number = await live_id(visit), visit.ids["change"]

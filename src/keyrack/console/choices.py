@@ -13,6 +13,7 @@ from keyrack.api.exchange import Answer
 from keyrack.console.rendering import clock
 from keyrack.errors import NotFound
 from keyrack.http.pages import Pages, Visit
+from keyrack.model.permissions import Permission
 
 pages = Pages()
 
@@ -47,18 +48,18 @@ class Options:
     total: int
 
 
-@pages.get("/{customer}/choices/cars")
+@pages.get("/{customer}/choices/cars", permission=Permission.CARS_READ)
 async def cars(visit: Visit) -> Answer:
     """Cars that match what is typed; with `free` those that nobody has from `start` to `end`."""
     return _answer(await find_cars(visit, visit.asked("q"), free(visit, visit.query)))
 
 
-@pages.get("/{customer}/choices/users")
+@pages.get("/{customer}/choices/users", permission=Permission.USERS_READ)
 async def users(visit: Visit) -> Answer:
     return _answer(await find_users(visit, visit.asked("q")))
 
 
-@pages.get("/{customer}/choices/brands")
+@pages.get("/{customer}/choices/brands", permission=Permission.KEYS_READ)
 async def brands(visit: Visit) -> Answer:
     """Brands of the catalogue that have what is typed in their names, regardless of case and of accents."""
     known: list[str] = (await visit.call("GET", "/brands", query={"$orderby": "$it"})).json

@@ -13,6 +13,7 @@ from keyrack.console.times import instant
 from keyrack.console.webhooks import SECTION, of_webhook
 from keyrack.errors import NotFound, Refusal, Unauthorized
 from keyrack.http.pages import Pages, Visit
+from keyrack.model.permissions import Permission
 from keyrack.reasons import NOTHING_HERE
 
 pages = Pages()
@@ -20,7 +21,7 @@ pages = Pages()
 DIGITS = 18  # of an id
 
 
-@pages.get("/{customer}/webhooks/{webhook}/deliveries/{delivery}")
+@pages.get("/{customer}/webhooks/{webhook}/deliveries/{delivery}", permission=Permission.WEBHOOKS_READ)
 async def delivery(visit: Visit) -> Answer:
     return await _delivery(visit)
 
@@ -54,7 +55,7 @@ def _headers(visit: Visit, webhook: dict[str, Any], delivery: dict[str, Any]) ->
     return sent
 
 
-@pages.post("/{customer}/webhooks/{webhook}/deliveries/{delivery}/replay")
+@pages.post("/{customer}/webhooks/{webhook}/deliveries/{delivery}/replay", permission=Permission.WEBHOOKS_WRITE)
 async def replay(visit: Visit) -> Answer:
     try:
         await visit.call(

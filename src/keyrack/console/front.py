@@ -8,7 +8,7 @@ from keyrack.api.exchange import Answer
 from keyrack.console.rendering import gettext, plain, redirect, root
 from keyrack.console.settings import zones
 from keyrack.errors import NotFound, Refusal, TooManyRequests, WrongCredentials
-from keyrack.http.pages import BELOW, Pages, Visit, customer_of
+from keyrack.http.pages import BELOW, Pages, Visit, customer_of, first_customer
 from keyrack.reasons import Reason
 
 pages = Pages()
@@ -33,7 +33,7 @@ def _customer(visit: Visit) -> int:
         return customer_of(visit.person, asked)
     if not visit.person.manager.grants:
         raise NotFound(NOBODYS)
-    return min(visit.person.manager.grants)
+    return first_customer(visit.person)
 
 
 @pages.get("/sign-in", open=True)

@@ -13,6 +13,7 @@ from keyrack.console.members import KINDS, Kind, members, titles
 from keyrack.console.rendering import base, gettext, live_id, page, redirect
 from keyrack.errors import NotFound, PreconditionFailed, Refusal
 from keyrack.http.pages import Pages, Visit
+from keyrack.model.permissions import Permission
 
 pages = Pages()
 
@@ -23,12 +24,12 @@ DIGITS = 6  # of the number of a page
 TAKEN, NOT_VALID, TOO_LONG = "group-name-taken", "invalid-members", "group-name-too-long"
 
 
-@pages.get("/{customer}/groups/{group}")
+@pages.get("/{customer}/groups/{group}", permission=Permission.GROUPS_READ)
 async def group(visit: Visit) -> Answer:
     return await _group(visit)
 
 
-@pages.post("/{customer}/groups/{group}")
+@pages.post("/{customer}/groups/{group}", permission=Permission.GROUPS_WRITE)
 async def rename(visit: Visit) -> Answer:
     """Rename it, unless somebody else was quicker."""
     name = visit.sent("name")
@@ -60,8 +61,8 @@ def _words(visit: Visit) -> dict[str, tuple[str, str]]:
 async def _group(visit: Visit, wrong: Wrong = RIGHT, refusal: Refusal | None = None) -> Answer:
     since = await live_id(visit)
     reply = await visit.call("GET", "/groups/{groupId}", visit.ids["group"])
-    lists = await asyncio.gather(*(_members(visit, reply.json, kind) for kind in KINDS))
-    edited = bool(wrong.texts) or "rename" in visit.query
+    lists = await asyncio.gather(*(_members(visit, reply.json, kind) for kind in KINDS if visit.may(kind.permission)))
+    edited = bool(wrong.texts) or ("rename" in visit.query and visit.may(Permission.GROUPS_WRITE))
     return await page(
         visit, "group.html", status=wrong.status, section=SECTION, group=reply.json, tag=reply.tag, since=since,
         lists=lists, wrong=wrong, edited=edited, typed=visit.sent("name") if wrong.texts else reply.json["name"],
@@ -91,12 +92,12 @@ async def _members(visit: Visit, group: Mapping[str, Any], kind: Kind) -> dict[s
     }
 
 
-@pages.get("/{customer}/groups/{group}/delete")
+@pages.get("/{customer}/groups/{group}/delete", permission=Permission.GROUPS_WRITE)
 async def delete_form(visit: Visit) -> Answer:
     return await _delete_form(visit)
 
 
-@pages.post("/{customer}/groups/{group}/delete")
+@pages.post("/{customer}/groups/{group}/delete", permission=Permission.GROUPS_WRITE)
 async def delete(visit: Visit) -> Answer:
     try:
         await visit.call("DELETE", "/groups/{groupId}", visit.ids["group"])
@@ -105,7 +106,7 @@ async def delete(visit: Visit) -> Answer:
     return went(visit, f"{base(visit)}/groups")
 
 
-@pages.post("/{customer}/groups/{group}/empty")
+@pages.post("/{customer}/groups/{group}/empty", permission=Permission.GROUPS_WRITE)
 async def empty(visit: Visit) -> Answer:
     """Take its members out, as many as one request may; what is left is told with what stands there then."""
     for kind in KINDS:

@@ -12,6 +12,7 @@ from keyrack.console.products import kind, named
 from keyrack.console.rendering import base, page
 from keyrack.errors import BadRequest, Conflict, NotFound, Refusal
 from keyrack.http.pages import Pages, Visit
+from keyrack.model.permissions import Permission
 
 pages = Pages()
 
@@ -21,7 +22,7 @@ INSTALLABLE = "car/id eq null and service/id ne null and service/isTerminated eq
 SHOWN = "id,type,serialNumber,uniqueId"
 
 
-@pages.get("/{customer}/choices/products")
+@pages.get("/{customer}/choices/products", permission=Permission.PRODUCTS_READ)
 async def products(visit: Visit) -> Answer:
     """What can be installed and matches what is typed, for a chooser."""
     options, total = await _found(visit, visit.asked("q"))
@@ -42,12 +43,12 @@ def _option(visit: Visit, product: dict[str, Any]) -> dict[str, Any]:
     return {"value": product["id"], "label": named(visit, product), "detail": product["uniqueId"]}
 
 
-@pages.get("/{customer}/cars/{carId}/install")
+@pages.get("/{customer}/cars/{carId}/install", permission=Permission.INSTALLATIONS_WRITE)
 async def ask_to_install(visit: Visit) -> Answer:
     return await _install(visit)
 
 
-@pages.post("/{customer}/cars/{carId}/install")
+@pages.post("/{customer}/cars/{carId}/install", permission=Permission.INSTALLATIONS_WRITE)
 async def install(visit: Visit) -> Answer:
     if visit.sent("find"):  # the search of who has no script
         return await _install(visit)
@@ -89,12 +90,12 @@ async def _in_the_way(visit: Visit, car: int, chosen: str) -> dict[str, Any]:
     return {"product": product, "there": there.json[0] if there.json else None}
 
 
-@pages.get("/{customer}/cars/{carId}/products/{productId}/uninstall")
+@pages.get("/{customer}/cars/{carId}/products/{productId}/uninstall", permission=Permission.INSTALLATIONS_WRITE)
 async def ask_to_uninstall(visit: Visit) -> Answer:
     return await _uninstall(visit)
 
 
-@pages.post("/{customer}/cars/{carId}/products/{productId}/uninstall")
+@pages.post("/{customer}/cars/{carId}/products/{productId}/uninstall", permission=Permission.INSTALLATIONS_WRITE)
 async def uninstall(visit: Visit) -> Answer:
     product = (await visit.call("GET", "/products/{productId}", visit.ids["productId"])).json
     car = (await visit.call("GET", "/cars/{carId}", visit.ids["carId"])).json
@@ -107,13 +108,14 @@ async def uninstall(visit: Visit) -> Answer:
 
 
 async def _uninstall(visit: Visit, refusal: Refusal | None = None) -> Answer:
-    """The confirmation, which says how many assignments end with it."""
+    """The confirmation, which says how many assignments end with it, to who may know."""
     car = (await visit.call("GET", "/cars/{carId}", visit.ids["carId"])).json
     expand = {"$expand": "car($select=id,name)"}
     product = (await visit.call("GET", "/products/{productId}", visit.ids["productId"], query=expand)).json
     ending = {"$filter": f"carId eq {car['id']} and (end eq null or end gt now())", "$top": "0", "$count": "true"}
     is_box = kind(product) == "box"
-    assignments = (await visit.call("GET", "/assignments", query=ending)).total if is_box else 0
+    may_know = visit.may(Permission.ASSIGNMENTS_READ)
+    assignments = (await visit.call("GET", "/assignments", query=ending)).total if is_box and may_know else 0
     return await page(
         visit, "uninstall.html", status=refusal.status if refusal else 200, section=SECTION, back=_car(visit),
         key=str(uuid4()), car=car, product=product, is_box=is_box, assignments=assignments,

@@ -12,6 +12,7 @@ from keyrack.console.choices import plain
 from keyrack.console.rendering import base, gettext, page, part
 from keyrack.errors import NotFound
 from keyrack.http.pages import BELOW, Pages, Visit
+from keyrack.model.permissions import Permission
 from keyrack.reasons import NOTHING_HERE
 
 pages = Pages()
@@ -40,7 +41,7 @@ class Form:
     boxes: list[Box] = field(default_factory=list[Box])
 
 
-@pages.get("/{customer}/key-forms")
+@pages.get("/{customer}/key-forms", permission=Permission.KEYS_READ)
 async def key_forms(visit: Visit) -> Answer:
     """All brands, or the key forms of one, or one of these: the address says which."""
     brand, q = visit.asked("brand").strip(), visit.asked("q").strip()

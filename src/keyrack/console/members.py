@@ -14,6 +14,7 @@ from keyrack.console.many import parts_of, rows_with
 from keyrack.console.rendering import base, gettext, page
 from keyrack.errors import Conflict, NotFound, Refusal
 from keyrack.http.pages import Pages, Visit
+from keyrack.model.permissions import Permission
 from keyrack.reasons import NOTHING_HERE
 
 pages = Pages()
@@ -41,6 +42,7 @@ class Kind:
     select: str
     title: Callable[[Mapping[str, Any]], str]
     detail: Callable[[Visit, Mapping[str, Any]], str]
+    permission: Permission  # to see them
     page: str = ""  # of one of them, below the customer's pages
 
 
@@ -52,20 +54,22 @@ KINDS = (
     Kind(
         "cars", "/cars", "/groups/{groupId}/cars", "/groups/{groupId}/cars/{carId}", "carId", "name,id",
         "id,name,licensePlate,brand,model", lambda row: row["name"],
-        lambda _visit, row: " ".join(filter(None, (row["licensePlate"], row["brand"], row["model"]))), "cars",
+        lambda _visit, row: " ".join(filter(None, (row["licensePlate"], row["brand"], row["model"]))),
+        Permission.CARS_READ, "cars",
     ),
     Kind(
         "users", "/users", "/groups/{groupId}/users", "/groups/{groupId}/users/{userId}", "userId",
         "userData/lastName,userData/firstName,id", "id,emailAddress,userData", by_surname,
-        lambda _visit, row: row["emailAddress"], "users",
+        lambda _visit, row: row["emailAddress"], Permission.USERS_READ, "users",
     ),
     Kind(
         "products", "/products", "/groups/{groupId}/products", "/groups/{groupId}/products/{productId}", "productId",
         "serialNumber,id", "id,serialNumber,type", lambda row: row["serialNumber"], _kind_of,
+        Permission.PRODUCTS_READ,
     ),
     Kind(
         "services", "/services", "/groups/{groupId}/services", "/groups/{groupId}/services/{serviceId}", "serviceId",
-        "name,id", "id,name", lambda row: row["name"], lambda _visit, _row: "",
+        "name,id", "id,name", lambda row: row["name"], lambda _visit, _row: "", Permission.SERVICES_READ,
     ),
 )  # fmt: skip
 
@@ -120,12 +124,12 @@ def members(visit: Visit, kind: Kind, rows: Sequence[Mapping[str, Any]], ticked:
     ]
 
 
-@pages.get("/{customer}/groups/{group}/add/{kind}")
+@pages.get("/{customer}/groups/{group}/add/{kind}", permission=Permission.GROUPS_WRITE)
 async def choose(visit: Visit) -> Answer:
     return await _choose(visit, visit.asked("q"), _ticked(visit.query))
 
 
-@pages.post("/{customer}/groups/{group}/add/{kind}")
+@pages.post("/{customer}/groups/{group}/add/{kind}", permission=Permission.GROUPS_WRITE)
 async def add(visit: Visit) -> Answer:
     kind, ids = _kind(visit), _ticked(visit.form)
     if (wrong := _wrong(visit, ids)).texts:
@@ -137,7 +141,7 @@ async def add(visit: Visit) -> Answer:
     return await _each(visit, kind, ids, put)
 
 
-@pages.post("/{customer}/groups/{group}/remove/{kind}")
+@pages.post("/{customer}/groups/{group}/remove/{kind}", permission=Permission.GROUPS_WRITE)
 async def remove(visit: Visit) -> Answer:
     kind, ids = _kind(visit), _ticked(visit.form)
     if (wrong := _wrong(visit, ids)).texts:

@@ -8,6 +8,7 @@ from keyrack.console.choices import Option
 from keyrack.console.languages import N_
 from keyrack.console.rendering import base, gettext
 from keyrack.http.pages import Visit
+from keyrack.model.permissions import Permission
 
 # What operations say of themselves, in the same words
 NO_BOX = N_("There is no key box installed in the car.")
@@ -42,7 +43,7 @@ def reason(visit: Visit, failure: str) -> str:
 
 def mend(visit: Visit, failure: str, car: Option | None) -> Mend | None:
     """The way to mend a failure, by its text; None where another car, user or time is all that helps."""
-    if car is not None and failure == NO_BOX:
+    if car is not None and failure == NO_BOX and visit.may(Permission.INSTALLATIONS_WRITE):
         return Mend(f"{base(visit)}/cars/{car.value}", gettext(visit, "Install a box into %(car)s", car=car.label))
     if failure in OF_SERVICE:
         return Mend(f"{base(visit)}/boxes", gettext(visit, "See to the box's service"))

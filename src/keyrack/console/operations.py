@@ -12,6 +12,7 @@ from keyrack.console.languages import N_
 from keyrack.console.mending import mend, reason
 from keyrack.console.rendering import base, clock, gettext, live_id, page
 from keyrack.http.pages import Pages, Visit
+from keyrack.model.permissions import Permission
 
 pages = Pages()
 
@@ -22,26 +23,28 @@ TITLES = {
 }
 
 
-@pages.get("/{customer}/operations/{operation}")
+@pages.get("/{customer}/operations/{operation}", permission=Permission.OPERATIONS_READ)
 async def operation(visit: Visit) -> Answer:
     at = await live_id(visit)
-    reply = await visit.call(
-        "GET", "/operations/{operationId}", visit.ids["operation"], query={"$expand": "car,user"}
-    )  # fmt: skip
-    there = reply.json
+    expand = "car,user" if visit.may(Permission.USERS_READ) else "car"
+    reply = await visit.call("GET", "/operations/{operationId}", visit.ids["operation"], query={"$expand": expand})
+    there: dict[str, Any] = {"user": None, **reply.json}
     car, user = there["car"] and of_car(there["car"]), there["user"] and of_user(there["user"])
     failure, title = there["errorMessage"], TITLES[there["kind"]]
     return await page(
         visit, "operation.html", section="operations", since=at, operation=there, car=car, user=user,
         title=gettext(visit, title), reason=reason(visit, failure) if failure else "",
         mend=mend(visit, failure, car) if failure else None, again=_again(visit, there),
-        address=f"{base(visit)}/operations/{there['id']}", back=f"{base(visit)}/assignments",
+        address=f"{base(visit)}/operations/{there['id']}",
+        back=f"{base(visit)}/{'assignments' if visit.may(Permission.ASSIGNMENTS_READ) else 'operations'}",
     )  # fmt: skip
 
 
 def _again(visit: Visit, operation: Mapping[str, Any]) -> str:
     """The form with the same in it, to be sent once more or otherwise; "" where there is nothing to try again."""
     if operation["state"] != "Failed" or operation["kind"] == "DeleteAssignment":
+        return ""
+    if not visit.may(Permission.ASSIGNMENTS_WRITE):
         return ""
     known = {"start": clock(visit).field(operation["start"]), "end": clock(visit).field(operation["end"])}
     if operation["end"] is None:

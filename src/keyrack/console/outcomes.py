@@ -15,6 +15,7 @@ from keyrack.console.mending import Mend, mend, reason
 from keyrack.console.rendering import base, gettext, live_id, page, part, redirect
 from keyrack.errors import NotFound
 from keyrack.http.pages import Pages, Visit
+from keyrack.model.permissions import Permission
 from keyrack.reasons import NOTHING_HERE
 
 pages = Pages()
@@ -49,7 +50,7 @@ class Outcomes:
     said: str
 
 
-@pages.get("/{customer}/operations/outcomes")
+@pages.get("/{customer}/operations/outcomes", permission=Permission.OPERATIONS_READ)
 async def outcomes(visit: Visit) -> Answer:
     """Those that the address names; all operations where it names none. Raises `NotFound`."""
     texts = list(filter(None, visit.asked("ids").split(",")))
@@ -69,8 +70,9 @@ async def outcomes(visit: Visit) -> Answer:
 
 async def of(visit: Visit, ids: Sequence[str]) -> Outcomes:
     """What became of these operations, in their order, as far as they are there."""
-    found = await rows_with(visit, "/operations", ids, {"$expand": "car,user"})
-    there = {row["id"]: row for row in found}
+    expand = "car,user" if visit.may(Permission.USERS_READ) else "car"
+    found = await rows_with(visit, "/operations", ids, {"$expand": expand})
+    there: dict[str, dict[str, Any]] = {row["id"]: {"user": None, **row} for row in found}
     rows = [_outcome(visit, there[id]) for id in ids if id in there]
     pending = any(row.state == "Pending" for row in rows)
     failed = sum(row.state == "Failed" for row in rows)

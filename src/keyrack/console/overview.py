@@ -22,6 +22,7 @@ from keyrack.console.lists.state import State
 from keyrack.console.rendering import clock, gettext, live_id, page, part
 from keyrack.console.tiles import streets
 from keyrack.http.pages import Pages, Visit
+from keyrack.model.permissions import Permission
 
 pages = Pages()
 
@@ -66,12 +67,20 @@ FIGURES = (
 )  # fmt: skip
 
 
-@pages.get("/{customer}")
+@pages.get("/{customer}", permission=Permission.CARS_READ)
 async def overview(visit: Visit) -> Answer:
-    """The figures, the map and the cars on it; as a part the figures alone."""
+    """The figures, and the map with the cars on it, or the cars for who may not know places; as a part the figures."""
     if visit.partial:
         return await part(visit, "overview.html", "tiles", tiles=await _tiles(visit))
     since = await live_id(visit)
+    if not visit.may(Permission.POSITIONS_READ):
+        first = {"$select": "id,name,licensePlate,brand,model", "$orderby": "name", "$top": str(SHOWN)}
+        tiles, known = await asyncio.gather(
+            _tiles(visit), visit.call("GET", "/cars", query={**first, "$count": "true"})
+        )
+        return await page(
+            visit, "overview.html", tiles=tiles, cars=known.json, all_cars=known.total, since=since, streets=None
+        )
     on_map = {"$select": PLACES, "$filter": ON_MAP, "$orderby": "name", "$top": str(SHOWN), "$count": "true"}
     tiles, all_cars, placed = await asyncio.gather(
         _tiles(visit),
@@ -86,13 +95,14 @@ async def overview(visit: Visit) -> Answer:
 
 
 async def _tiles(visit: Visit) -> list[dict[str, Any]]:
-    """The figures as macros/facts.html shows them, all counted at once."""
+    """The figures as macros/facts.html shows them, all counted at once: those whose rows the visit may see."""
     zone = clock(visit).zone
-    queries = ({**NUMBER, "$filter": condition(zone, figure.state)} for figure in FIGURES)
+    figures = [figure for figure in FIGURES if visit.may(figure.state.listing.permission)]
+    queries = ({**NUMBER, "$filter": condition(zone, figure.state)} for figure in figures)
     counted = await asyncio.gather(
         *(
             visit.call("GET", figure.state.listing.rows, query=query)
-            for figure, query in zip(FIGURES, queries, strict=True)
+            for figure, query in zip(figures, queries, strict=True)
         )
     )
     return [
@@ -104,5 +114,5 @@ async def _tiles(visit: Visit) -> list[dict[str, Any]]:
             "sign": figure.sign,
             "kind": figure.kind if reply.total else "",
         }
-        for figure, reply in zip(FIGURES, counted, strict=True)
+        for figure, reply in zip(figures, counted, strict=True)
     ]

@@ -9,6 +9,7 @@ from keyrack.console.forms import RIGHT, SHOWN, Wrong, invalid, key, refused, we
 from keyrack.console.rendering import base, gettext, page
 from keyrack.errors import Refusal
 from keyrack.http.pages import Pages, Visit
+from keyrack.model.permissions import Permission
 
 pages = Pages()
 
@@ -21,12 +22,12 @@ TAKEN, ALREADY, NOBODY, NO_ADDRESS = (
 )  # fmt: skip
 
 
-@pages.get("/{customer}/users/new")
+@pages.get("/{customer}/users/new", permission=Permission.USERS_WRITE)
 async def new(visit: Visit) -> Answer:
     return await _form(visit)
 
 
-@pages.post("/{customer}/users/new", secret=True)
+@pages.post("/{customer}/users/new", secret=True, permission=Permission.USERS_WRITE)
 async def create(visit: Visit) -> Answer:
     """Add somebody; the password of a user with one is shown here, and never again."""
     typed = {name: visit.sent(name) for name in FIELDS}
@@ -82,12 +83,12 @@ async def _form(visit: Visit, wrong: Wrong = RIGHT, refusal: Refusal | None = No
     )  # fmt: skip
 
 
-@pages.get("/{customer}/users/link")
+@pages.get("/{customer}/users/link", permission=Permission.USERS_WRITE)
 async def link_form(visit: Visit) -> Answer:
     return await _link_form(visit)
 
 
-@pages.post("/{customer}/users/link")
+@pages.post("/{customer}/users/link", permission=Permission.USERS_WRITE)
 async def link(visit: Visit) -> Answer:
     """Let somebody into the customer who has an account elsewhere."""
     address = visit.sent("address")

@@ -14,6 +14,7 @@ from keyrack.console.rendering import base, gettext, live_id, page
 from keyrack.console.times import instant, utc
 from keyrack.errors import Refusal
 from keyrack.http.pages import Pages, Visit
+from keyrack.model.permissions import Permission
 
 pages = Pages()
 
@@ -24,7 +25,7 @@ RECENT = timedelta(days=7)  # for as long a failure is shown
 NAMED = 5  # assignments that are named before they end
 
 
-@pages.get("/{customer}/users/{user}")
+@pages.get("/{customer}/users/{user}", permission=Permission.USERS_READ)
 async def person(visit: Visit) -> Answer:
     since = await live_id(visit)
     user = await _user(visit, **{"$expand": "groups($select=id,name;$orderby=name)"})
@@ -55,6 +56,8 @@ async def _assignments(visit: Visit, user: Mapping[str, Any], which: str, order:
 
 async def _asked(visit: Visit, user: Mapping[str, Any]) -> list[dict[str, Any]]:
     """What was asked for and is not done: it is pending still, or has failed lately."""
+    if not visit.may(Permission.OPERATIONS_READ):
+        return []
     lately = utc(datetime.now(UTC) - RECENT)
     which = f"userId eq {user['id']} and (state eq 'Pending' or (state eq 'Failed' and requested ge {lately}))"
     query = {"$filter": which, "$orderby": "requested desc", "$expand": CAR, "$top": str(ASKED)}
@@ -82,12 +85,12 @@ def _standing(visit: Visit, row: Mapping[str, Any], now: str) -> dict[str, Any]:
     return {**row, "standing": states["over" if ended else "now" if begun else "coming"]}
 
 
-@pages.get("/{customer}/users/{user}/remove")
+@pages.get("/{customer}/users/{user}/remove", permission=Permission.USERS_WRITE)
 async def remove_form(visit: Visit) -> Answer:
     return await _remove_form(visit)
 
 
-@pages.post("/{customer}/users/{user}/remove")
+@pages.post("/{customer}/users/{user}/remove", permission=Permission.USERS_WRITE)
 async def remove(visit: Visit) -> Answer:
     user = await _user(visit)
     try:
@@ -108,17 +111,17 @@ async def _remove_form(visit: Visit, wrong: Wrong = RIGHT) -> Answer:
     )  # fmt: skip
 
 
-@pages.get("/{customer}/users/removed")
+@pages.get("/{customer}/users/removed", permission=Permission.USERS_READ)
 async def removed(visit: Visit) -> Answer:
     return await page(visit, "user_gone.html", section=SECTION, erased=False)
 
 
-@pages.get("/{customer}/users/{user}/erase")
+@pages.get("/{customer}/users/{user}/erase", permission=Permission.ERASURE_WRITE)
 async def erase_form(visit: Visit) -> Answer:
     return await _erase_form(visit)
 
 
-@pages.post("/{customer}/users/{user}/erase")
+@pages.post("/{customer}/users/{user}/erase", permission=Permission.ERASURE_WRITE)
 async def erase(visit: Visit) -> Answer:
     """Erase the person, once the name or the address was typed."""
     user = await _user(visit)
@@ -169,7 +172,7 @@ def _stays(visit: Visit, stays: Iterable[Mapping[str, str]]) -> list[str]:
     return [known.get(one["code"]) or one["text"] for one in stays]
 
 
-@pages.get("/{customer}/users/erased")
+@pages.get("/{customer}/users/erased", permission=Permission.USERS_READ)
 async def erased(visit: Visit) -> Answer:
     return await page(visit, "user_gone.html", section=SECTION, erased=True)
 

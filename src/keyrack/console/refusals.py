@@ -10,10 +10,11 @@ from contextlib import suppress
 from urllib.parse import quote, urlsplit
 
 from keyrack.api.exchange import Answer
+from keyrack.console.lacking import ASK_PART, lacking
 from keyrack.console.languages import N_
 from keyrack.console.rendering import gettext, plain, redirect, root, why
 from keyrack.errors import NotFound, Refusal, Unauthorized
-from keyrack.http.pages import BELOW, Visit
+from keyrack.http.pages import BELOW, NotPermitted, Visit, first_customer
 from keyrack.reasons import NO_CUSTOMER, NOTHING_HERE, SIGNED_OUT
 
 # Status -> what it is, and what to do about it
@@ -45,10 +46,14 @@ async def refused(visit: Visit, refusal: Refusal) -> Answer:
         return redirect(f"{root(visit)}/sign-in?next={quote(there, safe='')}")
     if isinstance(refusal, NotFound) and refusal.reason in NO_ADDRESS and reads and (there := _of_customer(visit)):
         return redirect(there)
+    if isinstance(refusal, NotPermitted) and visit.customer and not visit.partial:
+        return await lacking(visit, refusal)
     template = "refused_part.html" if visit.partial else "refused.html"
     title, remedy = WORDS.get(refusal.status, OTHER)
     if refusal.reason.code in OF_PAGES:
         remedy = refusal.reason.remedy
+    elif isinstance(refusal, NotPermitted):
+        remedy = ASK_PART
     answer = plain(
         visit, template, status=refusal.status, title=gettext(visit, title), text=why(visit, refusal.reason),
         remedy=gettext(visit, remedy), id=visit.id,
@@ -61,7 +66,7 @@ def _of_customer(visit: Visit) -> str:
     first, _, _ = visit.path.removeprefix(BELOW + "/").partition("/")
     if visit.who is None or not visit.who.manager.grants or not first or first.isdigit():
         return ""
-    return f"{root(visit)}/{min(visit.who.manager.grants)}{_address(visit).removeprefix(BELOW)}"
+    return f"{root(visit)}/{first_customer(visit.who)}{_address(visit).removeprefix(BELOW)}"
 
 
 def _by_script(visit: Visit) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache, partial
 from typing import Any
@@ -12,6 +12,7 @@ from babel.numbers import format_decimal
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from keyrack.api.exchange import Answer
+from keyrack.api.live import NEEDS
 from keyrack.console.files import address
 from keyrack.console.languages import LOCALES, language, translations
 from keyrack.console.times import UNKNOWN, Clock
@@ -37,13 +38,18 @@ class SeenPerson:
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """The visit, as templates show it. `root` is where the console stands, `base` the same of this customer."""
+    """The visit, as templates show it. `root` is where the console stands, `base` the same of this customer; `may`
+    tells of a permission whether the person has it here, `heard` of a page's topics those that may be told."""
 
     person: SeenPerson
     customer: int
     path: str
     root: str
     base: str
+    may: Callable[[str], bool]
+
+    def heard(self, topics: str) -> str:
+        return ",".join(topic for topic in topics.strip().split(",") if topic and self.may(NEEDS[topic]))
 
 
 def root(visit: Visit) -> str:
@@ -117,7 +123,7 @@ async def _seen(visit: Visit) -> Seen:
     person = SeenPerson(
         session.username, customers.json, tag(visit), time.shown, time.zone.key, session.theme or SYSTEM
     )
-    return Seen(person, visit.customer, visit.path, root(visit), base(visit))
+    return Seen(person, visit.customer, visit.path, root(visit), base(visit), visit.may)
 
 
 def _answer(visit: Visit, name: str, block: str | None, status: int, known: Mapping[str, Any]) -> Answer:

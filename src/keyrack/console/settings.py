@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
+from typing import Any
 from zoneinfo import available_timezones
 
 from keyrack.api.exchange import Answer
@@ -11,6 +12,7 @@ from keyrack.console.languages import LANGUAGES, N_
 from keyrack.console.rendering import SYSTEM, base, gettext, page, redirect, why
 from keyrack.errors import Refusal, Unauthorized
 from keyrack.http.pages import Pages, Visit
+from keyrack.model.permissions import Permission
 
 pages = Pages()
 
@@ -45,7 +47,8 @@ async def settings(visit: Visit) -> Answer:
 async def _settings(visit: Visit, wrong: Refusal | None = None) -> Answer:
     me = (await visit.call("GET", "/me")).json
     sessions = (await visit.call("GET", "/sessions", query={"$orderby": "lastSeen desc"})).json
-    kept = (await visit.call("GET", "/retention")).json
+    may_know = visit.may(Permission.CUSTOMER_READ)
+    kept: Any = (await visit.call("GET", "/retention")).json if may_know else None
     browsers = {session["id"]: _browser(visit, session["userAgent"]) for session in sessions}
     return await page(
         visit, "settings.html", status=wrong.status if wrong else 200, section=SECTION, me=me, sessions=sessions,

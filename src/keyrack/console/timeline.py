@@ -13,6 +13,7 @@ from typing import Any
 from keyrack.console.rendering import clock
 from keyrack.console.times import Clock, instant, utc
 from keyrack.http.pages import Visit
+from keyrack.model.permissions import Permission
 
 USER = "user($select=id,emailAddress,userData)"
 MOST = 50  # assignments of a window, and operations of it; how many there are is told
@@ -107,7 +108,7 @@ def window_of(visit: Visit) -> tuple[Window, date]:
 
 
 async def timeline(visit: Visit, car: int) -> Timeline:
-    """The time line of a car in the window of the address."""
+    """The time line of a car in the window of the address; what was asked for, where the visit may know of it."""
     window, today = window_of(visit)
     now = datetime.now(UTC)
     within = f"start lt {utc(window.ends)} and (end eq null or end gt {utc(window.begins)})"
@@ -116,17 +117,20 @@ async def timeline(visit: Visit, car: int) -> Timeline:
         query={"$filter": f"carId eq {car} and {within}", "$orderby": "start", "$top": str(MOST), "$count": "true",
                "$expand": USER},
     )  # fmt: skip
-    asked = await visit.call(
-        "GET", "/operations",
-        query={"$filter": f"carId eq {car} and (state ne 'Succeeded' or kind eq 'DeleteAssignment') and {within}",
-               "$orderby": "requested desc", "$top": str(MOST), "$count": "true", "$expand": USER},
-    )  # fmt: skip
+    asked, all_asked = list[dict[str, Any]](), 0
+    if visit.may(Permission.OPERATIONS_READ):
+        reply = await visit.call(
+            "GET", "/operations",
+            query={"$filter": f"carId eq {car} and (state ne 'Succeeded' or kind eq 'DeleteAssignment') and {within}",
+                   "$orderby": "requested desc", "$top": str(MOST), "$count": "true", "$expand": USER},
+        )  # fmt: skip
+        asked, all_asked = reply.json, reply.total
     entries = [_entry(window, _standing(row, now), row, row["end"]) for row in applied.json]
-    entries += [entry for row in asked.json if (entry := _asked(window, row))]
+    entries += [entry for row in asked if (entry := _asked(window, row))]
     entries.sort(key=lambda entry: (entry.start, entry.row["id"] if isinstance(entry.row["id"], int) else 0))
-    shown = len(applied.json) + len(asked.json)
+    shown = len(applied.json) + len(asked)
     place = window.place(now) if window.begins <= now < window.ends else None
-    return Timeline(window, today, place, entries, applied.total + asked.total - shown)
+    return Timeline(window, today, place, entries, applied.total + all_asked - shown)
 
 
 def _asked(window: Window, row: dict[str, Any]) -> Entry | None:

@@ -12,6 +12,7 @@ from keyrack.console.tiles import streets
 from keyrack.console.times import instant, utc
 from keyrack.errors import BadRequest
 from keyrack.http.pages import Pages, Visit
+from keyrack.model.permissions import Permission
 from keyrack.reasons import Reason
 
 pages = Pages()
@@ -69,7 +70,7 @@ async def _last(visit: Visit, car: object) -> date | None:
     return instant(told).astimezone(clock(visit).zone).date() if told else None
 
 
-@pages.get("/{customer}/cars/{carId}/track")
+@pages.get("/{customer}/cars/{carId}/track", permission=Permission.POSITIONS_READ)
 async def track(visit: Visit) -> Answer:
     """The track on a page of its own."""
     car = (await visit.call("GET", "/cars/{carId}", visit.ids["carId"])).json

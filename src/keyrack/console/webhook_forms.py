@@ -13,6 +13,7 @@ from keyrack.console.rendering import base, gettext, page, redirect, why
 from keyrack.console.webhooks import SECTION, of_webhook
 from keyrack.errors import NotFound, Refusal, Unauthorized
 from keyrack.http.pages import Pages, Visit
+from keyrack.model.permissions import Permission
 from keyrack.reasons import NOTHING_HERE
 
 pages = Pages()
@@ -27,7 +28,7 @@ WRONG = {  # member -> what is wrong with it
 }
 
 
-@pages.get("/{customer}/webhooks/new")
+@pages.get("/{customer}/webhooks/new", permission=Permission.WEBHOOKS_WRITE)
 async def form(visit: Visit) -> Answer:
     return await _form(visit, await kinds(visit), {"url": "", "secret": "", "kinds": list(OUTCOMES)})
 
@@ -40,7 +41,7 @@ async def _form(visit: Visit, known: Kinds, typed: Mapping[str, Any], refusal: R
     )  # fmt: skip
 
 
-@pages.post("/{customer}/webhooks/new", secret=True)
+@pages.post("/{customer}/webhooks/new", secret=True, permission=Permission.WEBHOOKS_WRITE)
 async def add(visit: Visit) -> Answer:
     known = await kinds(visit)
     typed = {"url": visit.sent("url"), "secret": visit.sent("secret"), "kinds": known.sent(visit)}
@@ -66,7 +67,7 @@ def _wrong(visit: Visit, refusal: Refusal) -> dict[str, str]:
     return {member: gettext(visit, WRONG[member]) for member in members}
 
 
-@pages.post("/{customer}/webhooks/{webhook}/rotate", secret=True)
+@pages.post("/{customer}/webhooks/{webhook}/rotate", secret=True, permission=Permission.WEBHOOKS_WRITE)
 async def rotate(visit: Visit) -> Answer:
     """A new signing secret, shown here alone."""
     made = await visit.call(
@@ -78,7 +79,7 @@ async def rotate(visit: Visit) -> Answer:
     )  # fmt: skip
 
 
-@pages.get("/{customer}/webhooks/{webhook}/change/{member}")
+@pages.get("/{customer}/webhooks/{webhook}/change/{member}", permission=Permission.WEBHOOKS_WRITE)
 async def edit(visit: Visit) -> Answer:
     reply = await visit.call("GET", "/webhooks/{webhookId}", visit.ids["webhook"])
     value = "" if visit.ids["member"] == "secret" else reply.json.get(visit.ids["member"])
@@ -99,7 +100,7 @@ async def _edit(
     )  # fmt: skip
 
 
-@pages.post("/{customer}/webhooks/{webhook}/change/{member}")
+@pages.post("/{customer}/webhooks/{webhook}/change/{member}", permission=Permission.WEBHOOKS_WRITE)
 async def change(visit: Visit) -> Answer:
     member = visit.ids["member"]
     value: Any = (await kinds(visit)).sent(visit) if member == "kinds" else visit.sent(member)

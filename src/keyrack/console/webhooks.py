@@ -17,6 +17,7 @@ from keyrack.console.rendering import base, clock, gettext, live_id, page, redir
 from keyrack.console.times import NoSuchTime, instant
 from keyrack.errors import Refusal, Unauthorized
 from keyrack.http.pages import Pages, Visit
+from keyrack.model.permissions import Permission
 
 pages = Pages()
 
@@ -70,7 +71,7 @@ async def course(visit: Visit, webhook: int) -> Course:
     return Course(succeeded, failed)
 
 
-@pages.get("/{customer}/webhooks")
+@pages.get("/{customer}/webhooks", permission=Permission.WEBHOOKS_READ)
 async def webhooks(visit: Visit) -> Answer:
     at = await live_id(visit)
     listed = (await visit.call("GET", "/webhooks", query={"$orderby": "id"})).json
@@ -81,7 +82,7 @@ async def webhooks(visit: Visit) -> Answer:
     )  # fmt: skip
 
 
-@pages.get("/{customer}/webhooks/{webhook}")
+@pages.get("/{customer}/webhooks/{webhook}", permission=Permission.WEBHOOKS_READ)
 async def webhook(visit: Visit) -> Answer:
     return await show(visit)
 
@@ -135,7 +136,7 @@ def of_webhook(visit: Visit) -> str:
     return f"{base(visit)}/webhooks/{visit.ids['webhook']}"
 
 
-@pages.post("/{customer}/webhooks/{webhook}/test")
+@pages.post("/{customer}/webhooks/{webhook}/test", permission=Permission.WEBHOOKS_WRITE)
 async def send_test(visit: Visit) -> Answer:
     try:
         sent = await visit.call(
@@ -148,7 +149,7 @@ async def send_test(visit: Visit) -> Answer:
     return redirect(f"{of_webhook(visit)}?test={sent.json['id']}")
 
 
-@pages.post("/{customer}/webhooks/{webhook}/enabled")
+@pages.post("/{customer}/webhooks/{webhook}/enabled", permission=Permission.WEBHOOKS_WRITE)
 async def enable(visit: Visit) -> Answer:
     """Enable it, or disable it."""
     step = {"op": "replace", "path": "/enabled", "value": visit.sent("enabled") == "true"}
@@ -156,7 +157,7 @@ async def enable(visit: Visit) -> Answer:
     return redirect(of_webhook(visit))
 
 
-@pages.get("/{customer}/webhooks/{webhook}/delete")
+@pages.get("/{customer}/webhooks/{webhook}/delete", permission=Permission.WEBHOOKS_WRITE)
 async def ask(visit: Visit) -> Answer:
     return await _ask(visit)
 
@@ -169,7 +170,7 @@ async def _ask(visit: Visit, *, changed: bool = False) -> Answer:
     )  # fmt: skip
 
 
-@pages.post("/{customer}/webhooks/{webhook}/delete")
+@pages.post("/{customer}/webhooks/{webhook}/delete", permission=Permission.WEBHOOKS_WRITE)
 async def delete(visit: Visit) -> Answer:
     try:
         await visit.call("DELETE", "/webhooks/{webhookId}", visit.ids["webhook"], if_match=visit.sent("tag") or None)
@@ -180,7 +181,7 @@ async def delete(visit: Visit) -> Answer:
     return redirect(f"{base(visit)}/webhooks?removed")
 
 
-@pages.get("/{customer}/webhooks/{webhook}/replay")
+@pages.get("/{customer}/webhooks/{webhook}/replay", permission=Permission.WEBHOOKS_WRITE)
 async def span(visit: Visit) -> Answer:
     return await _span(visit, {"start": visit.asked("from"), "end": ""}, {})
 
@@ -193,7 +194,7 @@ async def _span(visit: Visit, times: Mapping[str, str], wrong: Mapping[str, str]
     )  # fmt: skip
 
 
-@pages.post("/{customer}/webhooks/{webhook}/replay")
+@pages.post("/{customer}/webhooks/{webhook}/replay", permission=Permission.WEBHOOKS_WRITE)
 async def replay(visit: Visit) -> Answer:
     """Send again what did not arrive of a time."""
     times = {name: visit.sent(name) for name in ("start", "end")}

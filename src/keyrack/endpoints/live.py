@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from keyrack.api import lists
 from keyrack.api.endpoint import Endpoints
 from keyrack.api.exchange import Answer, Request
-from keyrack.api.live import EVENTS, FULL, FULL_OF_CALLER, FULL_OF_CUSTOMER, Hub, Stream
+from keyrack.api.live import EVENTS, FULL, FULL_OF_CALLER, FULL_OF_CUSTOMER, NEEDS, Hub, Stream
 from keyrack.api.parameters import INVALID, Parameter, given
 from keyrack.database.telling import TOPICS, Topic
 from keyrack.errors import BadRequest
-from keyrack.model.permissions import Permission
 from keyrack.reasons import Reason
 
 endpoints = Endpoints("Live updates", "live")
@@ -38,12 +35,6 @@ ONLY = Parameter(
     {"type": "string", "examples": ["cars,operations"]},
     TOPICS,
 )
-
-
-# Whoever may read what has changed hears of it
-NEEDS: Mapping[Topic, Permission] = {
-    topic: Permission.WEBHOOKS_READ if topic == "deliveries" else Permission(f"{topic}:read") for topic in TOPICS
-}
 
 
 def _permitted(request: Request, named: frozenset[Topic] | None) -> frozenset[Topic]:

@@ -12,12 +12,14 @@ from typing import Any
 
 from keyrack.access import sessions
 from keyrack.access.auth import Manager
+from keyrack.access.grants import NotPermitted
 from keyrack.access.sessions import Session
 from keyrack.access.signing_in import sign_in
 from keyrack.api.exchange import Answer
 from keyrack.errors import NotFound, Refusal, Unauthorized
 from keyrack.http.inside import Caller, Calls, Reply
 from keyrack.http.server import Server
+from keyrack.model.permissions import Permission, Role
 from keyrack.reasons import NO_CUSTOMER, SIGNED_OUT
 from keyrack.settings import Settings
 
@@ -70,6 +72,21 @@ class Visit:
         if self.who is None:
             raise Unauthorized(SIGNED_OUT)
         return self.who
+
+    @property
+    def role(self) -> Role | None:
+        """What the person is in the customer of the address; None without a role."""
+        return self.person.manager.grants[self.customer].role
+
+    def may(self, permission: str) -> bool:
+        """Whether the person has the permission in the customer of the address. Raises `ValueError` where there is no
+        such permission."""
+        return self.person.manager.may(Permission(permission), self.customer)
+
+    def needs(self, permission: Permission) -> None:
+        """Raises `NotPermitted` unless the person has the permission."""
+        if not self.may(permission):
+            raise NotPermitted(permission, self.customer)
 
     @property
     def partial(self) -> bool:
@@ -125,6 +142,7 @@ class Page:
     path: str  # below the console
     run: Run
     open: bool = False  # anybody may see it
+    permission: Permission | None = None  # what it wants; none: it is about the person, and of no customer
     secret: bool = False  # it shows a secret, so it is never compressed
 
 
@@ -156,6 +174,13 @@ class Site:
 
     pages: tuple[Page, ...]
     refused: Callable[[Visit, Refusal], Awaitable[Answer]]
+
+
+def first_customer(person: Person) -> int:
+    """The customer whose pages come first: one in which the person has a role, if there is any. Raises `ValueError` for
+    who acts for none."""
+    grants = person.manager.grants
+    return min(grants, key=lambda customer: (not grants[customer].permissions, customer))
 
 
 def customer_of(person: Person, text: str) -> int:

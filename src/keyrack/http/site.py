@@ -69,6 +69,8 @@ class PageRoute:
             visit.form = await intake.form(http, self._server.settings, anybodys=page.open)
         if "customer" in visit.ids:
             visit.customer = customer_of(visit.person, visit.ids["customer"])
+        if page.permission is not None:
+            visit.needs(page.permission)
         return await page.run(visit)
 
     async def _who(self, http: falcon.asgi.Request) -> Person:

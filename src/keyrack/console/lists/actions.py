@@ -9,6 +9,7 @@ from keyrack.console.lists.declared import Action
 from keyrack.console.lists.filters import Thing
 from keyrack.errors import NotFound
 from keyrack.http.pages import Visit
+from keyrack.model.permissions import Permission
 from keyrack.reasons import Reason
 
 GROUP = Thing("group", N_("Group"), "", "/groups/{groupId}", lambda row: row["name"], "/groups")
@@ -17,7 +18,8 @@ FORGOTTEN = Reason("delivery-forgotten", N_("It is not kept any more."), "Send w
 
 def delete(kind: str, one: str, many: str, warning: str, text: str = N_("Delete")) -> Action:
     """The end of rows of a kind of batches."""
-    return Action("delete", text, "delete", one, many, warning, batch=kind, danger=True)
+    permission = Permission(f"{kind}:write")
+    return Action("delete", text, "delete", one, many, warning, permission, batch=kind, danger=True)
 
 
 def add_to_group(row: str, member: str, one: str, many: str) -> Action:
@@ -26,7 +28,7 @@ def add_to_group(row: str, member: str, one: str, many: str) -> Action:
     async def add(visit: Visit, id: int, group: str) -> Any:
         return await visit.call("PUT", row, group, body={member: id})
 
-    return Action("group", N_("Add to group"), "groups", one, many, "", each=add, choice=GROUP)
+    return Action("group", N_("Add to group"), "groups", one, many, "", Permission.GROUPS_WRITE, each=add, choice=GROUP)
 
 
 def replay() -> Action:
@@ -47,5 +49,6 @@ def replay() -> Action:
         N_("Send %(num)s delivery again"),
         N_("Send %(num)s deliveries again"),
         N_("The webhooks are told the same once more, and know by its message's number that it is the same."),
+        Permission.WEBHOOKS_WRITE,
         each=again,
     )

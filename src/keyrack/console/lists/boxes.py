@@ -8,6 +8,7 @@ from keyrack.console.lists.declared import Column, List, Never, Row
 from keyrack.console.lists.filters import OneOf, Option
 from keyrack.console.lists.rows import car_link, changes_of, service_state
 from keyrack.console.products import KINDS, kind
+from keyrack.model.permissions import Permission
 
 BOXES = List(
     path="/{customer}/boxes",
@@ -98,6 +99,7 @@ BOXES = List(
     ),
     order="serial",
     topics="products services cars",
+    permission=Permission.PRODUCTS_READ,
     actions=(
         add_to_group(
             "/groups/{groupId}/products",
@@ -200,6 +202,7 @@ SERVICES = List(
     ),
     order="name",
     topics="services products",
+    permission=Permission.SERVICES_READ,
     actions=(
         add_to_group(
             "/groups/{groupId}/services",

@@ -15,7 +15,7 @@ from keyrack.console import outcomes, rendering
 from keyrack.console.languages import N_, translations
 from keyrack.console.lists.asking import many_of, options
 from keyrack.console.lists.cells import Cells
-from keyrack.console.lists.declared import Action, List
+from keyrack.console.lists.declared import Action, List, seen
 from keyrack.console.lists.own import wrong
 from keyrack.console.lists.showing import address
 from keyrack.console.lists.state import Broken, State, read
@@ -49,10 +49,15 @@ class Outcome:
     refused: str = ""
 
 
-async def act(listing: List, visit: Visit) -> Answer:
-    """What a button of the bulk bar leads to: whether it is meant, and then the doing. Raises `BadRequest`."""
+async def act(whole: List, visit: Visit) -> Answer:
+    """What a button of the bulk bar leads to: whether it is meant, and then the doing. Raises `BadRequest`,
+    `NotPermitted`."""
+    listing = seen(whole, visit)
     action = next((one for one in listing.actions if one.name == visit.ids["action"]), None)
     if action is None:
+        for one in whole.actions:
+            if one.name == visit.ids["action"]:
+                visit.needs(one.permission)
         raise NotFound(NOTHING_HERE)
     try:
         state = read(listing, visit)

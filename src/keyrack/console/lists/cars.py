@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from keyrack.console.languages import N_
 from keyrack.console.lists.actions import add_to_group, delete
 from keyrack.console.lists.declared import Add, Column, List, Never, Row
 from keyrack.console.lists.filters import OneOf, Option, Text
 from keyrack.console.lists.rows import COMING, GROUPS, IN_GROUP, PERSON, groups, in_force, next_one, service_state
 from keyrack.console.products import kind
+from keyrack.model.permissions import Permission
 
 
 def _box(row: Row) -> str:
@@ -16,7 +19,12 @@ def _box(row: Row) -> str:
     return service_state(boxes[0]["service"]) if boxes else "without"
 
 
-CARS = List(
+def _id(row: Row) -> int:
+    """Of a car, or of its position."""
+    return row["carId"] if "carId" in row else row["id"]
+
+
+_ALL = List(
     path="/{customer}/cars",
     rows="/positions",
     section="cars",
@@ -53,6 +61,7 @@ CARS = List(
             lambda row: in_force(row, "user"),
             "links",
             expand=COMING.format(f"user({PERSON})"),
+            permission=Permission.ASSIGNMENTS_READ,
             priority=2,
         ),
         Column(
@@ -61,6 +70,7 @@ CARS = List(
             lambda row: next_one(row, "user"),
             "links",
             expand=COMING.format(f"user({PERSON})"),
+            permission=Permission.ASSIGNMENTS_READ,
             priority=3,
         ),
         Column("seen", N_("Last seen"), lambda row: row["lastSeen"], "time", sort="lastSeen", priority=2, ago=True),
@@ -74,7 +84,7 @@ CARS = List(
             priority=3,
             shown=False,
         ),
-        Column("id", N_("Number"), lambda row: row["carId"], "number", sort="carId", priority=3, shown=False),
+        Column("id", N_("Number"), _id, "number", sort="carId", priority=3, shown=False),
     ),
     filters=(
         OneOf(
@@ -88,6 +98,7 @@ CARS = List(
                     N_("Not asked for within a week"),
                     "not assignments/any(a:(a/end eq null or a/end gt {now}) and a/start lt {ago})",
                     -7,
+                    Permission.ASSIGNMENTS_READ,
                 ),
             ),
         ),
@@ -118,6 +129,7 @@ CARS = List(
     ),
     order="name",
     topics="cars assignments products groups",
+    permission=Permission.POSITIONS_READ,
     actions=(
         add_to_group(
             "/groups/{groupId}/cars", "carId", N_("Add %(num)s car to a group"), N_("Add %(num)s cars to a group")
@@ -133,7 +145,24 @@ CARS = List(
         N_("No cars yet"),
         N_("A car is what people get the key of. Add the first one, then build in its key box."),
     ),
-    adds=(Add(N_("Add car"), "/cars/new"),),
+    adds=(Add(N_("Add car"), "/cars/new", Permission.CARS_WRITE),),
     id="carId",
-    href=lambda row: f"/cars/{row['carId']}",
+    href=lambda row: f"/cars/{_id(row)}",
 )
+
+_OF_POSITIONS = ("use", "seen", "now", "next")
+# For who may not know where they are and who has them: the cars themselves
+_CARS_ALONE = replace(
+    _ALL,
+    rows="/cars",
+    permission=Permission.CARS_READ,
+    lead=N_("Every car of the fleet, and what is built in."),
+    columns=tuple(
+        replace(column, sort="id") if column.key == "id" else column
+        for column in _ALL.columns
+        if column.key not in _OF_POSITIONS
+    ),
+    filters=tuple(one for one in _ALL.filters if one.name not in _OF_POSITIONS),
+    id="id",
+)
+CARS = replace(_ALL, otherwise=_CARS_ALONE)

@@ -12,6 +12,7 @@ from keyrack.console.lists.declared import Column, List, Never, Row
 from keyrack.console.lists.filters import Day, OneOf, Option, Word
 from keyrack.console.lists.rows import within
 from keyrack.http.pages import Visit
+from keyrack.model.permissions import Permission
 
 
 async def _tell(visit: Visit, rows: Sequence[Row]) -> list[dict[str, Any]]:
@@ -77,6 +78,7 @@ CHANGES = List(
     words=("actor/name", "onBehalfOf/name", "kind", "resourceId", "address", "requestId"),
     order="-id",
     topics="changes",
+    permission=Permission.CHANGES_READ,
     paged=True,
     newest="id",
     walked=True,

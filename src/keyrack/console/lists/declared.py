@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
+from keyrack.api.live import NEEDS
 from keyrack.console.lists.filters import Filter
 from keyrack.http.pages import Visit
+from keyrack.model.permissions import Permission
 
 Row = Mapping[str, Any]  # of an answer
 Kind = Literal["text", "number", "code", "time", "minute", "said", "word", "status", "links", "sentence"]
@@ -44,6 +46,7 @@ class Column:
     shown: bool = True  # unless other columns are chosen
     ago: bool = False  # of times: how long ago
     words: Mapping[str, tuple[str, str]] = field(default_factory=dict[str, tuple[str, str]])  # value -> (badge, word)
+    permission: Permission | None = None  # what it wants beside that of the list
 
 
 @dataclass(frozen=True)
@@ -56,6 +59,7 @@ class Action:
     one: str  # what is asked before it is done with one row
     many: str  # and with `%(num)s` rows
     warning: str  # what comes of it
+    permission: Permission
     batch: str = ""
     item: Callable[[int], Mapping[str, Any]] = lambda id: {"op": "end", "id": id}
     each: Callable[[Visit, int, str], Awaitable[Any]] | None = None  # the visit, the row's id, what was chosen
@@ -78,6 +82,7 @@ class Add:
 
     text: str
     path: str
+    permission: Permission
     sign: str = "add"
 
 
@@ -95,6 +100,8 @@ class List:
     never: Never
     order: str  # how it is sorted unless asked otherwise: a column's key, with "-" descending
     topics: str  # what it shows, for live updates
+    permission: Permission  # that its rows want
+    otherwise: List | None = None  # what stands in its place for who has not got it
     words: tuple[str, ...] = ()  # expressions that a search looks into, where $search looks into too little
     filters: tuple[Filter, ...] = ()
     actions: tuple[Action, ...] = ()
@@ -125,3 +132,34 @@ class List:
 def chosen(listing: List, keys: Sequence[str]) -> list[Column]:
     """The columns with these keys, in the list's own order."""
     return [column for column in listing.columns if column.key in keys]
+
+
+# What of a search's expressions is reached by a relation
+OF_RELATION = {"car": Permission.CARS_READ, "user": Permission.USERS_READ}
+
+
+def seen(listing: List, visit: Visit) -> List:
+    """The list with nothing in it that the visit may not see or do."""
+    if not visit.may(listing.permission) and listing.otherwise is not None:
+        return seen(listing.otherwise, visit)
+
+    def may(permission: Permission | None) -> bool:
+        return permission is None or visit.may(permission)
+
+    def can(action: Action) -> bool:
+        return may(action.permission) and (not action.batch or may(Permission.BATCH_WRITE))
+
+    return replace(
+        listing,
+        columns=tuple(column for column in listing.columns if may(column.permission)),
+        filters=tuple(one.within(may) for one in listing.filters if may(one.permission)),
+        words=tuple(one for one in listing.words if may(OF_RELATION.get(one.partition("/")[0]))),
+        actions=tuple(action for action in listing.actions if can(action)),
+        adds=tuple(add for add in listing.adds if may(add.permission)),
+        topics=" ".join(topic for topic in listing.topics.split() if may(NEEDS[topic])),
+    )
+
+
+def wanted(listing: List) -> Permission:
+    """What its page wants."""
+    return listing.permission if listing.otherwise is None else wanted(listing.otherwise)

@@ -7,6 +7,7 @@ from keyrack.console.lists.actions import replay
 from keyrack.console.lists.declared import Column, Link, List, Never, Row
 from keyrack.console.lists.filters import OneOf, Option, Thing
 from keyrack.console.lists.rows import within
+from keyrack.model.permissions import Permission
 
 
 def _millis(row: Row) -> str | None:
@@ -106,6 +107,7 @@ DELIVERIES = List(
     "operationId,created",
     order="-created",
     topics="deliveries webhooks",
+    permission=Permission.WEBHOOKS_READ,
     paged=True,
     newest="id",
     actions=(replay(),),

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, time, timedelta, tzinfo
 from typing import Any, Protocol
 
 from keyrack.console.rendering import clock, gettext
 from keyrack.console.times import instant, utc
 from keyrack.http.pages import Visit
+from keyrack.model.permissions import Permission
 
 OFFERED = 200  # things that a filter offers; any other is reached by its own page, or by the address
 LONGEST = 250  # characters of a text
+May = Callable[[Permission | None], bool]  # whether somebody has what something wants
 
 
 class Filter(Protocol):
@@ -26,6 +28,15 @@ class Filter(Protocol):
     def input(self) -> str:
         """How it is asked for: select, choices (many to select from, by typing), date, text, or "" for one that only
         addresses have."""
+        ...
+
+    @property
+    def permission(self) -> Permission | None:
+        """What it wants beside that of the list."""
+        ...
+
+    def within(self, may: May) -> Filter:
+        """The filter with what may be chosen."""
         ...
 
     def odata(self, zone: tzinfo, value: str) -> str:
@@ -49,6 +60,7 @@ class Option:
     label: str
     odata: str
     days: int = 0
+    permission: Permission | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +71,10 @@ class OneOf:
     label: str
     of: tuple[Option, ...]
     input: str = "select"
+    permission: Permission | None = None
+
+    def within(self, may: May) -> OneOf:
+        return replace(self, of=tuple(option for option in self.of if may(option.permission)))
 
     def odata(self, zone: tzinfo, value: str) -> str:
         option, now = self._option(value), datetime.now(UTC)
@@ -88,6 +104,10 @@ class Thing:
     title: Callable[[Mapping[str, Any]], str]
     all: str = ""
     order: str = "name"
+    permission: Permission | None = None
+
+    def within(self, may: May) -> Thing:
+        return self
 
     @property
     def input(self) -> str:
@@ -119,6 +139,10 @@ class Text:
     all: str
     choices: str
     input: str = "choices"
+    permission: Permission | None = Permission.KEYS_READ
+
+    def within(self, may: May) -> Text:
+        return self
 
     def odata(self, zone: tzinfo, value: str) -> str:
         if len(value) > LONGEST or not value.isprintable():
@@ -141,6 +165,10 @@ class Word:
     label: str
     condition: str
     input: str = "text"
+    permission: Permission | None = None
+
+    def within(self, may: May) -> Word:
+        return self
 
     def odata(self, zone: tzinfo, value: str) -> str:
         if len(value) > LONGEST or not value.isprintable():
@@ -165,6 +193,10 @@ class Day:
     through: bool = False
     stored: str = ""
     input: str = "date"
+    permission: Permission | None = None
+
+    def within(self, may: May) -> Day:
+        return self
 
     def odata(self, zone: tzinfo, value: str) -> str:
         day = date.fromisoformat(value)

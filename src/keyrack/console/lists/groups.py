@@ -6,6 +6,7 @@ from keyrack.console.languages import N_
 from keyrack.console.lists.actions import delete
 from keyrack.console.lists.declared import Add, Column, List, Never
 from keyrack.console.lists.filters import OneOf, Option
+from keyrack.model.permissions import Permission
 
 GROUPS = List(
     path="/{customer}/groups",
@@ -25,6 +26,7 @@ GROUPS = List(
                 sort=f"{relation}/$count",
                 expand=f"{relation}/$count",
                 priority=priority,
+                permission=Permission(f"{relation}:read"),
             )
             for relation, label, priority in (
                 ("cars", N_("Cars"), 1),
@@ -44,14 +46,16 @@ GROUPS = List(
                     "empty",
                     N_("Empty"),
                     "cars/$count eq 0 and users/$count eq 0 and products/$count eq 0 and services/$count eq 0",
+                    permission=Permission.USERS_READ,
                 ),
                 Option("cars", N_("With cars"), "cars/$count gt 0"),
-                Option("users", N_("With users"), "users/$count gt 0"),
+                Option("users", N_("With users"), "users/$count gt 0", permission=Permission.USERS_READ),
             ),
         ),
     ),
     order="name",
     topics="groups",
+    permission=Permission.GROUPS_READ,
     actions=(
         delete(
             "groups",
@@ -64,6 +68,6 @@ GROUPS = List(
         N_("No groups yet"),
         N_("A group is a named set, such as the cars and users of a site. Add the first one, then fill it."),
     ),
-    adds=(Add(N_("Add group"), "/groups/new"),),
+    adds=(Add(N_("Add group"), "/groups/new", Permission.GROUPS_WRITE),),
     href=lambda row: f"/groups/{row['id']}",
 )

@@ -7,6 +7,7 @@ from keyrack.console.lists.declared import Column, List, Never
 from keyrack.console.lists.filters import Day, OneOf, Option
 from keyrack.console.lists.people import CAR, OF_CAR, OF_USER
 from keyrack.console.lists.rows import PERSON, car_link, user_link, within
+from keyrack.model.permissions import Permission
 
 WHO: tuple[str, ...] = (
     "car/name",
@@ -41,6 +42,7 @@ EVENTS = List(
             "links",
             sort="user/emailAddress",
             expand=f"user({PERSON})",
+            permission=Permission.USERS_READ,
         ),
         Column("agent", N_("By"), lambda row: row["userAgent"], sort="userAgent", priority=3),
         Column("local", N_("Clock of the device"), lambda row: row["dateTime"], "code", priority=3, shown=False),
@@ -66,6 +68,7 @@ EVENTS = List(
     words=(*WHO, "userAgent"),
     order="-time",
     topics="events",
+    permission=Permission.EVENTS_READ,
     paged=True,
     newest="id",
     never=Never(
@@ -109,6 +112,7 @@ OPERATIONS = List(
             "links",
             sort="user/emailAddress",
             expand=f"user({PERSON})",
+            permission=Permission.USERS_READ,
             priority=2,
         ),
         Column(
@@ -166,6 +170,7 @@ OPERATIONS = List(
     words=WHO,
     order="-asked",
     topics="operations",
+    permission=Permission.OPERATIONS_READ,
     paged=True,
     newest="requested",
     href=lambda row: f"/operations/{row['id']}",

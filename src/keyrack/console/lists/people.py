@@ -21,10 +21,11 @@ from keyrack.console.lists.rows import (
     user_link,
 )
 from keyrack.console.times import instant
+from keyrack.model.permissions import Permission
 
 CAR = "car($select=id,name,licensePlate)"
 OF_CAR = Thing("car", N_("Car"), "carId eq {id}", "/cars/{carId}", lambda row: row["name"])
-OF_USER = Thing("user", N_("User"), "userId eq {id}", "/users/{userId}", person)
+OF_USER = Thing("user", N_("User"), "userId eq {id}", "/users/{userId}", person, permission=Permission.USERS_READ)
 
 USERS = List(
     path="/{customer}/users",
@@ -36,13 +37,21 @@ USERS = List(
     columns=(
         Column("name", N_("Name"), by_surname, sort="userData/lastName,userData/firstName"),
         Column("address", N_("E-mail address"), lambda row: row["emailAddress"], sort="emailAddress", priority=2),
-        Column("now", N_("Has now"), lambda row: in_force(row, "car"), "links", expand=COMING.format(CAR)),
+        Column(
+            "now",
+            N_("Has now"),
+            lambda row: in_force(row, "car"),
+            "links",
+            expand=COMING.format(CAR),
+            permission=Permission.ASSIGNMENTS_READ,
+        ),
         Column(
             "next",
             N_("Next assignment"),
             lambda row: next_one(row, "car"),
             "links",
             expand=COMING.format(CAR),
+            permission=Permission.ASSIGNMENTS_READ,
             priority=3,
         ),
         Column("groups", N_("Groups"), groups, "links", expand=GROUPS, priority=3),
@@ -64,6 +73,7 @@ USERS = List(
     ),
     order="name",
     topics="users assignments groups",
+    permission=Permission.USERS_READ,
     actions=(
         add_to_group(
             "/groups/{groupId}/users", "userId", N_("Add %(num)s user to a group"), N_("Add %(num)s users to a group")
@@ -75,6 +85,7 @@ USERS = List(
             N_("Take %(num)s user out of the fleet"),
             N_("Take %(num)s users out of the fleet"),
             N_("Their assignments here end. Who belongs to other fleets as well stays there."),
+            Permission.USERS_WRITE,
             batch="users",
             danger=True,
         ),
@@ -83,7 +94,10 @@ USERS = List(
         N_("No users yet"),
         N_("A user is somebody who gets keys of cars. Add the first one, then assign a car."),
     ),
-    adds=(Add(N_("Add user"), "/users/new"), Add(N_("Link by address"), "/users/link", "link")),
+    adds=(
+        Add(N_("Add user"), "/users/new", Permission.USERS_WRITE),
+        Add(N_("Link by address"), "/users/link", Permission.USERS_WRITE, "link"),
+    ),
     href=lambda row: f"/users/{row['id']}",
 )
 
@@ -111,6 +125,7 @@ ASSIGNMENTS = List(
             "links",
             sort="user/userData/lastName,user/emailAddress",
             expand=f"user({PERSON})",
+            permission=Permission.USERS_READ,
         ),
         Column(
             "state",
@@ -156,6 +171,7 @@ ASSIGNMENTS = List(
     order="-start",
     href=lambda row: f"/assignments/{row['id']}",
     topics="assignments operations",
+    permission=Permission.ASSIGNMENTS_READ,
     actions=(
         Action(
             "end",
@@ -164,6 +180,7 @@ ASSIGNMENTS = List(
             N_("End %(num)s assignment"),
             N_("End %(num)s assignments"),
             N_("Their keys stop working as soon as this is done. Each outcome stands in the operations."),
+            Permission.ASSIGNMENTS_WRITE,
             batch="assignments",
             danger=True,
             asks=True,
@@ -173,5 +190,5 @@ ASSIGNMENTS = List(
         N_("No assignments yet"),
         N_("An assignment lets a user open a car for a time. Assign the first car."),
     ),
-    adds=(Add(N_("Assign"), "/assignments/new"),),
+    adds=(Add(N_("Assign"), "/assignments/new", Permission.ASSIGNMENTS_WRITE),),
 )

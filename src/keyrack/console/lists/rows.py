@@ -10,6 +10,7 @@ from keyrack.console.languages import N_
 from keyrack.console.lists.declared import Column, Link, Row
 from keyrack.console.lists.filters import OneOf, Option, Thing
 from keyrack.console.times import instant
+from keyrack.model.permissions import Permission
 
 PERSON = "$select=id,emailAddress,userData"
 UNTIL = N_("until %(time)s")
@@ -55,7 +56,8 @@ def changes_of(resource: str) -> Column:
     def link(row: Row) -> Link:
         return Link(N_("Changes"), f"/changes?resource={resource}&thing={row['id']}", said=True)
 
-    return Column("changes", N_("Changes"), link, "links", priority=3, shown=False)
+    wanted = Permission.CHANGES_READ
+    return Column("changes", N_("Changes"), link, "links", priority=3, shown=False, permission=wanted)
 
 
 def service_state(service: Row | None) -> str:

@@ -9,7 +9,7 @@ from keyrack.api.exchange import Answer
 from keyrack.console import rendering
 from keyrack.console.lists import bulk, export
 from keyrack.console.lists.asking import Found, ask
-from keyrack.console.lists.declared import List
+from keyrack.console.lists.declared import List, seen, wanted
 from keyrack.console.lists.own import wrong
 from keyrack.console.lists.showing import Wrong, address, shown
 from keyrack.console.lists.state import ROWS, Broken, State, is_tidy, read
@@ -25,14 +25,19 @@ def pages_of(*lists: List) -> Pages:
     """The pages of these lists: each has its page, its file and what can be done with many of its rows."""
     pages = Pages()
     for one in lists:
-        pages.get(one.path)(partial(_list, one))
-        pages.get(f"{one.path}.csv")(partial(export.file, one))
+        pages.get(one.path, permission=wanted(one))(partial(_list, one))
+        pages.get(f"{one.path}.csv", permission=wanted(one))(partial(_file, one))
         if one.actions:
-            pages.post(one.path + "/bulk/{action}")(partial(bulk.act, one))
+            pages.post(one.path + "/bulk/{action}", permission=wanted(one))(partial(bulk.act, one))
     return pages
 
 
-async def _list(listing: List, visit: Visit) -> Answer:
+async def _file(whole: List, visit: Visit) -> Answer:
+    return await export.file(seen(whole, visit), visit)
+
+
+async def _list(whole: List, visit: Visit) -> Answer:
+    listing = seen(whole, visit)
     draw = partial(_drawn, visit, "" if visit.partial else await live_id(visit))
     try:
         state = read(listing, visit)

@@ -135,9 +135,14 @@ function key(event) {
 
 /* The pointer */
 
+/** Whether the person may begin an assignment here. */
+function begins() {
+  return board().dataset.new !== undefined;
+}
+
 /** A cell that is pressed, by Enter or by a click: the first begins, the second ends. */
 function tapped(cell) {
-  if (!act) return begin(cell);
+  if (!act) return begins() && begin(cell);
   if (cell && !act.bar && rowOf(cell).id !== act.row) return begin(cell);
   if (cell) reach(cell);
   commit();
@@ -171,7 +176,7 @@ document.addEventListener("pointermove", (event) => {
   const cell = (drag || act) && cellOf(event);
   if (!cell) return;
   if (drag && !drag.moved && cell !== drag.cell && event.buttons) {
-    if (drag.bar && !drag.bar.dataset.change) return;
+    if (drag.bar ? !drag.bar.dataset.change : !begins()) return;
     drag.moved = true;
     if (!act && drag.bar) {
       lift(drag.bar, drag.edge);
@@ -220,14 +225,14 @@ document.addEventListener("click", (event) => {
   menu.querySelector("button").focus();
 });
 
-menu.addEventListener("click", (event) => {
+menu?.addEventListener("click", (event) => {
   const edge = event.target.closest("[data-edge]")?.dataset.edge;
   menu.hidePopover();
   go(of.querySelector("a"));
   if (edge) lift(of, edge);
 });
 
-menu.addEventListener("keydown", (event) => {
+menu?.addEventListener("keydown", (event) => {
   const items = [...menu.querySelectorAll("button")];
   const place = items.indexOf(document.activeElement);
   const next = { ArrowDown: place + 1, ArrowUp: place - 1, Home: 0, End: -1 }[event.key];
