@@ -9,4 +9,5 @@ from keyrack.console.lists.history import EVENTS, OPERATIONS
 from keyrack.console.lists.people import ASSIGNMENTS, USERS
 from keyrack.console.lists.serving import pages_of
 
-pages = pages_of(CARS, USERS, GROUPS, BOXES, SERVICES, EVENTS, OPERATIONS, ASSIGNMENTS, DELIVERIES, CHANGES)
+LISTS = (CARS, USERS, GROUPS, BOXES, SERVICES, EVENTS, OPERATIONS, ASSIGNMENTS, DELIVERIES, CHANGES)
+pages = pages_of(*LISTS)
