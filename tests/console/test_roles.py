@@ -248,6 +248,7 @@ def test_who_lacks_a_permission_finds_no_person_by_another_way(
     for path in ("/operations", f"/operations/{ids['operation']}", f"/groups/{ids['group']}", "/operations.csv"):
         answer = browser.get(base + path)
         assert (answer.status_code, address in answer.text, "Uma" in answer.text) == (200, False, False), path
+    assert "a user who has been removed" not in browser.get(f"{base}/operations/{ids['operation']}").text
     assert "Nothing matches" in browser.get(f"{base}/operations?q=Uma").text
     assert browser.get(f"{base}/operations?user={ids['user']}").status_code == 400
     assert browser.get(f"{base}/operations?columns=user").status_code == 400

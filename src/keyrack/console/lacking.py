@@ -5,7 +5,7 @@ from __future__ import annotations
 from keyrack.api.exchange import Answer
 from keyrack.console.languages import N_
 from keyrack.console.rendering import gettext, page
-from keyrack.http.pages import NotPermitted, Visit
+from keyrack.http.pages import BELOW, NotPermitted, Visit
 from keyrack.model.permissions import MEANINGS, Permission, Role
 
 NAMES = {
@@ -36,7 +36,13 @@ async def lacking(visit: Visit, refusal: NotPermitted) -> Answer:
         told = gettext(visit, NOT_OF_ROLE, role=gettext(visit, role), what=what)
         title, remedy, others = N_("Your role does not include this"), ASK_OWNER, []
     return await page(
-        visit, "not_permitted.html", status=refusal.status, title=gettext(visit, title), told=told,
+        visit, "not_permitted.html", status=refusal.status, section=_section(visit),
+        title=gettext(visit, title), told=told,
         remedy=gettext(visit, remedy, name=name), role=role or "", permission=refusal.permission, others=others,
         id=visit.id,
     )  # fmt: skip
+
+
+def _section(visit: Visit) -> str:
+    """The entry of the navigation that the address is below."""
+    return visit.path.removeprefix(f"{BELOW}/{visit.customer}").strip("/").partition("/")[0]
