@@ -20,6 +20,7 @@ from keyrack.settings import Settings
 from tests.commands.test_cli import Operator
 from tests.documents.blocks import ROOT, block
 from tests.http.test_contract import ENDLESS, over, path_of
+from tests.http.test_hostile import Line, head
 from tests.people import Person, Town
 from tests.servers import RunningServer, Sql, eventually, migrated_database
 from tests.watching import watching
@@ -196,6 +197,19 @@ def test_a_stream_ends_when_its_caller_may_something_else(town: Town, sql: Sql) 
         with watching(carol) as watcher:
             sql.execute(GIVE, carol.username, role)
             assert watcher.ends() == "whole"
+
+
+def test_a_right_that_is_lost_while_the_body_comes_is_lost(town: Town, sql: Sql, server: RunningServer) -> None:
+    carol = town.person("slow")
+    body = b'{"name": "Late"}'
+    with Line(server) as line:
+        line.send(head(carol, "PUT", "/v3/cars", "Content-Type: application/json", f"Content-Length: {len(body)}"))
+        line.send(body[:5])
+        sql.execute(GIVE, carol.username, "Viewer")
+        eventually(lambda: missing(carol.put("/cars", {}), "cars:write"), "the loss")
+        line.send(body[5:])
+        assert line.reply().status == 403
+    assert sql.value("select count(*) from car where customer_id = $1", carol.customer) == 0
 
 
 def test_what_roles_are_given_stands_in_the_log(town: Town, operator: Operator) -> None:

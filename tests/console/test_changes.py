@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import re
 from collections.abc import Iterator
 from html import unescape
@@ -14,14 +13,13 @@ from playwright.sync_api import expect
 
 from keyrack.console.change_words import ACTORS, KINDS, MEMBERS, PARTS, RESOURCES
 from keyrack.database.acting import Type
+from tests.changes.recorded import recorded
 from tests.changes.signing import settled
 from tests.console.conftest import Desk
 from tests.people import Person, Town
 from tests.servers import eventually
 
-RECORDED = importlib.import_module("keyrack.database.migrations.versions.0026_recording")
-NEWEST = importlib.import_module("keyrack.database.migrations.versions.0031_roles")
-TABLES = [*(one for one in NEWEST.tables() if one.customer != "0"), RECORDED.OF_PERSON]
+TABLES = [one for one in recorded() if one.customer != "0"]
 GERMAN = {"Accept-Language": "de"}
 
 

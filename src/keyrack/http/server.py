@@ -17,6 +17,7 @@ import falcon.asgi
 
 from keyrack.access import sessions
 from keyrack.access.auth import Manager
+from keyrack.access.devices import Device
 from keyrack.access.grants import Grant
 from keyrack.access.keys import KeyRefused
 from keyrack.access.sessions import Session
@@ -126,19 +127,14 @@ class Server:
     ) -> Answer:
         process, endpoint = self.process, handler.endpoint
         proven = process.access.check() if _asks_who(endpoint) else None
-        manager = await self.caller(http, key=endpoint.key, token=endpoint.token)
-        customer = intake.customer(http, manager) if endpoint.customer and manager else 0
-        device = await process.access.device(http.get_header(DEVICE_KEY), endpoint.device) if endpoint.device else None
-        customer = device.customer if device else customer
-        http.scope[WHO] = (customer, manager.id if manager else 0)
-        acting.set(actor(http, manager, device))
-        endpoint.permit(manager, customer)
+        manager, device, customer = await self._who(http, endpoint)
         expected = intake.expected(http, endpoint)
         body, value, preferred = b"", None, NONE
         if endpoint.body is not None or endpoint.shows is not None:
             preferred = preferences(http.get_header("Prefer"))
         if endpoint.body is not None or endpoint.raw:
             body = await intake.body(http, endpoint, self.settings, room)
+            manager, device, customer = await self._who(http, endpoint)  # what they may have lost while it came
         if endpoint.form is not None:
             value = endpoint.form(body)
         elif endpoint.body is not None:
@@ -164,6 +160,19 @@ class Server:
         if isinstance(answer.parts, Held):
             http.scope[HELD] = answer.parts
         return answer
+
+    async def _who(self, http: falcon.asgi.Request, endpoint: Endpoint) -> tuple[Manager | None, Device | None, int]:
+        """Who calls, and for which customer, 0 for none; that it may. Raises `Unauthorized`, `Forbidden`, `NotFound`,
+        `BadRequest`."""
+        manager = await self.caller(http, key=endpoint.key, token=endpoint.token)
+        customer = intake.customer(http, manager) if endpoint.customer and manager else 0
+        key = http.get_header(DEVICE_KEY)
+        device = await self.process.access.device(key, endpoint.device) if endpoint.device else None
+        customer = device.customer if device else customer
+        http.scope[WHO] = (customer, manager.id if manager else 0)
+        acting.set(actor(http, manager, device))
+        endpoint.permit(manager, customer)
+        return manager, device, customer
 
     async def _asked(self, handler: Handler, value: Any, key: str | None, request: Request) -> Answer:
         return await self.perform(handler, request, value, key)

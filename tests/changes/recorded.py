@@ -1,0 +1,12 @@
+"""In charge of which tables are recorded, and how: as the newest migration that records has them."""
+
+from __future__ import annotations
+
+from keyrack.database.migrations import module, revisions
+from keyrack.database.migrations.recorded import Recorded
+
+
+def recorded() -> list[Recorded]:
+    """Each table, and how its rows are a resource."""
+    newest = next(one for one in reversed(revisions()) if hasattr(module(one), "tables"))
+    return [*module(newest).tables(), module("0026").OF_PERSON]
