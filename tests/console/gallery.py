@@ -114,7 +114,14 @@ class Gallery:
         }
         name = "listing.html" if partial and path == "/list" else TEMPLATES.get(path, "gallery.html")
         return self.templates.get_template(name).render(
-            visit={"person": person, "customer": 3, "root": "/console", "base": "/console/3"},
+            visit={
+                "person": person,
+                "customer": 3,
+                "root": "/console",
+                "base": "/console/3",
+                "may": lambda permission: True,
+                "heard": str.strip,
+            },
             language=person["language"],
             theme=person["theme"],
             section="cars",
