@@ -36,6 +36,11 @@ with m as (insert into manager_customer (manager_id, customer_id) select manager
   returning manager_id, customer_id)
 insert into manager_role (manager_id, customer_id, role) select manager_id, customer_id, $3 from m
 """
+# Of a release that has no roles yet
+MEMBER = """
+insert into manager_customer (manager_id, customer_id)
+select manager_id, $2 from manager where username = $1 and $3::text = 'Owner'
+"""
 CHEAP = PasswordHasher(time_cost=1, memory_cost=8, parallelism=1)  # a hash says itself what it costs to verify
 
 
@@ -186,7 +191,8 @@ class Town:
         unique = f"{name}-{os.getpid()}-{next(NUMBERS)}"
         customer = self._sql.value("insert into customer (name) values ($1) returning customer_id", f"{name}'s fleet")
         self._sql.execute("insert into manager (username, password_hash) values ($1, $2)", unique, self.password_hash)
-        self._sql.execute(JOIN, unique, customer, role)
+        has_roles = self._sql.value("select to_regclass('manager_role') is not null")
+        self._sql.execute(JOIN if has_roles else MEMBER, unique, customer, role)
         key = self.key(unique)
         client = httpx.Client(base_url=self._server.url + "/v3", timeout=DEADLINE, verify=NO_TLS, limits=POOL)
         person = Person(name, customer, unique, PASSWORD, key, client, self._sql)
