@@ -181,7 +181,10 @@ def test_who_is_limited_to_groups_that_nobody_names_has_no_right(town: Town, sql
 def test_what_is_taken_is_gone_on_every_server(town: Town, sql: Sql, other: RunningServer) -> None:
     carol = town.person("carol")
     clients = [carol.client, httpx.Client(base_url=f"{other.url}/v3")]
-    statuses = lambda: {client.get("/cars", headers=carol.headers).status_code for client in clients}  # noqa: E731
+
+    def statuses() -> set[int]:
+        return {client.get("/cars", headers=carol.headers).status_code for client in clients}
+
     assert statuses() == {200}
     sql.execute(TAKE, carol.username)
     eventually(lambda: statuses() == {403}, "the loss")

@@ -36,7 +36,6 @@ from keyrack.vault.sealing import Vault
 
 TOKEN_SECONDS = 3600
 API_AUDIENCE = "keyrack"
-PASSWORD = "pwd"  # noqa: S105 - the name of a way to sign in (RFC 8176, section 2)
 
 MANAGER: LiteralString = """
 select m.manager_id, m.username, m.sign_outs, c.customer_id, r.role, coalesce(r.is_limited, true) as is_limited
@@ -96,7 +95,7 @@ class SignedIn:
     manager: int
     subject: UUID
     sign_outs: int  # before it
-    amr: tuple[str, ...] = (PASSWORD,)  # how (RFC 8176)
+    amr: tuple[str, ...] = ("pwd",)  # how (RFC 8176)
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +105,6 @@ class Token:
     subject: UUID
     expires: float  # seconds since 1970
     sign_outs: int  # of its manager before it was issued
-    amr: tuple[str, ...]  # how its manager had signed in (RFC 8176)
 
 
 # Answers differently after every change of who may call, whoever made it; see the table's triggers
@@ -267,8 +265,7 @@ class Access:
             claims = decoded.claims
             if decoded.header.get("typ") != "at+jwt" or claims.get("aud") != API_AUDIENCE:
                 return None
-            amr = tuple(str(one) for one in claims.get("amr", (PASSWORD,)))  # an older release's says none
-            return Token(UUID(claims["sub"]), float(claims["exp"]), int(claims.get("sign_outs", 0)), amr)
+            return Token(UUID(claims["sub"]), float(claims["exp"]), int(claims.get("sign_outs", 0)))
         except (JoseError, ValueError, KeyError, TypeError, AttributeError, OverflowError):
             return None
 

@@ -61,7 +61,7 @@ class Refusals:
 
     async def write(self) -> None:
         """Write what was counted; what cannot be written is written the next time."""
-        counted, self._counted = self._counted, Counter()
+        counted = self._counted.copy()
         if not counted:
             return
         customers, permissions, whose = (list(column) for column in zip(*counted, strict=True))
@@ -69,4 +69,5 @@ class Refusals:
             await self._db.execute(WRITE, customers, permissions, whose, list(counted.values()))
         except (*UNREACHABLE, asyncpg.PostgresError) as error:
             log.warning("refusals of permission are not in the log of changes yet", error=error)
-            self._counted.update(counted)
+        else:
+            self._counted -= counted

@@ -18,7 +18,7 @@ from keyrack.settings import Settings
 LONGEST_AGENT = 250  # characters of what a browser says of itself, that are kept
 
 FIND: LiteralString = """
-select s.session_id, s.amr, s.time_zone, s.seen_at < now() - interval '1 minute' as stale, m.subject, m.username,
+select s.session_id, s.time_zone, s.seen_at < now() - interval '1 minute' as stale, m.subject, m.username,
   m.language, coalesce(m.time_zone, s.time_zone) as zone, m.theme
 from session s join manager m using (manager_id)
 where s.hash = $1 and s.sign_outs = m.sign_outs and not m.is_disabled
@@ -61,7 +61,6 @@ class Session:
     time_zone: str | None
     browser_zone: str | None
     theme: str | None
-    amr: tuple[str, ...]  # how the manager had signed in (RFC 8176)
 
 
 async def begin(
@@ -86,7 +85,7 @@ async def find(db: Database, secret: str, settings: Settings, *, used: bool = Tr
         await db.execute(SEEN, row["session_id"])
     return Session(
         row["session_id"], row["subject"], row["username"], row["language"], row["zone"], row["time_zone"],
-        row["theme"], tuple(row["amr"]),
+        row["theme"],
     )  # fmt: skip
 
 

@@ -33,16 +33,16 @@ class Read:
         args = (self.tenant(request), *request.ids) if select.resource.scope or select.of else request.ids
         first = len(args) + 1
         if select.one:
-            row = await request.db.fetchrow(select.statement(query, first), *args, *query.args)
-            return self._tagged(request, row, self._body(row, query, None if row is None else row["body"]), {})
+            row = self._found(await request.db.fetchrow(select.statement(query, first), *args, *query.args))
+            return self._tagged(request, row, self._body(row, query, row["body"]), {})
         listing = Listing(select, query, args, request.db, settings)
         known = self._known(request, query)
-        row = await listing.whole(known)
+        row = self._found(await listing.whole(known))
         headers = self._headers(row, query, request, settings)
-        if row is not None and row["version"] in known:
+        if row["version"] in known:
             return self._tagged(request, row, None, headers)
-        if row is None or row["body"] is not None:
-            return self._tagged(request, row, self._body(row, query, None if row is None else row["body"]), headers)
+        if row["body"] is not None:
+            return self._tagged(request, row, self._body(row, query, row["body"]), headers)
         answer = conditions.judged(request, Answer(200, None, {**headers, **conditions.FRESH}, parts=lists.nothing()))
         if request.method == "HEAD" or answer.status != 200:
             return answer
@@ -63,9 +63,14 @@ class Read:
             return []
         return conditions.versions(self.select.resource, conditions.had(request.if_none_match))
 
-    def _tagged(self, request: Request, row: Row | None, body: bytes | None, headers: Mapping[str, str]) -> Answer:
+    def _found(self, row: Row | None) -> Row:
+        """The row of a statement, which has none where the parent is missing. Raises `NotFound`."""
+        if row is None:
+            raise NotFound(self.missing)
+        return row
+
+    def _tagged(self, request: Request, row: Row, body: bytes | None, headers: Mapping[str, str]) -> Answer:
         """The answer with its tag, or that the client has it. Raises `PreconditionFailed`."""
-        assert row is not None  # noqa: S101 - a body was found in it
         told = {**headers, **conditions.FRESH, "ETag": conditions.tag(self.select.resource, row["version"])}
         return conditions.judged(request, Answer(200, body, told))
 
@@ -79,10 +84,8 @@ class Read:
             request.permit(resource.permission)
         return query
 
-    def _body(self, row: Row | None, query: Query, body: bytes | None) -> bytes:
-        """The JSON of a statement's row, none where the parent is missing. Raises `NotFound`."""
-        if row is None:
-            raise NotFound(self.missing)
+    def _body(self, row: Row, query: Query, body: bytes | None) -> bytes:
+        """The JSON of a statement's row. Raises `NotFound`."""
         if body is None and self.silent is not None and row["there"]:
             raise NotFound(self.silent)
         if body is None:
@@ -91,11 +94,11 @@ class Read:
             raise NotFound(self.empty)
         return body
 
-    def _headers(self, row: Row | None, query: Query, request: Request, settings: Settings) -> Mapping[str, str]:
+    def _headers(self, row: Row, query: Query, request: Request, settings: Settings) -> Mapping[str, str]:
         headers: dict[str, str] = {}
-        if row is not None and query.count:
+        if query.count:
             headers["X-Total-Count"] = str(row["total"])
-        if row is not None and self.select.pages(query) and row["more"]:
+        if self.select.pages(query) and row["more"]:
             address = settings.public_url + "/v3" + request.path
             headers |= lists.next_page(address, request.query, (query.skip or 0) + int(PAGE))
         return headers

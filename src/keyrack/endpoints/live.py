@@ -39,7 +39,8 @@ ONLY = Parameter(
 
 def _permitted(request: Request, named: frozenset[Topic] | None) -> frozenset[Topic]:
     """The topics that are told: those that are named, or all that the caller may hear of. Raises `NotPermitted`."""
-    missing = [topic for topic in TOPICS if request.customer not in request.where(NEEDS[topic])]
+    manager = request.manager
+    missing = [topic for topic in TOPICS if manager is None or not manager.may(NEEDS[topic], request.customer)]
     for topic in named or ():
         request.permit(NEEDS[topic])
     return (named or frozenset(TOPICS)).difference(missing)

@@ -18,7 +18,6 @@ from keyrack.errors import (
     JSON,
     BadRequest,
     ContentTooLarge,
-    NotFound,
     PreconditionFailed,
     Refusal,
     RequestTimeout,
@@ -30,7 +29,6 @@ from keyrack.reasons import (
     BODY_TOO_PACKED,
     BODY_TOO_SLOW,
     INVALID_CUSTOMER_ID,
-    NO_CUSTOMER,
     NO_CUSTOMER_ID,
     NO_FORM,
     NO_GZIP,
@@ -174,8 +172,7 @@ def customer(http: Incoming, manager: Manager) -> int:
             INVALID_CUSTOMER_ID, errors=[Fault("wrong-type", INVALID_CUSTOMER_ID.text, header=CUSTOMER_ID)]
         )
     tenant = int(text) if len(text) <= 12 else 0
-    if tenant not in manager.grants:
-        raise NotFound(NO_CUSTOMER)
+    manager.check(tenant)
     return tenant
 
 

@@ -16,11 +16,11 @@ from keyrack.access.grants import NotPermitted
 from keyrack.access.sessions import Session
 from keyrack.access.signing_in import sign_in
 from keyrack.api.exchange import Answer
-from keyrack.errors import NotFound, Refusal, Unauthorized
+from keyrack.errors import Refusal, Unauthorized
 from keyrack.http.inside import Caller, Calls, Reply
 from keyrack.http.server import Server
 from keyrack.model.permissions import Permission, Role
-from keyrack.reasons import NO_CUSTOMER, SIGNED_OUT
+from keyrack.reasons import SIGNED_OUT
 from keyrack.settings import Settings
 
 BELOW = "/console"  # where the pages stand
@@ -186,6 +186,5 @@ def first_customer(person: Person) -> int:
 def customer_of(person: Person, text: str) -> int:
     """The customer of an address. Raises `NotFound` alike for what is nobody's and somebody else's."""
     customer = int(text) if text.isascii() and text.isdigit() and len(text) <= 10 else 0
-    if customer not in person.manager.grants:
-        raise NotFound(NO_CUSTOMER)
+    person.manager.check(customer)
     return customer

@@ -121,7 +121,7 @@ def closed(permissions: Iterable[Permission]) -> frozenset[Permission]:
 
 
 _WHO_MAY = frozenset(one for one in Permission if one.startswith(("managers:", "clients:")))
-_FLEET = closed(
+_FLEET = frozenset(
     [
         Permission.CUSTOMER_READ, Permission.CARS_READ, Permission.USERS_READ, Permission.ASSIGNMENTS_READ,
         Permission.GROUPS_READ, Permission.PRODUCTS_READ, Permission.SERVICES_READ, Permission.KEYS_READ,
