@@ -16,30 +16,15 @@ NAMES = {
     Role.AUDITOR: N_("Auditor"),
     Role.VIEWER: N_("Viewer"),
 }
-NOT_OF_ROLE = N_("Your role here is %(role)s. It does not include this: %(what)s")
-ASK_OWNER = N_("Ask an owner of %(name)s for a role that includes it. What is given holds at once.")
-NO_ROLE = N_("You act for %(name)s, but you have no role there yet. So there is nothing that you could see.")
 ASK_PART = N_("Ask an owner of the customer for a role that includes it.")
-ASK_ROLE = N_("Ask an owner of %(name)s to give you a role, then load this page again.")
 
 
 async def lacking(visit: Visit, refusal: NotPermitted) -> Answer:
     """The page of somebody who is signed in, in place of one that a role does not include."""
-    customers = (await visit.call("GET", "/customers", query={"$orderby": "name"})).json
-    name = next((one["name"] for one in customers if one["id"] == str(visit.customer)), "")
-    role = NAMES.get(visit.role) if visit.role else None
-    others = [one for one in customers if one["id"] != str(visit.customer)]
-    if role is None:
-        title, told, remedy = N_("You have no role here"), gettext(visit, NO_ROLE, name=name), ASK_ROLE
-    else:
-        what = gettext(visit, MEANINGS[Permission(refusal.permission)])
-        told = gettext(visit, NOT_OF_ROLE, role=gettext(visit, role), what=what)
-        title, remedy, others = N_("Your role does not include this"), ASK_OWNER, []
     return await page(
-        visit, "not_permitted.html", status=refusal.status, section=_section(visit),
-        title=gettext(visit, title), told=told,
-        remedy=gettext(visit, remedy, name=name), role=role or "", permission=refusal.permission, others=others,
-        id=visit.id,
+        visit, "not_permitted.html", status=refusal.status, section=_section(visit), id=visit.id,
+        role=gettext(visit, NAMES[visit.role]) if visit.role else "", permission=refusal.permission,
+        what=gettext(visit, MEANINGS[Permission(refusal.permission)]),
     )  # fmt: skip
 
 

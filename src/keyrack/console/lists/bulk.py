@@ -53,12 +53,11 @@ async def act(whole: List, visit: Visit) -> Answer:
     """What a button of the bulk bar leads to: whether it is meant, and then the doing. Raises `BadRequest`,
     `NotPermitted`."""
     listing = seen(whole, visit)
-    action = next((one for one in listing.actions if one.name == visit.ids["action"]), None)
+    action = next((one for one in whole.actions if one.name == visit.ids["action"]), None)
     if action is None:
-        for one in whole.actions:
-            if one.name == visit.ids["action"]:
-                visit.needs(one.permission)
         raise NotFound(NOTHING_HERE)
+    for permission in action.wants:
+        visit.needs(permission)
     try:
         state = read(listing, visit)
     except Broken as broken:

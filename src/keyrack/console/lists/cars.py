@@ -8,7 +8,7 @@ from keyrack.console.languages import N_
 from keyrack.console.lists.actions import add_to_group, delete
 from keyrack.console.lists.declared import Add, Column, List, Never, Row
 from keyrack.console.lists.filters import OneOf, Option, Text
-from keyrack.console.lists.rows import COMING, GROUPS, IN_GROUP, PERSON, groups, in_force, next_one, service_state
+from keyrack.console.lists.rows import GROUPS, IN_GROUP, PERSON, groups, holding, service_state
 from keyrack.console.products import kind
 from keyrack.model.permissions import Permission
 
@@ -55,24 +55,7 @@ _ALL = List(
                 "without": ("idle", N_("No box")),
             },
         ),
-        Column(
-            "now",
-            N_("In use by"),
-            lambda row: in_force(row, "user"),
-            "links",
-            expand=COMING.format(f"user({PERSON})"),
-            permission=Permission.ASSIGNMENTS_READ,
-            priority=2,
-        ),
-        Column(
-            "next",
-            N_("Next assignment"),
-            lambda row: next_one(row, "user"),
-            "links",
-            expand=COMING.format(f"user({PERSON})"),
-            permission=Permission.ASSIGNMENTS_READ,
-            priority=3,
-        ),
+        *holding(N_("In use by"), "user", PERSON, 2),
         Column("seen", N_("Last seen"), lambda row: row["lastSeen"], "time", sort="lastSeen", priority=2, ago=True),
         Column("groups", N_("Groups"), groups, "links", expand=GROUPS, priority=4),
         Column("vin", N_("VIN"), lambda row: row["vin"], "code", sort="vin", priority=3, shown=False),

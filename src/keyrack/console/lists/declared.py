@@ -67,6 +67,10 @@ class Action:
     danger: bool = False
     asks: bool = False  # it is asked for, and its outcome comes later
 
+    @property
+    def wants(self) -> tuple[Permission, ...]:
+        return (self.permission, Permission.BATCH_WRITE) if self.batch else (self.permission,)
+
 
 @dataclass(frozen=True)
 class Never:
@@ -146,15 +150,12 @@ def seen(listing: List, visit: Visit) -> List:
     def may(permission: Permission | None) -> bool:
         return permission is None or visit.may(permission)
 
-    def can(action: Action) -> bool:
-        return may(action.permission) and (not action.batch or may(Permission.BATCH_WRITE))
-
     return replace(
         listing,
         columns=tuple(column for column in listing.columns if may(column.permission)),
         filters=tuple(one.within(may) for one in listing.filters if may(one.permission)),
         words=tuple(one for one in listing.words if may(OF_RELATION.get(one.partition("/")[0]))),
-        actions=tuple(action for action in listing.actions if can(action)),
+        actions=tuple(action for action in listing.actions if all(map(may, action.wants))),
         adds=tuple(add for add in listing.adds if may(add.permission)),
         topics=" ".join(topic for topic in listing.topics.split() if may(NEEDS[topic])),
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, time, timedelta, tzinfo
-from typing import Any, Protocol
+from typing import Any, Protocol, Self
 
 from keyrack.console.rendering import clock, gettext
 from keyrack.console.times import instant, utc
@@ -93,8 +93,17 @@ class OneOf:
         raise ValueError(value)
 
 
+class Whole:
+    """A filter of which everything may be chosen, or nothing."""
+
+    __slots__ = ()
+
+    def within(self, may: May) -> Self:
+        return self
+
+
 @dataclass(frozen=True, slots=True)
-class Thing:
+class Thing(Whole):
     """A row of another list, by its id. `all` lists those to choose from, "" where they would be too many."""
 
     name: str
@@ -105,9 +114,6 @@ class Thing:
     all: str = ""
     order: str = "name"
     permission: Permission | None = None
-
-    def within(self, may: May) -> Thing:
-        return self
 
     @property
     def input(self) -> str:
@@ -129,7 +135,7 @@ class Thing:
 
 
 @dataclass(frozen=True, slots=True)
-class Text:
+class Text(Whole):
     """A text that a field must have as it stands; `all` lists those that are often meant, and the page `choices` finds
     them by what is typed."""
 
@@ -140,9 +146,6 @@ class Text:
     choices: str
     input: str = "choices"
     permission: Permission | None = Permission.KEYS_READ
-
-    def within(self, may: May) -> Text:
-        return self
 
     def odata(self, zone: tzinfo, value: str) -> str:
         if len(value) > LONGEST or not value.isprintable():
@@ -158,7 +161,7 @@ class Text:
 
 
 @dataclass(frozen=True, slots=True)
-class Word:
+class Word(Whole):
     """A text that nobody can list; `condition` has a place {text}."""
 
     name: str
@@ -166,9 +169,6 @@ class Word:
     condition: str
     input: str = "text"
     permission: Permission | None = None
-
-    def within(self, may: May) -> Word:
-        return self
 
     def odata(self, zone: tzinfo, value: str) -> str:
         if len(value) > LONGEST or not value.isprintable():
@@ -183,7 +183,7 @@ class Word:
 
 
 @dataclass(frozen=True, slots=True)
-class Day:
+class Day(Whole):
     """A day of the person's calendar: what is from its beginning on, or with `through` up to its end. `stored` is a
     field that is never before the other, and by which rows are stored."""
 
@@ -194,9 +194,6 @@ class Day:
     stored: str = ""
     input: str = "date"
     permission: Permission | None = None
-
-    def within(self, may: May) -> Day:
-        return self
 
     def odata(self, zone: tzinfo, value: str) -> str:
         day = date.fromisoformat(value)

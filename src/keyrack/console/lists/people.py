@@ -10,20 +10,19 @@ from keyrack.console.lists.actions import add_to_group
 from keyrack.console.lists.declared import Action, Add, Column, List, Never, Row
 from keyrack.console.lists.filters import Day, OneOf, Option, Thing
 from keyrack.console.lists.rows import (
-    COMING,
     GROUPS,
     IN_GROUP,
     PERSON,
     groups,
-    in_force,
-    next_one,
+    holding,
     person,
     user_link,
 )
 from keyrack.console.times import instant
 from keyrack.model.permissions import Permission
 
-CAR = "car($select=id,name,licensePlate)"
+NAMED = "$select=id,name,licensePlate"
+CAR = f"car({NAMED})"
 OF_CAR = Thing("car", N_("Car"), "carId eq {id}", "/cars/{carId}", lambda row: row["name"])
 OF_USER = Thing("user", N_("User"), "userId eq {id}", "/users/{userId}", person, permission=Permission.USERS_READ)
 
@@ -37,23 +36,7 @@ USERS = List(
     columns=(
         Column("name", N_("Name"), by_surname, sort="userData/lastName,userData/firstName"),
         Column("address", N_("E-mail address"), lambda row: row["emailAddress"], sort="emailAddress", priority=2),
-        Column(
-            "now",
-            N_("Has now"),
-            lambda row: in_force(row, "car"),
-            "links",
-            expand=COMING.format(CAR),
-            permission=Permission.ASSIGNMENTS_READ,
-        ),
-        Column(
-            "next",
-            N_("Next assignment"),
-            lambda row: next_one(row, "car"),
-            "links",
-            expand=COMING.format(CAR),
-            permission=Permission.ASSIGNMENTS_READ,
-            priority=3,
-        ),
+        *holding(N_("Has now"), "car", NAMED, 1),
         Column("groups", N_("Groups"), groups, "links", expand=GROUPS, priority=3),
         Column("id", N_("Number"), lambda row: row["id"], "number", sort="id", priority=3, shown=False),
     ),

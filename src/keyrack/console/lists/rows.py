@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
@@ -58,6 +58,19 @@ def changes_of(resource: str) -> Column:
 
     wanted = Permission.CHANGES_READ
     return Column("changes", N_("Changes"), link, "links", priority=3, shown=False, permission=wanted)
+
+
+def holding(label: str, other: str, select: str, priority: int) -> tuple[Column, Column]:
+    """The columns of whom or what a row's assignments are with: those in force, called by the label, and the next one.
+    `other` is the relation, `select` what is asked of it."""
+
+    def column(key: str, text: str, cell: Callable[[Row, str], Any], priority: int) -> Column:
+        expand, wanted = COMING.format(f"{other}({select})"), Permission.ASSIGNMENTS_READ
+        return Column(
+            key, text, lambda row: cell(row, other), "links", expand=expand, permission=wanted, priority=priority
+        )
+
+    return column("now", label, in_force, priority), column("next", N_("Next assignment"), next_one, 3)
 
 
 def service_state(service: Row | None) -> str:
