@@ -7,7 +7,7 @@ from typing import Annotated, LiteralString
 
 import typer
 
-from keyrack.access import auth
+from keyrack.access import digests
 from keyrack.commands.options import which, words
 from keyrack.commands.printing import Failed, Listed, Said
 from keyrack.commands.session import SHOWN_ONCE, Session, command
@@ -55,8 +55,8 @@ async def add(
 ) -> Said:
     """Add an API key."""
     end = None if expires is None else _day_after(expires)
-    secret = auth.new_secret()
-    id = await session.sql.fetchval(INSERT, name, auth.digest(secret), end)
+    secret = digests.new_secret()
+    id = await session.sql.fetchval(INSERT, name, digests.digest(secret), end)
     return Said({"id": id, "apiKey": secret}, f"API key {id} added: {secret}\n{SHOWN_ONCE}")
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from keyrack import __version__
+from keyrack.access.clients import GIVEN
 from keyrack.api.endpoint import Endpoint
 from keyrack.documents import examples
 from keyrack.documents.components import ERRORS
@@ -79,10 +80,14 @@ def _schemes(settings: Settings) -> Json:
         },
         "oauth2": {
             "type": "oauth2",
-            "description": "A manager's access token as `Authorization: Bearer ...`. It is had by the password grant,"
-            " with the API key, and good for an hour. It may what the manager's role in the customer may: no scope is"
-            " asked for. There is no refresh token: ask again.",
-            "flows": {"password": {"tokenUrl": token_url, "scopes": {str(one): MEANINGS[one] for one in Permission}}},
+            "description": "The access token of a manager or a machine client as `Authorization: Bearer ...`, good for"
+            " an hour. A manager's is had by the password grant, with the API key, and may what the manager's role in"
+            " the customer may: no scope is asked for. A client's is had by its id and secret, for all of its scopes or"
+            " for some. There is no refresh token: ask again.",
+            "flows": {
+                "password": {"tokenUrl": token_url, "scopes": {str(one): MEANINGS[one] for one in Permission}},
+                "clientCredentials": {"tokenUrl": token_url, "scopes": {str(one): MEANINGS[one] for one in GIVEN}},
+            },
         },
         "device": {
             "type": "apiKey",

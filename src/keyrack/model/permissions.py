@@ -85,6 +85,7 @@ class Free(StrEnum):
     ANYBODY = "anybody"
     DEVICE = "a device key"
     CALLER = "every caller, about itself"
+    PERSON = "every manager, about itself"
 
 
 class Role(StrEnum):
