@@ -12,10 +12,9 @@ from urllib.parse import quote
 import httpx
 import pytest
 
-from keyrack.access.clients import GIVEN
 from keyrack.api.endpoint import Endpoint
 from keyrack.endpoints import ALL
-from keyrack.model.permissions import Free, Permission, Role, closed
+from keyrack.model.permissions import PROGRAMS, Free, Permission, Role, closed
 from keyrack.settings import Settings
 from tests.http.test_contract import ENDLESS, over, path_of
 from tests.people import Person, Town
@@ -174,7 +173,7 @@ def test_it_may_what_its_scopes_say(
 @pytest.fixture(scope="module")
 def scoped(alice: Person) -> Scoped:
     """Clients of one scope each: some that write, some that read."""
-    some = [one for number, one in enumerate(GIVEN) if number % 4 == 0]
+    some = [one for number, one in enumerate(PROGRAMS) if number % 4 == 0]
     return {one: Program(alice, one).headers() for one in some}
 
 
@@ -383,5 +382,5 @@ def test_what_programs_find_by_themselves(alice: Person) -> None:
     assert told["grant_types_supported"] == ["password", "client_credentials"]
     assert told["token_endpoint"].endswith("/v3/oauth2/token")
     assert told["revocation_endpoint"].endswith("/v3/oauth2/revoke")
-    assert set(told["scopes_supported"]) == set(map(str, GIVEN)) < set(map(str, Permission))
+    assert set(told["scopes_supported"]) == set(map(str, PROGRAMS)) < set(map(str, Permission))
     assert httpx.get(root + "/.well-known/openid-configuration").json()["issuer"] == told["issuer"]

@@ -16,15 +16,12 @@ from keyrack.access.grants import Grant
 from keyrack.access.guessing import guarded
 from keyrack.access.tokens import Token
 from keyrack.database.connection import Database, Statements
-from keyrack.model.permissions import Permission, closed
+from keyrack.model.permissions import PROGRAMS, Permission, closed
 from keyrack.reasons import Reason
 from keyrack.settings import Settings
 
 PREFIX = "keyrack_client_"  # by which a secret that lies around is recognised
-# What a program never gets: it could make itself, or somebody else, more than it is
-WHO_MAY = frozenset((Permission.MANAGERS_WRITE, Permission.CLIENTS_WRITE))
-GIVEN = tuple(one for one in Permission if one not in WHO_MAY)
-SCOPE = WithJsonSchema({"type": "string", "enum": [str(one) for one in GIVEN]})  # of a member that is one
+SCOPE = WithJsonSchema({"type": "string", "enum": [str(one) for one in PROGRAMS]})  # of a member that is one
 
 INVALID_CLIENT = Reason(
     "invalid-client",
@@ -71,7 +68,7 @@ def new_secret() -> str:
 def known(scopes: Iterable[str]) -> frozenset[Permission]:
     """The permissions of these names and, of what may write, to read. A name that is none, or none that a client may
     have, is nothing."""
-    by_name = {str(one): one for one in GIVEN}
+    by_name = {str(one): one for one in PROGRAMS}
     return closed(by_name[name] for name in scopes if name in by_name)
 
 

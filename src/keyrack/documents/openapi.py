@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from keyrack import __version__
-from keyrack.access.clients import GIVEN
 from keyrack.api.endpoint import Endpoint
 from keyrack.documents import examples
 from keyrack.documents.components import ERRORS
@@ -18,7 +17,7 @@ from keyrack.documents.schemas import model
 from keyrack.documents.sending import webhooks
 from keyrack.documents.sharing import share
 from keyrack.errors import JSON
-from keyrack.model.permissions import MEANINGS, Permission
+from keyrack.model.permissions import MEANINGS, PROGRAMS, Permission
 from keyrack.settings import Settings
 
 ABOUT = (
@@ -86,7 +85,7 @@ def _schemes(settings: Settings) -> Json:
             " for some. There is no refresh token: ask again.",
             "flows": {
                 "password": {"tokenUrl": token_url, "scopes": {str(one): MEANINGS[one] for one in Permission}},
-                "clientCredentials": {"tokenUrl": token_url, "scopes": {str(one): MEANINGS[one] for one in GIVEN}},
+                "clientCredentials": {"tokenUrl": token_url, "scopes": {str(one): MEANINGS[one] for one in PROGRAMS}},
             },
         },
         "device": {

@@ -12,7 +12,7 @@ from pydantic import AfterValidator, Field, TypeAdapter
 from pydantic_core import PydanticCustomError
 
 from keyrack.access import registry
-from keyrack.access.clients import GIVEN, SCOPE
+from keyrack.access.clients import SCOPE
 from keyrack.api import conditions
 from keyrack.api.endpoint import Endpoints, Parent
 from keyrack.api.exchange import NO_CONTENT, Answer, Request, answer
@@ -20,7 +20,7 @@ from keyrack.database.connection import Row, Statements
 from keyrack.errors import Conflict, NotFound
 from keyrack.model.bodies import Grant, Int32, Moment, Name, Patch, checked, no_valid, patched
 from keyrack.model.fields import Resource, boolean, date_time, guid, int32, opaque, string
-from keyrack.model.permissions import Permission
+from keyrack.model.permissions import PROGRAMS, Permission
 from keyrack.reasons import Reason
 from keyrack.settings import Settings
 
@@ -109,13 +109,13 @@ def _once(scopes: list[str]) -> list[str]:
 
 def _scope(name: str) -> str:
     """Raises `PydanticCustomError` for what is no permission, or none that a program gets."""
-    if name not in GIVEN:
+    if name not in PROGRAMS:
         raise PydanticCustomError("no_scope", "Is no scope of clients: GET /.well-known/oauth-authorization-server")
     return name
 
 
 Scope = Annotated[str, AfterValidator(_scope), SCOPE]
-Scopes = Annotated[list[Scope], Field(min_length=1, max_length=len(GIVEN)), AfterValidator(_once)]
+Scopes = Annotated[list[Scope], Field(min_length=1, max_length=len(PROGRAMS)), AfterValidator(_once)]
 Expires = Annotated[Moment | None, AfterValidator(_to_come)]
 
 
@@ -146,7 +146,7 @@ class Changed(Grant):
     """What a patch may leave behind: each member checked as in a new client. Only the time can be removed."""
 
     name: Name = "-"
-    scopes: Scopes = Field(default_factory=lambda: [str(GIVEN[0])])
+    scopes: Scopes = Field(default_factory=lambda: [str(PROGRAMS[0])])
     expires: Expires = None
     enabled: bool = True
 

@@ -10,8 +10,9 @@ from urllib.parse import parse_qsl, unquote_plus
 
 from pydantic import BaseModel
 
-from keyrack.access.clients import GIVEN, INVALID_CLIENT
+from keyrack.access.clients import INVALID_CLIENT
 from keyrack.errors import GrantRefused, InvalidClient
+from keyrack.model.permissions import PROGRAMS
 from keyrack.reasons import NO_FORM, Reason
 
 LONGEST = 32_768  # bytes of a form: enough for a thousand characters of each parameter, percent-encoded
@@ -94,7 +95,7 @@ def grant(body: bytes) -> Grant:
     if kind != "client_credentials":
         raise GrantRefused("unsupported_grant_type", OTHER_GRANT)
     scope = _given(form, "scope", SHORT * 2)
-    if scope is not None and (not scope.split() or not {*scope.split()} <= {*map(str, GIVEN)}):
+    if scope is not None and (not scope.split() or not {*scope.split()} <= {*map(str, PROGRAMS)}):
         raise GrantRefused("invalid_scope", INVALID_SCOPE)
     return ClientGrant(grant_type=kind, scope=scope, **_in_form(form))
 

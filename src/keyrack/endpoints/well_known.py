@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from keyrack.access.auth import Access
-from keyrack.access.clients import GIVEN
 from keyrack.api import conditions
 from keyrack.api.endpoint import PUBLIC, TAGGED, Endpoints
 from keyrack.api.exchange import Answer, Request, answer
+from keyrack.model.permissions import PROGRAMS
 from keyrack.settings import Settings
 
 endpoints = Endpoints("Authentication")
@@ -57,5 +57,5 @@ def _server(settings: Settings) -> dict[str, str | list[str]]:
         "revocation_endpoint_auth_methods_supported": BY_SECRET,
         "jwks_uri": f"{base}/.well-known/jwks.json",
         "grant_types_supported": ["password", "client_credentials"],
-        "scopes_supported": [str(one) for one in GIVEN],
+        "scopes_supported": [str(one) for one in PROGRAMS],
     }
