@@ -36,6 +36,7 @@ HEADINGS: dict[str, dict[str, tuple[str, str]]] = {
             "keyrack.commands.database",
             "Run PostgreSQL's programs on the embedded database, or bring it to its next major version.",
         ),
+        "mail": ("keyrack.commands.mail", "Try whether the mail server takes what Keyrack sends."),
         "housekeeping": ("keyrack.commands.housekeeping", "Show what is forgotten in time, and when it last was."),
         "audit": ("keyrack.commands.audit", "Write out a log of changes, and verify that it is what it was."),
     },

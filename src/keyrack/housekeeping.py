@@ -15,7 +15,7 @@ from typing import LiteralString
 
 import structlog
 
-from keyrack.access import auth, erasing, limits, privacy, sessions, tokens
+from keyrack.access import auth, erasing, limits, passwords_anew, privacy, sessions, tokens
 from keyrack.api import idempotency
 from keyrack.changes import checkpoints, publishing, retention
 from keyrack.database import heartbeat, partitions
@@ -55,7 +55,8 @@ STEPS = (
     Step("rate limits", limits.forget),
     Step("changes of access", auth.forget_changes),
     Step("sessions", sessions.forget),
-    Step("revoked tokens", tokens.forget),
+    Step("revocations", tokens.forget),
+    Step("links of people", passwords_anew.forget),
     Step("erased people", erasing.finish, every=60),
     Step("people in no customer", privacy.forget_people),
     Step("idempotency keys", idempotency.forget),

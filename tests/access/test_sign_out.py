@@ -137,7 +137,7 @@ def test_to_revoke_twice_changes_nothing(keyrack: Any) -> None:
 SIGNING_OUT: list[tuple[str, Callable[[Person, int], tuple[object, ...]]]] = [
     ("sign-out", lambda person, id: ("manager", "sign-out", person.username.upper())),
     ("a new password", lambda person, id: ("manager", "change", id, "--password", "-")),
-    ("disabled and enabled", lambda person, id: ("manager", "change", id, "--disable")),
+    ("disabled and enabled", lambda person, id: ("manager", "change", id, "--disable", "--leave-without-owner")),
 ]
 
 
@@ -181,7 +181,7 @@ def test_tokens_of_a_removed_manager_are_over(town: Town, server: RunningServer,
     carl = town.person("carl")
     headers = signed_in(carl, server)
     id = sql.value("select manager_id from manager where username = $1", carl.username)
-    keyrack("manager", "remove", id)
+    keyrack("manager", "remove", id, "--leave-without-owner")
     keyrack("manager", "add", carl.username, "--role", "owner", "--customer", carl.customer)
     everywhere(headers, 404, server)
 

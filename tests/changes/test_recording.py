@@ -242,6 +242,7 @@ UNTOLD = {
     "drawing": "", "seed": "what pseudonyms are made of", "left_at": "as above", "subject": "what tokens say",
     "language": "how somebody likes the console", "time_zone": "as above", "theme": "as above",
     "old_signing_secret": "the one of before", "managed_by": "whose log it is in",
+    "mailed_hash": "the link of a mail, made anew with each",
     "used_at": "a use is no change",
 }  # fmt: skip
 

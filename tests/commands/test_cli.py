@@ -144,16 +144,24 @@ def test_a_manager_logs_in_with_what_was_printed_and_not_after_removal(
     assert added["password"] not in json.dumps(listed)
 
     changed = operator.value(
-        "manager", "change", added["id"], "--password", "-", "--remove-customer", other, stdin="a new pass phrase\n"
+        "manager",
+        "change",
+        added["id"],
+        "--password",
+        "-",
+        "--remove-customer",
+        other,
+        "--leave-without-owner",
+        stdin="a new pass phrase\n",
     )
     assert changed == {"id": added["id"], "username": "mo.anders"}
     assert token(added["password"]).status_code == 401
     assert token("a new pass phrase").status_code == 200
-    operator.value("manager", "change", added["id"], "--disable")
+    operator.value("manager", "change", added["id"], "--disable", "--leave-without-owner")
     assert token("a new pass phrase").status_code == 401
     operator.value("manager", "change", added["id"], "--enable")
     assert token("a new pass phrase").status_code == 200
-    assert operator.value("manager", "remove", added["id"]) == {"id": added["id"]}
+    assert operator.value("manager", "remove", added["id"], "--leave-without-owner") == {"id": added["id"]}
     assert token("a new pass phrase").status_code == 401
     assert operator.refused("manager", "remove", added["id"]) == f"keyrack: There is no manager {added['id']}.\n"
 

@@ -21,7 +21,7 @@ SECRETS = [name for name, field in Settings.model_fields.items() if is_secret(fi
 
 def test_which_settings_are_secret() -> None:
     """One that may hold a password is given by a file where its owner wants it so: the master key's has more to it."""
-    assert set(SECRETS) == {"database_url", "mqtt_url", "read_database_url"}
+    assert set(SECRETS) == {"database_url", "mail_password", "mqtt_url", "read_database_url"}
 
 
 def test_a_command_uses_the_file(dsn: str, tmp_path: Path) -> None:

@@ -282,6 +282,12 @@ def client(person: Person) -> int:
     return person.put("/clients", {"name": "X", "scopes": ["cars:read"]}).json()["id"]
 
 
+def already(person: Person) -> tuple[str, str, Json]:
+    address = f"already.{person.customer}@example.com"
+    person.sql.execute("update manager set username = $2 where username = $1", person.username, address)
+    return "PUT", "/managers", {"emailAddress": address, "role": "Viewer"}
+
+
 def two_secrets(person: Person) -> tuple[str, str]:
     path = f"/clients/{client(person)}/secrets"
     assert person.put(path).status_code == 201
@@ -372,6 +378,10 @@ CASES: dict[str, Callable[[Person], tuple[Any, ...]]] = {
     "invalid-scope": lambda _: form("grant_type=client_credentials&scope=cars:raed"),
     "invalid-client": lambda _: form("grant_type=client_credentials&client_id=x&client_secret=y"),
     "two-client-authentications": lambda _: by_header("grant_type=client_credentials&client_secret=y"),
+    "manager-of-customer-not-found": lambda _: ("DELETE", f"/managers/{NOWHERE}"),
+    "invitation-not-found": lambda _: ("DELETE", f"/invitations/{NOWHERE}"),
+    "already-a-manager": already,
+    "last-owner": lambda p: ("DELETE", f"/managers/{p.get('/me').json()['id']}"),
     "client-not-found": lambda _: ("DELETE", f"/clients/{NOWHERE}"),
     "client-secret-not-found": lambda p: ("DELETE", f"/clients/{client(p)}/secrets/{NOWHERE}"),
     "two-secrets": two_secrets,
@@ -447,7 +457,7 @@ BELOW = {
 # What needs a broken database or many clients at once, or what the parser of HTTP does not let in: the spec's form is
 # shown where it is brought about, and the other one comes from the same function
 IN_TROUBLE = {
-    "too-many-clients", "for-people-only", "token-of-another", "client-must-show-itself",
+    "too-many-invitations", "too-many-clients", "for-people-only", "token-of-another", "client-must-show-itself",
     "internal-error", "database-unreachable", "database-interrupted", "database-too-slow", "database-read-only",
     "query-too-slow", "answer-too-slow", "answer-too-long", "too-many-long-answers", "too-many-waiting",
     "waited-too-long", "customer-busy", "operation-retried", "secrets-closed", "too-many-connections",

@@ -19,7 +19,7 @@ from keyrack.endpoints import ALL
 from tests.changes.signing import signed
 from tests.endpoints.test_ingest import unit_of
 from tests.http.test_contract import name
-from tests.people import JOIN, Person
+from tests.people import JOIN, NUMBERS, Person
 from tests.servers import eventually
 
 Ids = dict[str, Any]
@@ -33,7 +33,7 @@ BY = {"PUT /users/assignments/customers", "DELETE /users/assignments/customers"}
 # What the design lets everybody do: people are shared, so any customer may take in whom it knows by the address
 SHARED = {("PUT /users/assignments/customers", "emailAddress")}
 # Names that a creation invents are no reference to anything
-CREATIONS = {"PUT /users"}
+CREATIONS = {"PUT /users", "PUT /managers"}
 
 NOWHERE: Mapping[str, Any] = {
     "operationId": str(uuid.uuid4()),
@@ -100,6 +100,23 @@ def client(person: Person) -> int:
     return person.put("/clients", {"name": "Client", "scopes": ["cars:read"]}).json()["id"]
 
 
+def member_of(person: Person) -> int:
+    """Another manager of the person's customer."""
+    name = f"colleague {next(NUMBERS)} of {person.customer}"
+    return person.sql.value(
+        "with m as (insert into manager (username, password_hash) values ($1, 'x') returning manager_id),"
+        " c as (insert into manager_customer (customer_id, manager_id) select $2, manager_id from m returning *),"
+        " r as (insert into manager_role (customer_id, manager_id, role) select *, 'Viewer' from c)"
+        " select manager_id from m",
+        name, person.customer,
+    )  # fmt: skip
+
+
+def invitation(person: Person) -> int:
+    address = f"invited.{next(NUMBERS)}.{person.customer}@example.com"
+    return person.put("/managers", {"emailAddress": address, "role": "Viewer"}).json()["id"]
+
+
 MAKE: Mapping[str, Callable[[Person], Any]] = {
     "carId": lambda person: person.car(),
     "userId": lambda person: person.user(),
@@ -110,6 +127,8 @@ MAKE: Mapping[str, Callable[[Person], Any]] = {
     "eventId": event,
     "webhookId": webhook,
     "clientId": client,
+    "managerId": member_of,
+    "invitationId": invitation,
     "operationId": operation,
     "changeId": change,
 }
@@ -256,6 +275,7 @@ PATCHES: Mapping[str, Ids] = {
     "PATCH /assignments/{assignmentId}": {},
     "PATCH /webhooks/{webhookId}": {"enabled": False},
     "PATCH /clients/{clientId}": {"enabled": False},
+    "PATCH /managers/{managerId}": {"role": "Auditor"},
 }
 
 
@@ -307,7 +327,11 @@ def test_anothers_id_is_answered_like_one_that_does_not_exist(endpoint: Endpoint
 
 
 # But for what somebody has as soon as there is a customer: tests/changes/feed
-LISTS = [row for row in ALL if row.read is not None and row.customer and not row.parameters and row.path != "/changes"]
+LISTS = [
+    row
+    for row in ALL
+    if row.read is not None and row.customer and not row.parameters and row.path not in ("/changes", "/managers")
+]
 
 
 def test_lists_show_what_is_ones_own_alone(alice: Person, carol: Person) -> None:

@@ -232,7 +232,7 @@ def test_every_table_of_a_customer_is_exported_or_named_here(sql: Sql) -> None:
     left = {
         "customer", "customer_hold", "event_counter",  # in the manifest
         # secrets, and whoever manages the customer
-        "client_customer", "device_key", "manager_customer", "manager_role", "sdk_key",
+        "client_customer", "device_key", "invitation", "manager_customer", "manager_role", "sdk_key",
         "delivery", "delivery_lane", "removed_webhook",  # what was sent from here
         "idempotency_key",  # answers to requests at this server
         "customer_import", "imported_id",  # where it came from

@@ -471,7 +471,8 @@ PROOFS = (
 # What is secret in the schema, and how it is kept
 NUMBER = "the number of one"
 KEPT = {
-    "api_key.hash": "hash", "client_secret.hash": "hash", "client_secret.client_secret_id": NUMBER,
+    "api_key.hash": "hash", "invitation.hash": "hash", "invitation.mailed_hash": "hash", "password_link.hash": "hash",
+    "client_secret.hash": "hash", "client_secret.client_secret_id": NUMBER,
     "sdk_key.hash": "hash", "device_key.hash": "hash",
     "manager.password_hash": "hash", "person.password_hash": "hash", "session.hash": "hash",
     "signing_key.private_key": "sealed", "webhook.secret": "sealed", "webhook.signing_secret": "sealed",

@@ -13,8 +13,8 @@ from keyrack.database.schema import SchemaError
 RECORDED = (
     "api_key", "assignment", "brand_key", "car", "client", "client_customer", "client_secret", "contract", "customer",
     "customer_user", "device_key", "fleet_group",
-    "group_car", "group_product", "group_service", "group_user", "key_form", "manager", "manager_customer",
-    "manager_role", "person", "product", "sdk_key", "service", "signing_key", "webhook",
+    "group_car", "group_product", "group_service", "group_user", "invitation", "key_form", "manager",
+    "manager_customer", "manager_role", "person", "product", "sdk_key", "service", "signing_key", "webhook",
 )  # fmt: skip
 _LOG = "the log of changes itself"
 _READINGS = "what units tell: a log itself"
@@ -40,8 +40,10 @@ NOT_RECORDED = {
     "housekeeping": _PROCESSES,
     "idempotency_key": "answers that are kept for a repeat",
     "imported_id": "which number stood for which one elsewhere",
+    "mail": _WORK,
     "odometer": _READINGS,
     "operation": "a log itself, and each change that comes of it names it",
+    "password_link": "a link on its way; that it was used is recorded of the manager",
     "position": _READINGS,
     "rate_limit": "what is used of a rate",
     "removed_webhook": _WORK,

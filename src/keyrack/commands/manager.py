@@ -8,14 +8,16 @@ from typing import Annotated, LiteralString
 
 import typer
 
-from keyrack.access import digests
+from keyrack.access import digests, invitations, owners, passwords_anew
 from keyrack.access.passwords import SHORTEST, Passwords
 from keyrack.commands.names import reference
 from keyrack.commands.options import which, whose, words
 from keyrack.commands.printing import Failed, Listed, Said
 from keyrack.commands.session import SHOWN_ONCE, Session, command
 from keyrack.errors import Conflict, NotFound, on_constraint
+from keyrack.model.bodies import stamp
 from keyrack.model.permissions import Role
+from keyrack.model.texts import email_address
 from keyrack.reasons import NO_CUSTOMER, Reason
 
 app = typer.Typer()
@@ -27,6 +29,9 @@ insert into manager_customer (customer_id, manager_id) select unnest($2::integer
 GIVE: LiteralString = """
 insert into manager_role (customer_id, manager_id, role) select unnest($2::integer[]), $1, $3
 on conflict (customer_id, manager_id) do update set role = excluded.role
+"""
+WHERE_OWNER: LiteralString = """
+select array(select customer_id from manager_role where manager_id = $1 and role = 'Owner' order by 1)
 """
 LEAVE: LiteralString = "delete from manager_customer where manager_id = $1 and customer_id = any($2::integer[])"
 UPDATE: LiteralString = """
@@ -53,6 +58,14 @@ where not exists (select from manager_customer where manager_id = $1 and custome
 """
 
 
+def mailbox(value: str) -> str:
+    """An e-mail address."""
+    try:
+        return email_address(value)
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from None
+
+
 def password(value: str | None) -> str | None:
     """A password; `-` asks for it, or reads it from standard input, where no list of processes shows it."""
     if value == "-":
@@ -77,6 +90,12 @@ Manager = Annotated[int, which("manager")]
 OfRole = typer.Option(
     "--role", case_sensitive=False, help="What the manager may in the customers that are named: docs/access.md."
 )
+
+
+Ownerless = Annotated[
+    bool,
+    typer.Option("--leave-without-owner", help="Go on though a customer is left without an owner who may sign in."),
+]
 
 
 @command(app, "add")
@@ -126,6 +145,7 @@ async def change(
     enable: Annotated[
         bool | None, typer.Option("--enable/--disable", help="Whether the manager may log in and act.")
     ] = None,
+    ownerless: Ownerless = False,
 ) -> Said:
     """Change a manager's password, customers, roles or permission to act; it holds at once. A new password, and
     disabling, also end what the manager is signed in to."""
@@ -135,6 +155,7 @@ async def change(
     if bool(customer) != (role is not None):
         raise typer.BadParameter("A role is one in a customer: name both, with --role and --customer.")
     hash = None if secret is None else await Passwords().hash(secret)
+    owned = await _owned(session, id)
     username = await session.sql.fetchval(UPDATE, id, hash, None if enable is None else not enable)
     if username is None:
         raise _no_manager(id)
@@ -143,6 +164,7 @@ async def change(
     await session.sql.execute(LEAVE, id, remove_customer or [])
     if role is not None:
         await _join(session, id, customer or [], role)
+    await _check_owners(session, owned, ownerless=ownerless)
     told = f"\nPassword: {secret}\n{SHOWN_ONCE}" if new_password else ""
     value = {"id": id, "username": username} | ({"password": secret} if new_password else {})
     return Said(value, f"Manager {id} changed.{told}")
@@ -161,12 +183,65 @@ async def sign_out(
 
 
 @command(app, "remove")
-async def remove(session: Session, id: Manager) -> Said:
+async def remove(session: Session, id: Manager, ownerless: Ownerless = False) -> Said:
     """Remove a manager; its tokens are refused at once."""
+    owned = await _owned(session, id)
     username = await session.sql.fetchval(DELETE, id)
     if username is None:
         raise _no_manager(id)
+    await _check_owners(session, owned, ownerless=ownerless)
     return Said({"id": id}, f"Manager {id} removed: {username}.")
+
+
+@command(app, "invite")
+async def invite(
+    session: Session,
+    address: Annotated[str, typer.Argument(metavar="ADDRESS", callback=mailbox)],
+    customer: Annotated[int, whose("The customer to act for: its id or its name.")],
+    role: Annotated[Role, OfRole],
+    mail: Annotated[bool, typer.Option("--mail", help="Mail a link to the address as well.")] = False,
+) -> Said:
+    """Invite somebody to act for a customer: prints a link that works once."""
+    if mail and not session.settings.sends_mail:
+        raise Failed("No mail is sent: KEYRACK_MAIL_HOST and KEYRACK_MAIL_FROM say by which server, and from whom.")
+    await owners.hold(session.sql, customer)
+    if await session.sql.fetch(UNKNOWN, [customer]):
+        raise Failed(f"There is no customer {customer}.")
+    by = session.settings.brand
+    try:
+        made = await invitations.invite(session.sql, session.settings, customer, address, role, by, mail=mail)
+    except Conflict as refusal:
+        raise Failed(refusal.text) from None
+    value = {"id": made.id, "link": made.link, "expires": stamp(made.expires), "mailed": mail}
+    return Said(value, f"{address} is invited, until {made.expires:%Y-%m-%d %H:%M} UTC:\n{made.link}\n{SHOWN_ONCE}")
+
+
+@command(app, "reset-password")
+async def reset_password(
+    session: Session, username: Annotated[str, typer.Argument(metavar="USERNAME", callback=words)]
+) -> Said:
+    """Print a link by which a manager sets a new password; it works once, and the old password stays until then."""
+    made = await passwords_anew.made(session.sql, session.settings, username)
+    if made is None:
+        raise Failed(f"There is no manager called {username} who may sign in.")
+    minutes = session.settings.password_link_minutes
+    return Said({"link": made.link}, f"For {minutes} minutes {username} sets a password at:\n{made.link}\n{SHOWN_ONCE}")
+
+
+async def _owned(session: Session, id: int) -> list[int]:
+    """The customers that the manager owns, of which nobody else changes who may until this is done."""
+    owned = await session.sql.fetchval(WHERE_OWNER, id)
+    await owners.hold(session.sql, *owned)
+    return owned
+
+
+async def _check_owners(session: Session, owned: list[int], *, ownerless: bool) -> None:
+    """Raises `Failed` where one of them has no owner any more, and that was not said to be meant."""
+    if not ownerless and (without := await owners.without(session.sql, *owned)):
+        raise Failed(
+            f"Customer {without[0]} would be left without an owner who may sign in. Make somebody else one first, or"
+            " say --leave-without-owner."
+        )
 
 
 async def _join(session: Session, id: int, customers: list[int], role: Role) -> None:

@@ -74,7 +74,7 @@ def _form(visit: Visit, refusal: Refusal | None = None) -> Answer:
     next = visit.sent("next") or visit.asked("next")
     return plain(
         visit, "sign_in.html", status=refusal.status if refusal else 200, wrong=wrong, username=visit.sent("username"),
-        next=next, signed_out="out" in visit.query,
+        next=next, signed_out="out" in visit.query, is_set="set" in visit.query,
     )  # fmt: skip
 
 

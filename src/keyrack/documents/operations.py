@@ -200,6 +200,7 @@ TAGS: Mapping[str, str] = {
     "Operations": "What became of asynchronous requests.",
     "Batches": "Many changes in one request.",
     "Webhooks": "Where outcomes and changes are sent, what was sent, and sending it again.",
+    "Managers": "People who act for the customer, and who is invited to.",
     "Clients": "Programs that call in their own name, and their secrets.",
     "Live updates": "What has changed, as it happens.",
     "Me": "The manager who calls: preferences, password and sessions.",

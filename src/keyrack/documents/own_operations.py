@@ -169,6 +169,27 @@ OWN: Mapping[str, tuple[str, str]] = {
         "getAuthorizationServer",
         "The metadata of RFC 8414: where tokens are had and revoked, how clients show themselves, and all scopes.",
     ),
+    "GET /managers": (
+        "listManagers",
+        "Those who act for the customer; `role` is null for one who has none, and so no right.",
+    ),
+    "GET /managers/{managerId}": ("getManager", "One manager, with the role in this customer."),
+    "PUT /managers": (
+        "inviteManager",
+        "Makes a link that works once, and mails another one to the address where a mail server is set (`mailed`)."
+        " Whoever opens it sets a password, or accepts with the account of that address. Who is invited again gets a"
+        " new link; the old one is over.",
+    ),
+    "PATCH /managers/{managerId}": (
+        "updateManager",
+        "A JSON Patch (RFC 6902) that replaces `/role`. It holds everywhere within a second. The last owner stays one.",
+    ),
+    "DELETE /managers/{managerId}": (
+        "removeManager",
+        "The account stays, with what it may elsewhere. The last owner who may sign in is not removed.",
+    ),
+    "GET /invitations": ("listInvitations", "Those that nobody has accepted yet, and that are good still."),
+    "DELETE /invitations/{invitationId}": ("withdrawInvitation", "Who opens the link is told that it is over."),
     "GET /clients": ("listClients", "Those that may act for the customer, whoever manages them."),
     "GET /clients/{clientId}": ("getClient", "One client, with what it may in the customer and when it was used last."),
     "GET /clients/{clientId}/secrets": (

@@ -21,6 +21,7 @@ from keyrack.endpoints import (
     ingest,
     installations,
     live,
+    managers,
     me,
     oauth2,
     operations,
@@ -39,6 +40,6 @@ from keyrack.endpoints import (
 MODULES = (
     oauth2, well_known, customers, retention, cars, users, erasure, assignments, groups, products, services,
     installations, pairings, brands, sdk, events, changes, checkpoints, access, ingest, positions, operations, batch,
-    webhook_kinds, webhooks, clients, live, me, documents, health,
+    webhook_kinds, webhooks, managers, clients, live, me, documents, health,
 )  # fmt: skip
 ALL: tuple[Endpoint, ...] = tuple(row for module in MODULES for row in module.endpoints.rows)

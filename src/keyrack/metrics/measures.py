@@ -47,6 +47,11 @@ LOG_INS = Counter(
     "it is not known whether it was right.",
     "result", known=("accepted", "wrong", "limited", "failed"),
 )  # fmt: skip
+MAILS = Counter(
+    "keyrack_mails_total",
+    "Mails: `sent`, `failed` where the server will be asked again, `refused` by it for good, and `given up`.",
+    "result", known=("sent", "failed", "refused", "given up"),
+)  # fmt: skip
 LOOKUPS = Counter(
     "keyrack_access_cache_lookups_total",
     "Questions about keys, tokens, managers, devices and signing keys that were answered from memory (`hit`), or had "
@@ -168,7 +173,7 @@ SAMPLES_OF = OfCustomers(
 )
 
 OF_PROCESS: tuple[Instrument, ...] = (
-    REQUESTS, REQUEST_SECONDS, UNDER_WAY, CONNECTIONS, STREAMS, REFUSALS, LIMITS, LOG_INS, LOOKUPS, QUEUE_PLACES,
+    REQUESTS, REQUEST_SECONDS, UNDER_WAY, CONNECTIONS, STREAMS, REFUSALS, LIMITS, LOG_INS, MAILS, LOOKUPS, QUEUE_PLACES,
     QUEUE_TAKEN, QUEUE_WAITING, QUEUE_SECONDS, STATEMENT_SECONDS, READS, READ_LAG, LISTENERS, OPERATIONS,
     OPERATION_SECONDS, ATTEMPTS, ATTEMPT_SECONDS, DELIVERY_SECONDS, GIVEN_UP, CHANGES, CHANGE_SECONDS, CHECKPOINTS,
     CHECKPOINTS_PUBLISHED, SAMPLES, EVENTS, LOOP_SECONDS, SPANS, PROCESS, DROPPED, REQUESTS_OF, OPERATIONS_OF,

@@ -25,6 +25,33 @@ OF_ACCESS: Mapping[str, Mapping[str, tuple[str, Any]]] = {
         "token": ("The access token that is to be refused.", "eyJhbGciOiJSUzI1NiJ9.e30.c2lnbmF0dXJl"),
         "token_type_hint": ("Not looked at: there is one kind of token.", "access_token"),
     },
+    "Manager": {
+        "id": ("The number of the manager; of an answer to an invitation, that of the invitation.", 3),
+        "username": (
+            "The name to sign in with: an e-mail address, where mails are to come.",
+            "kim@example.com",
+        ),
+        "role": ("The role in this customer; null for none, and so no right.", "Dispatcher"),
+        "isLimited": ("Whether the role is limited to groups.", False),
+        "enabled": ("Whether the account may sign in.", True),
+        "emailAddress": ("Who is invited; it becomes the user name.", "kim@example.com"),
+        "link": (
+            "Where the invitation is accepted. It is shown only here, and works once.",
+            "https://keyrack.example.com/console/invitation#Xk7dQ2l4bq0YpVwT3nA9rS6uE1zC8hJ5mG0fL2iB7oD",
+        ),
+        "expires": ("When the invitation is over.", "2026-05-08T08:15:00Z"),
+        "mailed": ("Whether a mail with a link of its own was sent.", False),
+        "path": ("The member that the step changes.", "/role"),
+        "value": ("What the member gets.", "Viewer"),
+    },
+    "Invitation": {
+        "id": ("The number of the invitation.", 5),
+        "emailAddress": ("Who is invited.", "kim@example.com"),
+        "role": ("The role that whoever accepts will have.", "Dispatcher"),
+        "invitedBy": ("Who has invited.", "owner@example.com"),
+        "created": ("When that was.", "2026-05-01T08:15:00Z"),
+        "expires": ("When it is over.", "2026-05-08T08:15:00Z"),
+    },
     "Client": {
         "id": ("The number of the client.", 12),
         "name": ("What uses it, and for what.", "Booking system"),

@@ -99,6 +99,11 @@ RECORDED: Mapping[str, Mapping[str, str]] = {
         "role.updated": "A manager has another role in the customer, or another limit.",
         "role.withdrawn": "A manager has no role in the customer any more.",
     },
+    "invitation": {
+        "invitation.created": "Somebody was invited to act for the customer.",
+        "invitation.updated": "An invitation was changed.",
+        "invitation.deleted": "An invitation was accepted, withdrawn or replaced, or its time was over.",
+    },
     "client": {
         "client.created": "A machine client was made.",
         "client.updated": "A machine client has another name or another end, or was disabled or enabled.",
@@ -122,8 +127,6 @@ RECORDED: Mapping[str, Mapping[str, str]] = {
 INSTALLATION: Mapping[str, tuple[str, ...]] = {
     "manager": ("manager.created", "manager.updated", "manager.deleted"),
     "apiKey": ("apiKey.created", "apiKey.updated", "apiKey.deleted"),
-    "client": ("client.created", "client.updated", "client.deleted"),
-    "clientSecret": ("clientSecret.created", "clientSecret.updated", "clientSecret.deleted"),
     "signingKey": ("signingKey.created", "signingKey.updated", "signingKey.deleted"),
     "brandKey": ("brandKey.created", "brandKey.updated", "brandKey.deleted"),
     "keyForm": ("keyForm.created", "keyForm.updated", "keyForm.deleted"),

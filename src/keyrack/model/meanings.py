@@ -56,6 +56,8 @@ EVERYWHERE: Members = {
     "detail": ("What is wrong, in words.", "Couldn't create car. No valid name provided."),
     "eventId": ("The id of the event.", 120),
     "clientId": ("The number of the client.", 12),
+    "managerId": ("The number of the manager.", 3),
+    "invitationId": ("The number of the invitation.", 5),
     "secretId": ("The number of the secret.", 3),
     "webhookId": ("The id of the webhook.", 1),
     "changeId": ("The number of the change.", 17),

@@ -106,6 +106,10 @@ class Worker:
             self._start("teller", self._tell.run),
             self._start("teller of numbers", self._numbered.run),
         ]
+        if self._settings.sends_mail:
+            from keyrack.mail.sending import Postman  # with it comes an SMTP client that only workers need
+
+            helpers.append(self._start("mail", Postman(self._db, self._settings).run))
         delivering = self._start("deliveries", lambda: courier.run(GRACE))
         concurrency = self._settings.worker_concurrency
         loops = [self._start("work", partial(self._loop, polls=number == 0)) for number in range(concurrency)]

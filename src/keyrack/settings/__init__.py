@@ -17,6 +17,7 @@ from keyrack.settings.configuration import ConfigurationError, ConfigurationFile
 from keyrack.settings.edge import Edge
 from keyrack.settings.lists import Lists
 from keyrack.settings.live import Live
+from keyrack.settings.mail import Mail
 from keyrack.settings.maps import Maps
 from keyrack.settings.monitoring import Monitoring, where
 from keyrack.settings.origins import origins
@@ -35,7 +36,7 @@ __all__ = [
 
 
 class Settings(
-    Units, Work, Checkpoints, Callers, Sessions, Batches, Lists, Maps, Live, Edge, Storage, Monitoring, Tracing
+    Units, Work, Checkpoints, Callers, Sessions, Mail, Batches, Lists, Maps, Live, Edge, Storage, Monitoring, Tracing
 ):
     """Every setting; docs/settings.md is made from these fields."""
 

@@ -1,5 +1,6 @@
 // What every page loads: the small scripts of the common parts. Each listens on the document, so that what is swapped in works too.
 import "./choices.js";
+import "./code.js";
 import "./combobox.js";
 import "./copy.js";
 import "./dates.js";

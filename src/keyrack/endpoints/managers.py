@@ -1,0 +1,182 @@
+"""Managers: who acts for the customer and in which role, and who is invited to. Ours, beside the spec."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal, LiteralString
+
+from pydantic import BeforeValidator, Field
+
+from keyrack.access import invitations, owners
+from keyrack.access.invitations import ALREADY, TOO_MANY
+from keyrack.access.owners import LAST_OWNER
+from keyrack.api import conditions
+from keyrack.api.endpoint import Endpoints
+from keyrack.api.exchange import NO_CONTENT, Answer, Request, answer
+from keyrack.database.connection import Statements
+from keyrack.errors import NotFound
+from keyrack.model.bodies import EmailAddress, Grant, Int32, Moment, Patch, no_valid, patched, stamp
+from keyrack.model.fields import Resource, boolean, date_time, int32, string
+from keyrack.model.permissions import Permission, Role
+from keyrack.reasons import Reason
+from keyrack.settings import Settings
+
+endpoints = Endpoints("Managers", "managers")
+
+NO_MANAGER_HERE = Reason(
+    "manager-of-customer-not-found",
+    "Unable to find a manager for the given managerId which is assigned to the given customerId.",
+    "Use an id that GET /managers returns for this customer.",
+)
+NO_INVITATION = Reason(
+    "invitation-not-found",
+    "Unable to find an invitation for the given invitationId which is assigned to the given customerId.",
+    "Use an id that GET /invitations returns; one that was accepted or withdrawn is gone.",
+)
+INVITE, UPDATE = "invite manager", "update manager"
+
+MANAGER = Resource(
+    "Manager",
+    "manager_customer {t} join manager {t}_m using (manager_id) left join manager_role {t}_r using"
+    " (customer_id, manager_id)",
+    "{t}.customer_id = $1",
+    {
+        "id": int32("{t}.manager_id"),
+        "username": string("{t}_m.username", search=True),
+        "role": string("{t}_r.role", nullable=True, enum=tuple(map(str, Role))),
+        "isLimited": boolean("coalesce({t}_r.is_limited, false)"),
+        "enabled": boolean("(not {t}_m.is_disabled)"),
+    },
+    permission=Permission.MANAGERS_READ,
+)
+INVITATION = Resource(
+    "Invitation",
+    "invitation {t}",
+    "({t}.customer_id = $1 and {t}.expires_at > now())",
+    {
+        "id": int32("{t}.invitation_id"),
+        "emailAddress": string("{t}.address", search=True),
+        "role": string("{t}.role", enum=tuple(map(str, Role))),
+        "invitedBy": string("{t}.invited_by"),
+        "created": date_time("{t}.created_at"),
+        "expires": date_time("{t}.expires_at"),
+    },
+    permission=Permission.MANAGERS_READ,
+)
+LEAVE: LiteralString = "delete from manager_customer where customer_id = $1 and manager_id = $2 returning true"
+HERE: LiteralString = "select true from manager_customer where customer_id = $1 and manager_id = $2"
+WITHDRAW: LiteralString = "delete from invitation where customer_id = $1 and invitation_id = $2 returning true"
+LANGUAGE: LiteralString = "select language from manager where manager_id = $1"
+
+endpoints.get("/managers", MANAGER, "Who acts for the customer, and in which role", ours=True)
+ONE_MANAGER = endpoints.get(
+    "/managers/{managerId}", MANAGER, "One manager", one=True, missing=NO_MANAGER_HERE, ours=True
+)
+endpoints.get("/invitations", INVITATION, "Open invitations", permission=Permission.MANAGERS_READ, ours=True)
+
+
+def _role(value: object) -> object:
+    """A role by its name; what is misspelt is none."""
+    return Role(value) if isinstance(value, str) and value in set(Role) else value
+
+
+RoleName = Annotated[Role, BeforeValidator(_role)]
+
+
+class NewManager(Grant):
+    """Whom to invite, and to which role."""
+
+    email_address: EmailAddress
+    role: RoleName
+
+
+class ManagerInvited(Grant):
+    id: Int32
+    link: str
+    expires: Moment
+    mailed: bool
+
+
+class ManagerPatch(Grant):
+    op: Literal["replace"]
+    path: Literal["/role"]
+    value: Annotated[RoleName, Field()]
+
+
+@endpoints.put(
+    "/managers",
+    "Invite somebody to act for the customer; the link is shown only here",
+    body=NewManager,
+    what=INVITE,
+    status=201,
+    answers=ManagerInvited,
+    secret=True,
+    refuses={400: (no_valid(INVITE, "emailAddress"), no_valid(INVITE, "role")), 409: (TOO_MANY, ALREADY)},
+    ours=True,
+)
+async def invite(request: Request, wanted: NewManager, settings: Settings) -> Answer:
+    caller = request.caller
+    by = caller.name if caller else ""
+    mails = settings.sends_mail
+    async with request.db.transaction() as connection:
+        await owners.hold(connection, request.customer)
+        language = await connection.fetchval(LANGUAGE, caller.id) if caller else None
+        made = await invitations.invite(
+            connection, settings, request.customer, wanted.email_address, wanted.role, by, mail=mails, language=language
+        )
+    told = {"id": made.id, "link": made.link, "expires": stamp(made.expires), "mailed": mails}
+    return answer(told, 201, {"Cache-Control": "no-store"})
+
+
+@endpoints.delete(
+    "/invitations/{invitationId}",
+    "Withdraw an invitation: its links are not good any more",
+    permission=Permission.MANAGERS_WRITE,
+    refuses={404: (NO_INVITATION,)},
+    ours=True,
+)
+async def withdraw(request: Request) -> Answer:
+    if not await request.db.fetchval(WITHDRAW, request.customer, *request.ids):
+        raise NotFound(NO_INVITATION)
+    return NO_CONTENT
+
+
+@endpoints.patch(
+    "/managers/{managerId}",
+    "Give a manager another role",
+    body=Patch[ManagerPatch],
+    what=UPDATE,
+    shows=ONE_MANAGER,
+    compares=MANAGER,
+    refuses={400: (no_valid(UPDATE, "role"),), 404: (NO_MANAGER_HERE,), 409: (LAST_OWNER,)},
+    ours=True,
+)
+async def update(request: Request, patch: list[ManagerPatch]) -> Answer:
+    role = patched(patch, UPDATE)["role"]
+    async with request.db.transaction() as connection:
+        await _held(connection, request)
+        await connection.execute(invitations.SET_ROLE, request.customer, request.ids[0], str(role))
+        await owners.check(connection, request.customer)
+    return NO_CONTENT
+
+
+@endpoints.delete(
+    "/managers/{managerId}",
+    "Have somebody act for the customer no longer",
+    compares=MANAGER,
+    refuses={404: (NO_MANAGER_HERE,), 409: (LAST_OWNER,)},
+    ours=True,
+)
+async def remove(request: Request) -> Answer:
+    async with request.db.transaction() as connection:
+        await _held(connection, request)
+        await connection.fetchval(LEAVE, request.customer, request.ids[0])
+        await owners.check(connection, request.customer)
+    return NO_CONTENT
+
+
+async def _held(connection: Statements, request: Request) -> None:
+    """Hold who may act for the customer, and find the manager of the path. Raises `NotFound`, `PreconditionFailed`."""
+    await owners.hold(connection, request.customer)
+    await conditions.compare(connection, request, MANAGER, NO_MANAGER_HERE)
+    if not await connection.fetchval(HERE, request.customer, request.ids[0]):
+        raise NotFound(NO_MANAGER_HERE)

@@ -1,0 +1,1 @@
+"""Mail: what people are written, and how it gets to a server that takes it."""
