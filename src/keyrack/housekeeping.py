@@ -15,7 +15,7 @@ from typing import LiteralString
 
 import structlog
 
-from keyrack.access import auth, erasing, limits, privacy, sessions
+from keyrack.access import changed, erasing, limits, privacy, sessions, steps
 from keyrack.api import idempotency
 from keyrack.changes import checkpoints, publishing, retention
 from keyrack.database import heartbeat, partitions
@@ -53,8 +53,9 @@ STEPS = (
     Step("old checkpoints", checkpoints.thin, every=3_600),
     Step("old changes", retention.erase, every=3_600),
     Step("rate limits", limits.forget),
-    Step("changes of access", auth.forget_changes),
+    Step("changes of access", changed.forget_changes),
     Step("sessions", sessions.forget),
+    Step("steps of signing in", steps.forget),
     Step("erased people", erasing.finish, every=60),
     Step("people in no customer", privacy.forget_people),
     Step("idempotency keys", idempotency.forget),

@@ -10,7 +10,7 @@ import hashlib
 import secrets
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import LiteralString
 from uuid import UUID
 
@@ -19,7 +19,7 @@ from joserfc.errors import JoseError
 
 from keyrack.access import devices
 from keyrack.access.devices import Device, Scope
-from keyrack.access.grants import NOTHING, Grant, NotPermitted, granted
+from keyrack.access.grants import NOTHING, Grant, granted, refusal
 from keyrack.access.keys import EXPIRED, MISSING, KeyRefused, good_until
 from keyrack.access.memory import Memory
 from keyrack.access.passwords import Passwords
@@ -27,7 +27,6 @@ from keyrack.access.signing import SigningKeys
 from keyrack.database.connection import Database
 from keyrack.database.heartbeat import Heartbeat
 from keyrack.database.listener import Listener
-from keyrack.database.pieces import repeat
 from keyrack.errors import Forbidden, NotFound, Unauthorized
 from keyrack.model.permissions import Free, Permission
 from keyrack.reasons import INVALID_DEVICE_KEY, INVALID_TOKEN, NO_CUSTOMER, NO_MANAGER, NO_SCOPE
@@ -38,12 +37,19 @@ TOKEN_SECONDS = 3600
 API_AUDIENCE = "keyrack"
 
 MANAGER: LiteralString = """
-select m.manager_id, m.username, m.sign_outs, c.customer_id, r.role, coalesce(r.is_limited, true) as is_limited
+select m.manager_id, m.username, m.sign_outs, c.customer_id, r.role, coalesce(r.is_limited, true) as is_limited,
+  f.role is not null as needs_factor
 from manager m left join manager_customer c using (manager_id) left join manager_role r using (customer_id, manager_id)
+  left join factor_rule f on f.customer_id = c.customer_id and f.role = r.role
 where m.subject = $1 and not m.is_disabled
 """
 CREDENTIALS: LiteralString = """
-select manager_id, subject, password_hash, sign_outs from manager where lower(username) = lower($1) and not is_disabled
+select manager_id, subject, password_hash, sign_outs,
+  exists (select from passkey p where p.manager_id = m.manager_id)
+    or exists (select from totp t where t.manager_id = m.manager_id and t.confirmed_at is not null) as has_factor,
+  exists (select from manager_role r join factor_rule using (customer_id, role) where r.manager_id = m.manager_id)
+    as needs_factor
+from manager m where lower(username) = lower($1) and not is_disabled
 """
 
 
@@ -65,6 +71,8 @@ class Manager:
     username: str
     grants: Mapping[int, Grant]
     sign_outs: int  # tokens that say less are over
+    amr: tuple[str, ...] = ()  # how it has signed in (RFC 8176)
+    began: float = 0.0  # when, in seconds since 1970
 
     def check(self, customer: int) -> None:
         """Raises `NotFound` for a customer that is none of the caller's."""
@@ -85,7 +93,7 @@ def permit(manager: Manager | None, wanted: Permission | Free, customer: int) ->
     if isinstance(wanted, Free):
         return
     if manager is None or not (manager.may(wanted, customer) if customer else manager.where(wanted)):
-        raise NotPermitted(wanted, customer)
+        raise refusal(manager.grants if manager else {}, wanted, customer)
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +104,8 @@ class SignedIn:
     subject: UUID
     sign_outs: int  # before it
     amr: tuple[str, ...] = ("pwd",)  # how (RFC 8176)
+    has_factor: bool = False  # a password alone is not enough
+    needs_factor: bool = False  # a role, in whichever customer, wants one
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,21 +115,8 @@ class Token:
     subject: UUID
     expires: float  # seconds since 1970
     sign_outs: int  # of its manager before it was issued
-
-
-# Answers differently after every change of who may call, whoever made it; see the table's triggers
-CHANGES: LiteralString = "select count(*), coalesce(sum(access_change_id), 0) from access_change"
-FORGET_CHANGES: LiteralString = """
-with gone as (delete from access_change where access_change_id = any(array(
-  select access_change_id from access_change where at < now() - interval '1 hour' order by access_change_id limit $1))
-  returning true)
-select count(*) from gone
-"""
-
-
-async def forget_changes(db: Database, settings: Settings) -> None:
-    """Forget the changes that every process has seen long ago. A step of housekeeping."""
-    await repeat(db, settings.housekeeping_rows, FORGET_CHANGES)
+    amr: tuple[str, ...]  # how its manager had signed in
+    issued: float  # seconds since 1970
 
 
 class Access:
@@ -128,14 +125,14 @@ class Access:
     def __init__(self, db: Database, settings: Settings, vault: Vault) -> None:
         self._db = db.reading()
         self._settings = settings
-        self._vault = vault
+        self.vault = vault
         self.passwords = Passwords(settings.share_waiting, settings.share_seconds)
         self.listener: Listener | None = None
         self.heartbeat: Heartbeat | None = None
         seconds = settings.access_seconds
         self._keys = Memory[bytes, float](self._may_remember, seconds, "keys")
         self._tokens = Memory[str, Token](self._may_remember, seconds, "tokens")
-        self._managers = Memory[UUID, Manager](self._may_remember, seconds, "managers")
+        self._managers = Memory[tuple[UUID, bool], Manager](self._may_remember, seconds, "managers")
         self._devices = Memory[bytes, Device](self._may_remember, seconds, "devices")
         self._signing = Memory[None, SigningKeys](self._may_remember, seconds, "signing-keys")
         self._loaded: SigningKeys | None = None  # the last that were, valid or not
@@ -170,7 +167,7 @@ class Access:
     async def manager(self, authorization: str | None) -> Manager:
         """The manager of a bearer token. Raises `Unauthorized`, and `NotFound` when nobody has that token's subject."""
         token = await self._token(authorization)
-        manager = await self.acting(token.subject)
+        manager = await self.acting(token.subject, token.amr, token.issued)
         if token.sign_outs < manager.sign_outs:
             raise Unauthorized(INVALID_TOKEN)
         return manager
@@ -192,13 +189,15 @@ class Access:
             raise Forbidden(NO_SCOPE.format(scope=scope))
         return device
 
-    async def acting(self, subject: UUID) -> Manager:
-        """The manager with this subject. Raises `NotFound` where there is none that may act."""
+    async def acting(self, subject: UUID, amr: tuple[str, ...], began: float) -> Manager:
+        """The manager with this subject, who has signed in like that, then. Raises `NotFound` where there is none that
+        may act."""
         self.check()
-        manager = await self._managers.get(subject, lambda: self._acting(subject))
+        has_factor = "mfa" in amr
+        manager = await self._managers.get((subject, has_factor), lambda: self._acting(subject, has_factor=has_factor))
         if manager is None:
             raise NotFound(NO_MANAGER)
-        return manager
+        return replace(manager, amr=amr, began=began)
 
     async def verified(self, username: str, password: str, address: str) -> SignedIn | None:
         """The manager whose password this is, or None: unknown user and wrong password cost the same time.
@@ -211,7 +210,10 @@ class Access:
         if not await self.passwords.verify(password, known, ("address", address)) or row is None:
             return None
         self.hold(proven)
-        return SignedIn(row["manager_id"], row["subject"], row["sign_outs"])
+        return SignedIn(
+            row["manager_id"], row["subject"], row["sign_outs"], has_factor=row["has_factor"],
+            needs_factor=row["needs_factor"],
+        )  # fmt: skip
 
     async def token(self, signed_in: SignedIn) -> str:
         """An access token."""
@@ -245,7 +247,7 @@ class Access:
         return keys
 
     async def _load(self) -> SigningKeys:
-        self._loaded = await SigningKeys.load(self._db, self._vault, self._loaded)
+        self._loaded = await SigningKeys.load(self._db, self.vault, self._loaded)
         return self._loaded
 
     async def _token(self, authorization: str | None) -> Token:
@@ -265,15 +267,23 @@ class Access:
             claims = decoded.claims
             if decoded.header.get("typ") != "at+jwt" or claims.get("aud") != API_AUDIENCE:
                 return None
-            return Token(UUID(claims["sub"]), float(claims["exp"]), int(claims.get("sign_outs", 0)))
+            return Token(
+                UUID(claims["sub"]), float(claims["exp"]), int(claims.get("sign_outs", 0)),
+                tuple(str(one) for one in claims.get("amr", ())), float(claims.get("iat", 0)),
+            )  # fmt: skip
         except (JoseError, ValueError, KeyError, TypeError, AttributeError, OverflowError):
             return None
 
-    async def _acting(self, subject: UUID) -> Manager | None:
+    async def _acting(self, subject: UUID, *, has_factor: bool) -> Manager | None:
         rows = await self._db.fetch(MANAGER, subject)
         if not rows:
             return None
-        grants = {row["customer_id"]: granted(row["role"], is_limited=row["is_limited"]) for row in rows}
+        grants = {
+            row["customer_id"]: granted(
+                row["role"], is_limited=row["is_limited"], lacks_factor=row["needs_factor"] and not has_factor
+            )
+            for row in rows
+        }
         grants.pop(None, None)  # of a manager without a customer
         return Manager(rows[0]["manager_id"], rows[0]["username"], grants, rows[0]["sign_outs"])
 

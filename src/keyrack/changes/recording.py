@@ -11,9 +11,10 @@ from keyrack.database.connection import Statements
 from keyrack.database.schema import SchemaError
 
 RECORDED = (
-    "api_key", "assignment", "brand_key", "car", "contract", "customer", "customer_user", "device_key", "fleet_group",
+    "api_key", "assignment", "brand_key", "car", "contract", "customer", "customer_user", "device_key", "factor_rule",
+    "fleet_group",
     "group_car", "group_product", "group_service", "group_user", "key_form", "manager", "manager_customer",
-    "manager_role", "person", "product", "sdk_key", "service", "signing_key", "webhook",
+    "manager_role", "passkey", "person", "product", "recovery", "sdk_key", "service", "signing_key", "totp", "webhook",
 )  # fmt: skip
 _LOG = "the log of changes itself"
 _READINGS = "what units tell: a log itself"
@@ -45,6 +46,7 @@ NOT_RECORDED = {
     "rate_limit": "what is used of a rate",
     "removed_webhook": _WORK,
     "session": "who is signed in; the next look at it may be the last",
+    "sign_in_step": "who is about to sign in: what comes of it is a session",
     "telemetry": _READINGS,
     "write_check": _PROCESSES,
 }  # fmt: skip

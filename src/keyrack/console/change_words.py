@@ -86,6 +86,9 @@ KINDS = {
     "role.granted": Words(N_("Role given"), N_("%(who)s gave %(thing)s a role")),
     "role.updated": Words(N_("Role changed"), CHANGED),
     "role.withdrawn": Words(N_("Role withdrawn"), N_("%(who)s took the role of %(thing)s away")),
+    "factorRule.set": Words(N_("Second factor needed"), N_("%(who)s made a second factor needed for %(thing)s")),
+    "factorRule.updated": Words(N_("Rule changed"), CHANGED),
+    "factorRule.lifted": Words(N_("Second factor not needed"), N_("%(who)s lifted the second factor of %(thing)s")),
     "permission.refused": Words(N_("Refused"), N_("%(who)s was refused what needs %(thing)s")),
 }
 
@@ -104,6 +107,7 @@ RESOURCES = {
     "sdkKey": Words(N_("SDK key"), N_("SDK key %(name)s")),
     "manager": Words(N_("Manager"), "%(name)s"),
     "role": Words(N_("Role"), N_("the manager %(name)s")),
+    "factorRule": Words(N_("Second factor"), N_("the role %(name)s")),
     "permission": Words(N_("Permission"), "%(name)s"),
 }
 

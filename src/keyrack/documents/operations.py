@@ -200,6 +200,7 @@ TAGS: Mapping[str, str] = {
     "Webhooks": "Where outcomes and changes are sent, what was sent, and sending it again.",
     "Live updates": "What has changed, as it happens.",
     "Me": "The manager who calls: preferences, password and sessions.",
+    "Second factor": "Passkeys, codes and recovery codes of the manager who calls, and which roles need one.",
     "Documents": "What this server is, and this interface as documents.",
     "Health": "Whether the server lives, and whether it is ready.",
 }

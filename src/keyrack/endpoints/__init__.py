@@ -15,6 +15,8 @@ from keyrack.endpoints import (
     documents,
     erasure,
     events,
+    factor_rules,
+    factors,
     groups,
     health,
     ingest,
@@ -37,6 +39,6 @@ from keyrack.endpoints import (
 MODULES = (
     oauth2, customers, retention, cars, users, erasure, assignments, groups, products, services, installations,
     pairings, brands, sdk, events, changes, checkpoints, access, ingest, positions, operations, batch, webhook_kinds,
-    webhooks, live, me, documents, health,
+    webhooks, live, me, factors, factor_rules, documents, health,
 )  # fmt: skip
 ALL: tuple[Endpoint, ...] = tuple(row for module in MODULES for row in module.endpoints.rows)

@@ -32,6 +32,11 @@ INVALID_PARAMETER = Reason(
     "invalid-parameter", "The parameter {name} is not valid.", "Send at most 1,000 characters, without U+0000."
 )
 OTHER_GRANT = Reason("unsupported-grant-type", "The only grant_type here is password.", "Send grant_type=password.")
+PASSWORD_NOT_ENOUGH = Reason(
+    "password-not-enough",
+    "A password alone signs this manager in nowhere: it has a second factor, or a role that needs one.",
+    "Sign in to the console; programs use a client of their own instead of a person's password.",
+)
 
 
 class AccessToken(BaseModel):
@@ -83,13 +88,23 @@ def grant(body: bytes) -> PasswordGrant:
     answers=AccessToken,
     secret=True,
     refuses={
-        400: (FORM_TOO_LONG, NO_FORM, GIVEN_TWICE, MISSING_PARAMETER, OTHER_GRANT, INVALID_PARAMETER),
+        400: (
+            FORM_TOO_LONG,
+            NO_FORM,
+            GIVEN_TWICE,
+            MISSING_PARAMETER,
+            OTHER_GRANT,
+            INVALID_PARAMETER,
+            PASSWORD_NOT_ENOUGH,
+        ),
         401: (WRONG_CREDENTIALS,),
         429: (RATE_LIMITED,),
     },
 )
 async def token(request: Request, wanted: PasswordGrant, settings: Settings, access: Access) -> Answer:
     signed_in = await sign_in(request.db, access, settings, wanted.username, wanted.password, request.address)
+    if signed_in.has_factor or signed_in.needs_factor:
+        raise GrantRefused("invalid_grant", PASSWORD_NOT_ENOUGH)
     return answer(
         {"access_token": await access.token(signed_in), "expires_in": str(TOKEN_SECONDS), "token_type": "Bearer"},
         headers={"Cache-Control": "no-store"},

@@ -10,11 +10,12 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from keyrack.access import sessions
+from keyrack.access import passkeys, sessions, steps
 from keyrack.access.auth import Manager, SignedIn
-from keyrack.access.grants import NotPermitted
+from keyrack.access.grants import refusal
 from keyrack.access.sessions import Session
-from keyrack.access.signing_in import sign_in
+from keyrack.access.signing_in import show_code, show_passkey, sign_in
+from keyrack.access.steps import Step
 from keyrack.api.exchange import Answer
 from keyrack.errors import Refusal, Unauthorized
 from keyrack.http.inside import Caller, Calls, Reply
@@ -62,6 +63,8 @@ class Visit:
     calls: Calls
     server: Server
     secret: str | None  # of the browser's session
+    step: str | None  # of the second factor that the browser waits for
+    challenged: str | None  # of the passkey that it waits for
     who: Person | None = None
     customer: int = 0
     told: dict[str, str] = field(default_factory=dict[str, str])  # headers that the answer gets as well
@@ -86,7 +89,7 @@ class Visit:
     def needs(self, permission: Permission) -> None:
         """Raises `NotPermitted` unless the person has the permission."""
         if not self.may(permission):
-            raise NotPermitted(permission, self.customer)
+            raise refusal(self.person.manager.grants, permission, self.customer)
 
     @property
     def partial(self) -> bool:
@@ -125,6 +128,40 @@ class Visit:
         agent = self.headers("User-Agent") or ""
         secret = await sessions.begin(self.server.process.own, signed_in, self.address, agent, time_zone, self.settings)
         self.told["Set-Cookie"] = self.server.sessions.cookie(secret)
+
+    async def wait(self, signed_in: SignedIn, time_zone: str | None) -> None:
+        """Have the browser wait for a second factor: it is signed in to nothing yet."""
+        secret = await steps.begin(self.server.process.own, signed_in, time_zone, self.settings)
+        self.told["Set-Cookie"] = self.server.sessions.step_cookie(secret)
+
+    async def waiting(self) -> Step | None:
+        """Whose second factor the browser waits for."""
+        return await steps.find(self.server.process.own, self.step) if self.step else None
+
+    async def show_code(self, given: str) -> tuple[SignedIn, str | None] | None:
+        """Whose code this is, and the browser's time zone; None: the browser waits for nothing any more. Raises as
+        `sign_in` does."""
+        process = self.server.process
+        if not self.step:
+            return None
+        return await show_code(process.own, process.access, self.settings, self.step, given, self.address)
+
+    async def challenge(self) -> dict[str, Any] | None:
+        """The options for a passkey to sign in with; None: there are no passkeys at this address."""
+        made = await passkeys.request(self.server.process.own, self.settings)
+        if made is None:
+            return None
+        self.told["Set-Cookie"] = self.server.sessions.challenge_cookie(made[1])
+        return made[0]
+
+    async def show_passkey(self, credential: str) -> SignedIn:
+        """Whose passkey this is. Raises as `sign_in` does."""
+        secret = self.challenged or ""
+        return await show_passkey(self.server.process.own, self.settings, secret, credential, self.address)
+
+    async def strengthen(self, *amr: str) -> None:
+        """The session's manager has shown a second factor just now."""
+        await sessions.strengthen(self.server.process.own, self.secret or "", amr)
 
     async def sign_out(self) -> None:
         """End the session of the browser."""

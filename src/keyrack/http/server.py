@@ -222,7 +222,7 @@ class Server:
         if OF_PAGE in http.scope and (key or token):
             self.sessions.check_origin(http)
             session = await self.signed_in(http)
-            return await access.acting(session.subject)
+            return await access.acting(session.subject, session.amr, session.began)
         if key:
             try:
                 await access.check_key(http.get_header(self._key_header))
@@ -269,7 +269,8 @@ class Server:
         of a session. Raises `Refusal`."""
         access, key, authorization = self.process.access, self._key_header, http.get_header("Authorization")
         if OF_PAGE in http.scope:
-            manager, until = await access.acting((await self.signed_in(http, used=False)).subject), math.inf
+            session = await self.signed_in(http, used=False)
+            manager, until = await access.acting(session.subject, session.amr, session.began), math.inf
         else:
             until = await access.until(http.get_header(key), authorization)
             manager = await access.manager(authorization)

@@ -99,6 +99,11 @@ RECORDED: Mapping[str, Mapping[str, str]] = {
         "role.updated": "A manager has another role in the customer, or another limit.",
         "role.withdrawn": "A manager has no role in the customer any more.",
     },
+    "factorRule": {
+        "factorRule.set": "A role needs a second factor.",
+        "factorRule.updated": "A rule of second factors was changed.",
+        "factorRule.lifted": "A role needs no second factor any more.",
+    },
     "permission": {
         "permission.refused": "Somebody was refused what a permission is wanted for, so many times within a minute.",
     },
@@ -106,6 +111,9 @@ RECORDED: Mapping[str, Mapping[str, str]] = {
 # The same of the log of the installation, which no webhook is told
 INSTALLATION: Mapping[str, tuple[str, ...]] = {
     "manager": ("manager.created", "manager.updated", "manager.deleted"),
+    "passkey": ("passkey.created", "passkey.updated", "passkey.deleted"),
+    "totp": ("totp.created", "totp.updated", "totp.deleted"),
+    "recovery": ("recovery.created", "recovery.updated", "recovery.deleted"),
     "apiKey": ("apiKey.created", "apiKey.updated", "apiKey.deleted"),
     "signingKey": ("signingKey.created", "signingKey.updated", "signingKey.deleted"),
     "brandKey": ("brandKey.created", "brandKey.updated", "brandKey.deleted"),
