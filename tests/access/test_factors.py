@@ -11,7 +11,8 @@ import httpx
 import pytest
 
 from keyrack.access import codes
-from tests.people import Person, Town
+from tests.commands.test_cli import Operator
+from tests.people import JOIN, Person, Town
 from tests.servers import Sql, eventually
 
 # RFC 6238, appendix B, the last six digits of its SHA-1 values
@@ -155,8 +156,10 @@ def test_a_recovery_code_works_once_and_new_ones_end_the_old(town: Town, sql: Sq
     again = browser(person, opened)
     again.sign_in()
     assert again.show(new[0]).status_code == 401
-    stored = sql.value("select array_to_string(hashes, ' ') from recovery join manager using (manager_id)"
-                       " where username = $1", person.username)
+    stored = sql.value(
+        "select array_to_string(hashes, ' ') from recovery join manager using (manager_id) where username = $1",
+        person.username,
+    )
     assert new[1] not in stored
 
 
@@ -166,10 +169,10 @@ def test_codes_are_not_guessed_at_one_password(town: Town, sql: Sql, opened: lis
     unused(sql, person)
     guesser = browser(person, opened)
     guesser.sign_in()
-    assert {guesser.show("000000").status_code for _ in range(5)} <= {401, 429}
-    sql.execute("delete from rate_limit")
-    answer = guesser.show(now(secret))
-    assert (answer.status_code, answer.headers["location"].split("?")[0]) == (303, "/console/sign-in")
+    assert [guesser.show("000000").status_code for _ in range(4)] == [401] * 4
+    for code in ("000000", now(secret)):  # the last try, and one too many
+        answer = guesser.show(code)
+        assert (answer.status_code, answer.headers["location"].split("?")[0]) == (303, "/console/sign-in")
     assert not guesser.is_in
 
 
@@ -254,7 +257,9 @@ def test_a_rule_concerns_its_role_and_customer_only(ruled: tuple[Person, Browser
     person, _ = ruled
     neighbour = town.person("nils")
     dispatcher = town.person("dora", "Dispatcher")
-    join = "insert into manager_customer (manager_id, customer_id) select manager_id, $2 from manager where username = $1"
+    join = (
+        "insert into manager_customer (manager_id, customer_id) select manager_id, $2 from manager where username = $1"
+    )
     sql.execute(join, dispatcher.username, person.customer)
     sql.execute(
         "insert into manager_role (customer_id, manager_id, role)"
@@ -277,32 +282,26 @@ def test_an_owner_does_not_lock_out_themselves(town: Town) -> None:
     assert person.put("/factor-rules", {"roles": ["Owner", "Boss"]}).status_code == 400
 
 
-def test_a_role_that_needs_a_factor_gets_no_token_for_a_password(ruled: tuple[Person, Browser], town: Town, sql: Sql) -> None:
+def test_a_role_that_needs_a_factor_gets_no_token_for_a_password(
+    ruled: tuple[Person, Browser], town: Town, sql: Sql
+) -> None:
     person, _ = ruled
     viewer = town.person("vera")
-    sql.execute(
-        "insert into manager_customer (manager_id, customer_id) select manager_id, $2 from manager where username = $1",
-        viewer.username, person.customer,
-    )  # fmt: skip
     assert grant(viewer).status_code == 200
-    sql.execute(
-        "insert into manager_role (customer_id, manager_id, role)"
-        " select $2, manager_id, 'Viewer' from manager where username = $1",
-        viewer.username, person.customer,
-    )  # fmt: skip
+    sql.execute(JOIN, viewer.username, person.customer, "Viewer")
     assert grant(viewer).json()["error"] == "invalid_grant"
 
 
 def test_what_happens_is_recorded_without_secrets(ruled: tuple[Person, Browser], sql: Sql) -> None:
     person, owner = ruled
-    kinds = "select kind from change_inbox where customer_id = $1 union all select kind from change where customer_id = $1"
+    kinds = (
+        "select kind from change_inbox where customer_id = $1 union all select kind from change where customer_id = $1"
+    )
     found = {row["kind"] for row in sql.rows(kinds, person.customer)}
     assert "factorRule.set" in found
 
 
 def test_the_operator_helps_who_has_lost_a_phone(town: Town, sql: Sql, opened: list[Browser], dsn: str) -> None:
-    from tests.commands.test_cli import Operator
-
     person = town.person("lost")
     owner = browser(person, opened)
     with_app(owner)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from contextlib import suppress
 from urllib.parse import quote, urlsplit
 
-from keyrack.access.grants import NotPermitted
+from keyrack.access.grants import FactorNeeded, NotPermitted
 from keyrack.api.exchange import Answer
 from keyrack.console.lacking import ASK_PART, lacking
 from keyrack.console.languages import N_
@@ -47,6 +47,8 @@ async def refused(visit: Visit, refusal: Refusal) -> Answer:
         return redirect(f"{root(visit)}/sign-in?next={quote(there, safe='')}")
     if isinstance(refusal, NotFound) and refusal.reason in NO_ADDRESS and reads and (there := _of_customer(visit)):
         return redirect(there)
+    if isinstance(refusal, FactorNeeded) and visit.customer and reads and not _by_script(visit):
+        return redirect(f"{root(visit)}/{visit.customer}/settings/factors")
     if isinstance(refusal, NotPermitted) and visit.customer and not visit.partial:
         return await lacking(visit, refusal)
     template = "refused_part.html" if visit.partial else "refused.html"

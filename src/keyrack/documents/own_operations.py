@@ -179,12 +179,12 @@ OWN: Mapping[str, tuple[str, str]] = {
     ),
     "PUT /me/passkeys": (
         "addPasskey",
-        "`credential` is what the browser has made, as its `toJSON()` writes it. The device must have verified its user.",
+        "`credential` is what the browser has made, as its `toJSON()` writes it; the device has verified its user.",
     ),
     "DELETE /me/passkeys/{passkeyId}": ("removePasskey", "Nobody signs in with it any more."),
     "POST /me/totp": (
         "beginApp",
-        "The secret, and the same as an address for a QR code. It counts once it is confirmed.",
+        "The secret, and the same for a QR code. It counts once it is confirmed.",
     ),
     "PUT /me/totp": ("confirmApp", "From then on a password is not enough to sign in."),
     "DELETE /me/totp": ("removeApp", "Its codes are over."),

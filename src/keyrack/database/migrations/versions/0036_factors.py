@@ -76,7 +76,7 @@ RECORDED = (
     ),
     Recorded(
         "totp", "totp", "{r}.manager_id::text", ("manager_id",),
-        {"managerId": "{r}.manager_id", "isConfirmed": "{r}.confirmed_at is not null"}, {"secret": "{r}.secret"},
+        {"managerId": "{r}.manager_id", "isConfirmed": "({r}.confirmed_at is not null)"}, {"secret": "{r}.secret"},
         customer="0",
     ),
     Recorded(
