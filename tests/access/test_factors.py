@@ -19,6 +19,13 @@ from tests.servers import Sql, eventually
 VECTORS = {59: "287082", 1111111109: "081804", 1111111111: "050471", 1234567890: "005924", 2000000000: "279037"}
 SEED = "GEZDGNBVGY3TQOJQGEZDGNBVGY3TQOJQ"  # "12345678901234567890"
 
+TOLD = """
+select kind, after::text from (
+  select customer_id, resource, resource_id, kind, after from change_inbox
+  union all select customer_id, resource, resource_id, kind, after from change) c
+where customer_id = $1 and resource = any($2) and resource_id = any($3)
+"""
+
 
 @pytest.mark.parametrize(("at", "code"), VECTORS.items())
 def test_codes_are_those_of_the_rfc(at: int, code: str) -> None:
@@ -293,12 +300,13 @@ def test_a_role_that_needs_a_factor_gets_no_token_for_a_password(
 
 
 def test_what_happens_is_recorded_without_secrets(ruled: tuple[Person, Browser], sql: Sql) -> None:
-    person, owner = ruled
-    kinds = (
-        "select kind from change_inbox where customer_id = $1 union all select kind from change where customer_id = $1"
-    )
-    found = {row["kind"] for row in sql.rows(kinds, person.customer)}
-    assert "factorRule.set" in found
+    person, _ = ruled
+    manager = sql.value("select manager_id from manager where username = $1", person.username)
+    rules = sql.rows(TOLD, person.customer, ["factorRule"], ["Owner", "Viewer"])
+    assert [row["kind"] for row in rules] == ["factorRule.set"] * 2
+    app = sql.rows(TOLD, 0, ["totp"], [str(manager)])
+    assert {row["kind"] for row in app} == {"totp.created", "totp.updated"}
+    assert all('"secret": "***"' in row["after"] for row in app if row["kind"] == "totp.created")
 
 
 def test_the_operator_helps_who_has_lost_a_phone(town: Town, sql: Sql, opened: list[Browser], dsn: str) -> None:
