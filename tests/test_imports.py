@@ -189,7 +189,9 @@ LIBRARIES = {
     "jinja2": {"console"},
     "joserfc": {"access"},
     "argon2": {"access"},
-    "cryptography": {"api", "changes", "vault"},
+    "webauthn": {"access"},
+    "segno": {"console"},
+    "cryptography": {"access", "api", "changes", "vault"},
     "email_validator": {"model"},
 }
 

@@ -6,7 +6,6 @@ import json
 
 import segno
 
-from keyrack.access.passkeys import host
 from keyrack.api.exchange import Answer
 from keyrack.console.lacking import NAMES
 from keyrack.console.rendering import base, gettext, page, redirect, why
@@ -33,7 +32,7 @@ async def _factors(visit: Visit, refusal: Refusal | None = None) -> Answer:
     rules = (await visit.call("GET", "/factor-rules")).json["roles"] if may_rule else None
     return await page(
         visit, "factors.html", status=refusal.status if refusal else 200, section=SECTION, known=known, names=NAMES,
-        passkeys=passkeys, rules=rules, host=host(visit.settings), saved=visit.asked("saved"),
+        passkeys=passkeys, rules=rules, host=visit.passkey_host, saved=visit.asked("saved"),
         is_needed=visit.person.manager.grants[visit.customer].needs_factor, has_shown="mfa" in visit.person.manager.amr,
         wrong=why(visit, refusal.reason) if refusal else "",
         must_sign_in=bool(refusal and refusal.reason.code == SIGN_IN_AGAIN),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from urllib.parse import quote, unquote
 
-from keyrack.access.passkeys import host
 from keyrack.api.exchange import Answer, answer
 from keyrack.console.rendering import gettext, plain, redirect, root
 from keyrack.console.settings import zones
@@ -109,7 +108,7 @@ async def _second(visit: Visit, refusal: Refusal | None = None) -> Answer:
         wrong = _too_many(visit, refusal)
     return plain(
         visit, "sign_in_second.html", status=refusal.status if refusal else 200, wrong=wrong, step=step,
-        next=visit.sent("next") or visit.asked("next"), passkeys=host(visit.settings),
+        next=visit.sent("next") or visit.asked("next"), passkeys=visit.passkey_host,
     )  # fmt: skip
 
 
@@ -146,7 +145,7 @@ def _form(visit: Visit, refusal: Refusal | None = None, *, by_passkey: bool = Fa
     next = visit.sent("next") or visit.asked("next")
     return plain(
         visit, "sign_in.html", status=refusal.status if refusal else 200, wrong=wrong, username=visit.sent("username"),
-        next=next, signed_out="out" in visit.query, passkeys=host(visit.settings),
+        next=next, signed_out="out" in visit.query, passkeys=visit.passkey_host,
     )  # fmt: skip
 
 

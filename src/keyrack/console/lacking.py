@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from keyrack.access.grants import NotPermitted
 from keyrack.api.exchange import Answer
 from keyrack.console.languages import N_
 from keyrack.console.rendering import gettext, page
-from keyrack.http.pages import BELOW, Visit
+from keyrack.http.pages import BELOW, NotPermitted, Visit
 from keyrack.model.permissions import MEANINGS, Permission, Role
 
 NAMES = {

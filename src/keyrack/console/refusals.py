@@ -9,13 +9,12 @@ from __future__ import annotations
 from contextlib import suppress
 from urllib.parse import quote, urlsplit
 
-from keyrack.access.grants import FactorNeeded, NotPermitted
 from keyrack.api.exchange import Answer
 from keyrack.console.lacking import ASK_PART, lacking
 from keyrack.console.languages import N_
 from keyrack.console.rendering import gettext, plain, redirect, root, why
 from keyrack.errors import NotFound, Refusal, Unauthorized
-from keyrack.http.pages import BELOW, Visit, first_customer
+from keyrack.http.pages import BELOW, FactorNeeded, NotPermitted, Visit, first_customer
 from keyrack.reasons import NO_CUSTOMER, NOTHING_HERE, SIGNED_OUT
 
 # Status -> what it is, and what to do about it

@@ -12,6 +12,8 @@ from typing import Any
 
 from keyrack.access import passkeys, sessions, steps
 from keyrack.access.auth import Manager, SignedIn
+from keyrack.access.grants import FactorNeeded as FactorNeeded
+from keyrack.access.grants import NotPermitted as NotPermitted
 from keyrack.access.grants import refusal
 from keyrack.access.sessions import Session
 from keyrack.access.signing_in import show_code, show_passkey, sign_in
@@ -145,6 +147,11 @@ class Visit:
         if not self.step:
             return None
         return await show_code(process.own, process.access, self.settings, self.step, given, self.address)
+
+    @property
+    def passkey_host(self) -> str | None:
+        """The host name that passkeys are bound to; None: there are none at this address."""
+        return passkeys.host(self.settings)
 
     async def challenge(self) -> dict[str, Any] | None:
         """The options for a passkey to sign in with; None: there are no passkeys at this address."""
