@@ -290,9 +290,7 @@ def test_an_owner_does_not_lock_out_themselves(town: Town) -> None:
     assert person.put("/factor-rules", {"roles": ["Owner", "Boss"]}).status_code == 400
 
 
-def test_a_role_that_needs_a_factor_gets_no_token_for_a_password(
-    ruled: tuple[Person, Browser], town: Town, sql: Sql
-) -> None:
+def test_a_role_that_needs_a_factor_gets_no_token(ruled: tuple[Person, Browser], town: Town, sql: Sql) -> None:
     person, _ = ruled
     viewer = town.person("vera")
     assert grant(viewer).status_code == 200

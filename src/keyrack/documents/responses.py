@@ -155,9 +155,8 @@ def _error(
     if named is not None:
         schema, media_type = {"$ref": f"#/components/schemas/{named}"}, JSON
     response: Json = {"description": description, "content": {media_type: {"schema": schema}}}
-    if (endpoint.form and status == 400) or (
-        status == 403 and named and {*several} - {NOT_PERMITTED, FACTOR_NEEDED}
-    ):  # others of the status are plain text
+    others = {*several} - {NOT_PERMITTED, FACTOR_NEEDED}  # of the status, which are plain text
+    if (endpoint.form and status == 400) or (named and status == 403 and others):
         response["content"][PLAIN_TEXT.split(";")[0]] = {"schema": {"type": "string"}}
     problem: Json = {
         "allOf": [
