@@ -46,6 +46,10 @@ FLOOR = {room: number for number, floor in enumerate(reversed(FLOORS)) for room 
 DOORS = {
     "access": {
         "auth",
+        "changed",
+        "codes",
+        "passkeys",
+        "steps",
         "devices",
         "erasing",
         "grants",

@@ -253,6 +253,7 @@ def test_a_rule_shuts_out_who_has_shown_no_factor(ruled: tuple[Person, Browser],
     assert person.get("/me/factors").json()["isNeeded"]
     elsewhere = town.another_fleet(person)
     assert elsewhere.get("/cars").status_code == 200
+    assert owner.api("POST", "/me/totp").status_code == 409  # there is one
     # The last factor stays while it is needed
     assert owner.api("DELETE", "/me/totp").status_code == 409
     assert owner.api("PUT", "/factor-rules", {"roles": []}).status_code == 204

@@ -55,7 +55,7 @@ LONGEST_ID = 1_023  # bytes (WebAuthn, section 4, "Credential ID")
 NO_PASSKEYS = Reason(
     "passkeys-not-here",
     "Passkeys need a public address with a name: {url} has none.",
-    "Set KEYRACK_PUBLIC_URL to an https:// address with a host name (or http://localhost to try it).",
+    "Set KEYRACK_PUBLIC_URL to an address with a host name, with https; to try it out, localhost is one.",
 )
 NOT_VERIFIED = Reason(
     "passkey-not-verified",

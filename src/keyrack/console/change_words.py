@@ -87,7 +87,6 @@ KINDS = {
     "role.updated": Words(N_("Role changed"), CHANGED),
     "role.withdrawn": Words(N_("Role withdrawn"), N_("%(who)s took the role of %(thing)s away")),
     "factorRule.set": Words(N_("Second factor needed"), N_("%(who)s made a second factor needed for %(thing)s")),
-    "factorRule.updated": Words(N_("Rule changed"), CHANGED),
     "factorRule.lifted": Words(N_("Second factor not needed"), N_("%(who)s lifted the second factor of %(thing)s")),
     "permission.refused": Words(N_("Refused"), N_("%(who)s was refused what needs %(thing)s")),
 }

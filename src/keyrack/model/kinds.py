@@ -101,7 +101,6 @@ RECORDED: Mapping[str, Mapping[str, str]] = {
     },
     "factorRule": {
         "factorRule.set": "A role needs a second factor.",
-        "factorRule.updated": "A rule of second factors was changed.",
         "factorRule.lifted": "A role needs no second factor any more.",
     },
     "permission": {
