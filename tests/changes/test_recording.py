@@ -243,7 +243,8 @@ UNTOLD = {
     "language": "how somebody likes the console", "time_zone": "as above", "theme": "as above",
     "old_signing_secret": "the one of before",
     "used_at": "what a session has as well", "last_step": "as above", "sign_count": "as above",
-    "credential_id": "what the device calls it", "public_key": "as above", "transports": "as above", "aaguid": "as above",
+    "credential_id": "what the device calls it", "public_key": "as above", "transports": "as above",
+    "aaguid": "as above",
     "is_backed_up": "what the device does",
 }  # fmt: skip
 

@@ -335,7 +335,8 @@ def with_passkey(person: Person) -> tuple[str, Json]:
     )  # fmt: skip
     before = signed_in(person, username)
     person.sql.execute(
-        "insert into passkey (manager_id, credential_id, public_key, sign_count, transports, aaguid, name, is_backed_up)"
+        "insert into passkey"
+        " (manager_id, credential_id, public_key, sign_count, transports, aaguid, name, is_backed_up)"
         " values ($1, convert_to($2, 'UTF8'), '', 0, '{}', '', 'Laptop', false)",
         manager, username,
     )  # fmt: skip
