@@ -86,7 +86,7 @@ async def challenge(visit: Visit) -> Answer:
     options = await visit.challenge()
     if options is None:
         raise NotFound(NOTHING_HERE)
-    return answer(options)
+    return answer({"publicKey": options})
 
 
 @pages.post("/sign-in/passkey", open=True)

@@ -104,6 +104,10 @@ REMOVE_PASSKEY: LiteralString = "delete from passkey where manager_id = $1 and p
 END_RECOVERY: LiteralString = "delete from recovery where manager_id = $1"
 
 
+class PasskeyOptions(Body):
+    public_key: dict[str, Any]
+
+
 class NewPasskey(Body):
     name: Annotated[Text, Field(max_length=100)]
     credential: dict[str, Any]
@@ -169,14 +173,15 @@ endpoints.get("/me/passkeys", PASSKEY, "The manager's passkeys", tenant=_manager
     "/me/passkeys/options",
     "What a browser needs to make a passkey",
     status=200,
-    answers=dict[str, Any],
+    answers=PasskeyOptions,
     refuses={403: (SIGN_IN_AGAIN,), 409: (passkeys.NO_PASSKEYS, passkeys.TOO_MANY)},
     **ABOUT,
 )
 async def options(request: Request, settings: Settings) -> Answer:
     async with request.db.transaction() as connection:
         manager = await _fresh(connection, request, settings)
-        return answer(await passkeys.creation(connection, settings, manager), headers={"Cache-Control": "no-store"})
+        made = await passkeys.creation(connection, settings, manager)
+    return answer({"publicKey": made}, headers={"Cache-Control": "no-store"})
 
 
 @endpoints.put(

@@ -13,9 +13,9 @@ const options = async (form) => {
 const asked = async (form) => {
   const told = await options(form);
   if (form.dataset.passkey === "create") {
-    return navigator.credentials.create({ publicKey: PublicKeyCredential.parseCreationOptionsFromJSON(told) });
+    return navigator.credentials.create({ publicKey: PublicKeyCredential.parseCreationOptionsFromJSON(told.publicKey) });
   }
-  return navigator.credentials.get({ publicKey: PublicKeyCredential.parseRequestOptionsFromJSON(told) });
+  return navigator.credentials.get({ publicKey: PublicKeyCredential.parseRequestOptionsFromJSON(told.publicKey) });
 };
 
 for (const form of document.querySelectorAll("form[data-passkey]")) {
