@@ -197,6 +197,17 @@ def delivered(person: Person) -> Ids:
     return {"webhookId": hook, "deliveryId": person.post(f"/webhooks/{hook}/test").json()["id"]}
 
 
+def with_passkey(person: Person) -> Ids:
+    id = person.sql.value(
+        "insert into passkey"
+        " (manager_id, credential_id, public_key, sign_count, transports, aaguid, name, is_backed_up)"
+        " select manager_id, convert_to($1, 'UTF8'), '', 0, '{}', '', 'Laptop', false from manager where username = $1"
+        " on conflict (credential_id) do update set name = excluded.name returning passkey_id",
+        person.username,
+    )
+    return {"passkeyId": id}
+
+
 def signed_in(person: Person) -> Ids:
     person.browser().close()
     return {"sessionId": person.get("/sessions").json()[-1]["id"]}
@@ -226,6 +237,7 @@ WORLDS: Mapping[str, Callable[[Person], Ids]] = {
     "POST /sdk/token": sdk_user,
     "POST /webhooks/{webhookId}/deliveries/{deliveryId}/replay": delivered,
     "DELETE /sessions/{sessionId}": signed_in,
+    "DELETE /me/passkeys/{passkeyId}": with_passkey,
 }
 
 # Bodies beside the slots

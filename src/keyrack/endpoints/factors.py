@@ -100,6 +100,7 @@ select (select count(*) from passkey where manager_id = $1 and not is_refused)
 IS_NEEDED: LiteralString = """
 select exists (select from manager_role r join factor_rule using (customer_id, role) where r.manager_id = $1)
 """
+HAS_PASSKEY: LiteralString = "select exists (select from passkey where manager_id = $1 and passkey_id = $2)"
 REMOVE_PASSKEY: LiteralString = "delete from passkey where manager_id = $1 and passkey_id = $2 returning passkey_id"
 END_RECOVERY: LiteralString = "delete from recovery where manager_id = $1"
 
@@ -214,6 +215,8 @@ async def add_passkey(request: Request, wanted: NewPasskey, settings: Settings) 
     **ABOUT,
 )
 async def remove_passkey(request: Request, settings: Settings) -> Answer:
+    if not await request.db.fetchval(HAS_PASSKEY, _manager(request), *request.ids):
+        raise NotFound(NO_PASSKEY)
     async with request.db.transaction() as connection:
         manager = await _fresh(connection, request, settings)
         if await connection.fetchval(REMOVE_PASSKEY, manager, *request.ids) is None:
