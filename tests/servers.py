@@ -167,7 +167,8 @@ class RunningServer:
         self._socket = socket.create_server(("127.0.0.1", 0))  # nobody else can get the port in between
         self.port = self._socket.getsockname()[1]
         self.url = f"http://127.0.0.1:{self.port}"
-        self.settings = settings.model_copy(update={"public_url": public_url or self.url})
+        told = (public_url or self.url).replace("{port}", str(self.port))
+        self.settings = settings.model_copy(update={"public_url": told})
         self._dsn = dsn
         self._with_worker = worker
         config = running.configuration(self.settings, dsn)

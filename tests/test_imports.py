@@ -49,6 +49,10 @@ DOORS = {
         "auth",
         "caller",
         "clients",
+        "changed",
+        "codes",
+        "passkeys",
+        "steps",
         "devices",
         "digests",
         "erasing",
@@ -200,7 +204,9 @@ LIBRARIES = {
     "jinja2": {"console"},
     "joserfc": {"access"},
     "argon2": {"access"},
-    "cryptography": {"api", "changes", "vault"},
+    "webauthn": {"access"},
+    "segno": {"console"},
+    "cryptography": {"access", "api", "changes", "vault"},
     "email_validator": {"model"},
 }
 

@@ -15,7 +15,7 @@ from typing import LiteralString
 
 import structlog
 
-from keyrack.access import auth, erasing, limits, passwords_anew, privacy, sessions, tokens
+from keyrack.access import changed, erasing, limits, passwords_anew, privacy, sessions, steps, tokens
 from keyrack.api import idempotency
 from keyrack.changes import checkpoints, publishing, retention
 from keyrack.database import heartbeat, partitions
@@ -53,10 +53,11 @@ STEPS = (
     Step("old checkpoints", checkpoints.thin, every=3_600),
     Step("old changes", retention.erase, every=3_600),
     Step("rate limits", limits.forget),
-    Step("changes of access", auth.forget_changes),
+    Step("changes of access", changed.forget_changes),
     Step("sessions", sessions.forget),
     Step("revocations", tokens.forget),
     Step("links of people", passwords_anew.forget),
+    Step("steps of signing in", steps.forget),
     Step("erased people", erasing.finish, every=60),
     Step("people in no customer", privacy.forget_people),
     Step("idempotency keys", idempotency.forget),

@@ -39,7 +39,7 @@ unsupported-media-type batch-refused item-undone too-many-streams-of-caller too-
 head-too-large too-many-streams too-much-under-way too-much-under-way-of-key too-many-connections
 too-many-connections-of-address overloaded not-ready schema-not-current stopping
 invalid-position database-silent no-worker archive-late cursor-gone stream-with-options
-change-not-found change-not-proven checkpoint-ahead log-altered no-checkpoint
+change-not-found change-not-proven checkpoint-ahead log-altered no-checkpoint password-not-enough
 invalid-scope token-of-another two-client-authentications client-must-show-itself invalid-client for-people-only
 """
 OF_PROGRAMS = set(_CODES.split())

@@ -9,6 +9,7 @@ import re
 import uuid
 from collections.abc import Callable, Iterator
 from typing import Any
+from urllib.parse import quote
 
 import httpx
 import jsonschema
@@ -28,7 +29,7 @@ from tests.documents.reading import inlined
 from tests.endpoints.test_ingest import unit_of
 from tests.http.test_contract import KEYED, TOKENED, WITH_CUSTOMER, content, over, path_of, unknown_method
 from tests.http.test_hostile import Line, head
-from tests.people import Person, Town, web
+from tests.people import JOIN, Person, Town, web
 from tests.servers import RunningServer, Sql, eventually
 
 PROBLEM = "application/problem+json"
@@ -322,6 +323,54 @@ def without_a_role(person: Person) -> tuple[Any, ...]:
     return "GET", "/cars", None, asked
 
 
+def with_rule(person: Person) -> tuple[Any, ...]:
+    """In a customer whose owners need a second factor."""
+    customer = person.sql.value("insert into customer (name) values ('Careful') returning customer_id")
+    person.sql.execute(JOIN, person.username, customer, "Owner")
+    person.sql.execute("insert into factor_rule (customer_id, role) values ($1, 'Owner')", customer)
+    asked = {"headers": {"Customer-ID": str(customer)}}
+    eventually(lambda: person.get("/cars", **asked).status_code == 403, "the membership")
+    return "GET", "/cars", None, asked
+
+
+def signed_in(person: Person, username: str = "") -> Json:
+    """The header of somebody who has signed in just now."""
+    given = {"username": username or person.username, "password": person.password, "grant_type": "password"}
+    answer = person.client.post("/oauth2/token", data=given, headers={"vendor-API-Key": person.api_key})
+    return {"headers": {"Authorization": f"Bearer {answer.json()['access_token']}"}}
+
+
+def just_now(person: Person, method: str, path: str, body: Json | None = None) -> tuple[Any, ...]:
+    person.sql.execute(
+        "delete from totp using manager m where m.manager_id = totp.manager_id and username = $1", person.username
+    )
+    return method, path, body, signed_in(person)
+
+
+def guessed(person: Person) -> tuple[Any, ...]:
+    case = just_now(person, "PUT", "/me/totp", {"code": "none"})
+    assert person.call("POST", "/me/totp", **case[3]).status_code == 200
+    return case
+
+
+def with_passkey(person: Person) -> tuple[str, Json]:
+    """Another manager with the same password, who has a passkey, and what it has signed in with before that."""
+    username = f"passkey-{uuid.uuid4()}"
+    manager = person.sql.value(
+        "insert into manager (username, password_hash) select $2, password_hash from manager where username = $1"
+        " returning manager_id",
+        person.username, username,
+    )  # fmt: skip
+    before = signed_in(person, username)
+    person.sql.execute(
+        "insert into passkey"
+        " (manager_id, credential_id, public_key, sign_count, transports, aaguid, name, is_backed_up)"
+        " values ($1, convert_to($2, 'UTF8'), '', 0, '{}', '', 'Laptop', false)",
+        manager, username,
+    )  # fmt: skip
+    return username, before
+
+
 def past_the_end(person: Person) -> tuple[str, str]:
     return "GET", f"/changes?$filter=id gt {settled(person) + 1}"
 
@@ -331,6 +380,18 @@ CASES: dict[str, Callable[[Person], tuple[Any, ...]]] = {
     "wrong-password": lambda p: (
         "PUT", "/me/password", {"currentPassword": "another one", "newPassword": "long enough"},
     ),
+    "second-factor-needed": with_rule,
+    "password-not-enough": lambda p: form(
+        f"grant_type=password&username={with_passkey(p)[0]}&password={quote(p.password)}"
+    ),
+    "sign-in-again": lambda p: ("POST", "/me/totp", None, with_passkey(p)[1]),
+    "passkey-not-found": lambda p: just_now(p, "DELETE", "/me/passkeys/2147483647"),
+    "app-not-found": lambda p: just_now(p, "PUT", "/me/totp", {"code": "123456"}),
+    "wrong-code": guessed,
+    "no-second-factor": lambda p: just_now(p, "POST", "/me/recovery-codes"),
+    "passkeys-not-here": lambda p: just_now(p, "POST", "/me/passkeys/options"),
+    "passkey-not-verified": lambda p: just_now(p, "PUT", "/me/passkeys", {"name": "Laptop", "credential": {}}),
+    "rule-without-factor": lambda p: ("PUT", "/factor-rules", {"roles": ["Owner"]}),
     "session-not-found": lambda p: ("DELETE", "/sessions/1"),
     "invalid-if-match": lambda p: (
         "PATCH", f"/cars/{p.car()}", [step("/name", "x")], {"headers": {"If-Match": "no tag"}},
@@ -465,6 +526,7 @@ IN_TROUBLE = {
     "too-many-connections-of-address", "overloaded", "query-not-ascii", "batch-too-slow", "too-many-overlaps",
     "too-many-streams", "too-many-streams-of-customer", "too-many-streams-of-caller", "http-too-old",
     "stream-with-options", "access-behind", "too-many-stretches",
+    "app-set-up", "last-factor-needed", "passkey-known", "too-many-passkeys",
     "schema-not-current", "stopping", "not-ready", "database-silent",
     "leader-unproven", "outcome-unknown", "no-checkpoint", "change-not-proven", "log-altered",
 }  # fmt: skip

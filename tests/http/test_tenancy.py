@@ -226,6 +226,17 @@ def with_secrets(person: Person) -> Ids:
     return {"clientId": number, "secretId": person.get(f"/clients/{number}/secrets").json()[0]["id"]}
 
 
+def with_passkey(person: Person) -> Ids:
+    id = person.sql.value(
+        "insert into passkey"
+        " (manager_id, credential_id, public_key, sign_count, transports, aaguid, name, is_backed_up)"
+        " select manager_id, convert_to($1, 'UTF8'), '', 0, '{}', '', 'Laptop', false from manager where username = $1"
+        " on conflict (credential_id) do update set name = excluded.name returning passkey_id",
+        person.username,
+    )
+    return {"passkeyId": id}
+
+
 def signed_in(person: Person) -> Ids:
     person.browser().close()
     return {"sessionId": person.get("/sessions").json()[-1]["id"]}
@@ -256,6 +267,7 @@ WORLDS: Mapping[str, Callable[[Person], Ids]] = {
     "POST /webhooks/{webhookId}/deliveries/{deliveryId}/replay": delivered,
     "DELETE /sessions/{sessionId}": signed_in,
     "DELETE /clients/{clientId}/secrets/{secretId}": with_secrets,
+    "DELETE /me/passkeys/{passkeyId}": with_passkey,
 }
 
 # Bodies beside the slots

@@ -475,6 +475,8 @@ KEPT = {
     "client_secret.hash": "hash", "client_secret.client_secret_id": NUMBER,
     "sdk_key.hash": "hash", "device_key.hash": "hash",
     "manager.password_hash": "hash", "person.password_hash": "hash", "session.hash": "hash",
+    "sign_in_step.hash": "hash", "sign_in_step.challenge": "public: what a passkey signs",
+    "totp.secret": "sealed", "passkey.credential_id": "public", "passkey.public_key": "public",
     "signing_key.private_key": "sealed", "webhook.secret": "sealed", "webhook.signing_secret": "sealed",
     "webhook.old_signing_secret": "sealed", "data_key.wrapped": "under the master key",
     "idempotency_key.key_hash": "hash", "idempotency_key.request_hash": "hash",

@@ -9,7 +9,7 @@ from __future__ import annotations
 import secrets
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import LiteralString
 from uuid import UUID
 
@@ -28,19 +28,25 @@ from keyrack.access.tokens import API_AUDIENCE, TOKEN_SECONDS, TYPE, Token
 from keyrack.database.connection import Database
 from keyrack.database.heartbeat import Heartbeat
 from keyrack.database.listener import Listener
-from keyrack.database.pieces import repeat
 from keyrack.errors import Forbidden, NotFound, Unauthorized
 from keyrack.reasons import INVALID_DEVICE_KEY, INVALID_TOKEN, NO_MANAGER, NO_SCOPE
 from keyrack.settings import Settings
 from keyrack.vault.sealing import Vault
 
 MANAGER: LiteralString = """
-select m.manager_id, m.username, m.sign_outs, c.customer_id, r.role, coalesce(r.is_limited, true) as is_limited
+select m.manager_id, m.username, m.sign_outs, c.customer_id, r.role, coalesce(r.is_limited, true) as is_limited,
+  f.role is not null as needs_factor
 from manager m left join manager_customer c using (manager_id) left join manager_role r using (customer_id, manager_id)
+  left join factor_rule f on f.customer_id = c.customer_id and f.role = r.role
 where m.subject = $1 and not m.is_disabled
 """
 CREDENTIALS: LiteralString = """
-select manager_id, subject, password_hash, sign_outs from manager where lower(username) = lower($1) and not is_disabled
+select manager_id, subject, password_hash, sign_outs,
+  exists (select from passkey p where p.manager_id = m.manager_id)
+    or exists (select from totp t where t.manager_id = m.manager_id and t.confirmed_at is not null) as has_factor,
+  exists (select from manager_role r join factor_rule using (customer_id, role) where r.manager_id = m.manager_id)
+    as needs_factor
+from manager m where lower(username) = lower($1) and not is_disabled
 """
 
 
@@ -52,21 +58,8 @@ class SignedIn:
     subject: UUID
     sign_outs: int  # before it
     amr: tuple[str, ...] = ("pwd",)  # how (RFC 8176)
-
-
-# Answers differently after every change of who may call, whoever made it; see the table's triggers
-CHANGES: LiteralString = "select count(*), coalesce(sum(access_change_id), 0) from access_change"
-FORGET_CHANGES: LiteralString = """
-with gone as (delete from access_change where access_change_id = any(array(
-  select access_change_id from access_change where at < now() - interval '1 hour' order by access_change_id limit $1))
-  returning true)
-select count(*) from gone
-"""
-
-
-async def forget_changes(db: Database, settings: Settings) -> None:
-    """Forget the changes that every process has seen long ago. A step of housekeeping."""
-    await repeat(db, settings.housekeeping_rows, FORGET_CHANGES)
+    has_factor: bool = False  # a password alone is not enough
+    needs_factor: bool = False  # a role, in whichever customer, wants one
 
 
 class Access:
@@ -75,14 +68,14 @@ class Access:
     def __init__(self, db: Database, settings: Settings, vault: Vault) -> None:
         self._db = db.reading()
         self._settings = settings
-        self._vault = vault
+        self.vault = vault
         self.passwords = Passwords(settings.share_waiting, settings.share_seconds)
         self.listener: Listener | None = None
         self.heartbeat: Heartbeat | None = None
         seconds = settings.access_seconds
         self._keys = Memory[bytes, float](self._may_remember, seconds, "keys")
         self._tokens = Memory[str, Token](self._may_remember, seconds, "tokens")
-        self._managers = Memory[UUID, Caller](self._may_remember, seconds, "managers")
+        self._managers = Memory[tuple[UUID, bool], Caller](self._may_remember, seconds, "managers")
         self._clients = Memory[str, Caller](self._may_remember, seconds, "clients")
         self._devices = Memory[bytes, Device](self._may_remember, seconds, "devices")
         self._signing = Memory[None, SigningKeys](self._may_remember, seconds, "signing-keys")
@@ -120,7 +113,7 @@ class Access:
         token = await self.token_of(authorization)
         if token.secret is not None:
             return await self._client(token)
-        manager = await self.acting(token.subject)
+        manager = await self.acting(token.subject, token.amr, token.issued)
         if token.sign_outs < manager.sign_outs:
             raise Unauthorized(INVALID_TOKEN)
         return manager
@@ -157,13 +150,15 @@ class Access:
             raise Unauthorized(INVALID_TOKEN)
         return caller
 
-    async def acting(self, subject: UUID) -> Caller:
-        """The manager with this subject. Raises `NotFound` where there is none that may act."""
+    async def acting(self, subject: UUID, amr: tuple[str, ...], began: float) -> Caller:
+        """The manager with this subject, who has signed in like that, then. Raises `NotFound` where there is none that
+        may act."""
         self.check()
-        manager = await self._managers.get(subject, lambda: self._acting(subject))
+        has_factor = "mfa" in amr
+        manager = await self._managers.get((subject, has_factor), lambda: self._acting(subject, has_factor=has_factor))
         if manager is None:
             raise NotFound(NO_MANAGER)
-        return manager
+        return replace(manager, amr=amr, began=began)
 
     async def verified(self, username: str, password: str, address: str) -> SignedIn | None:
         """The manager whose password this is, or None: unknown user and wrong password cost the same time.
@@ -176,7 +171,10 @@ class Access:
         if not await self.passwords.verify(password, known, ("address", address)) or row is None:
             return None
         self.hold(proven)
-        return SignedIn(row["manager_id"], row["subject"], row["sign_outs"])
+        return SignedIn(
+            row["manager_id"], row["subject"], row["sign_outs"], has_factor=row["has_factor"],
+            needs_factor=row["needs_factor"],
+        )  # fmt: skip
 
     async def token(self, signed_in: SignedIn) -> str:
         """An access token of a manager."""
@@ -217,7 +215,7 @@ class Access:
         return keys
 
     async def _load(self) -> SigningKeys:
-        self._loaded = await SigningKeys.load(self._db, self._vault, self._loaded)
+        self._loaded = await SigningKeys.load(self._db, self.vault, self._loaded)
         return self._loaded
 
     async def token_of(self, authorization: str | None) -> Token:
@@ -237,11 +235,16 @@ class Access:
             return None
         return token
 
-    async def _acting(self, subject: UUID) -> Caller | None:
+    async def _acting(self, subject: UUID, *, has_factor: bool) -> Caller | None:
         rows = await self._db.fetch(MANAGER, subject)
         if not rows:
             return None
-        grants = {row["customer_id"]: granted(row["role"], is_limited=row["is_limited"]) for row in rows}
+        grants = {
+            row["customer_id"]: granted(
+                row["role"], is_limited=row["is_limited"], lacks_factor=row["needs_factor"] and not has_factor
+            )
+            for row in rows
+        }
         grants.pop(None, None)  # of a manager without a customer
         return Caller(rows[0]["manager_id"], rows[0]["username"], grants, rows[0]["sign_outs"])
 

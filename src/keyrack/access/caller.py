@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from keyrack.access.grants import NOTHING, Grant, NotPermitted
+from keyrack.access.grants import NOTHING, Grant, refusal
 from keyrack.errors import Forbidden, NotFound
 from keyrack.model.permissions import Free, Permission
 from keyrack.reasons import NO_CUSTOMER, Reason
@@ -29,6 +29,8 @@ class Caller:
     is_client: bool = False
     secrets: frozenset[int] = frozenset()  # of a client: tokens that were had by another one are over
     until: float = math.inf  # seconds since 1970, when it may call no longer
+    amr: tuple[str, ...] = ()  # of a manager: how it has signed in (RFC 8176)
+    began: float = 0.0  # of a manager: when, in seconds since 1970
 
     def check(self, customer: int) -> None:
         """Raises `NotFound` for a customer that is none of the caller's."""
@@ -51,4 +53,4 @@ def permit(caller: Caller | None, wanted: Permission | Free, customer: int) -> N
     if isinstance(wanted, Free):
         return
     if caller is None or not (caller.may(wanted, customer) if customer else caller.where(wanted)):
-        raise NotPermitted(wanted, customer)
+        raise refusal(caller.grants if caller else {}, wanted, customer)

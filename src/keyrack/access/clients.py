@@ -13,9 +13,10 @@ from pydantic import WithJsonSchema
 from keyrack.access.caller import Caller
 from keyrack.access.digests import digest
 from keyrack.access.grants import Grant
-from keyrack.access.guessing import guarded
+from keyrack.access.guessing import slowed
 from keyrack.access.tokens import Token
 from keyrack.database.connection import Database, Statements
+from keyrack.errors import InvalidClient
 from keyrack.model.permissions import PROGRAMS, Permission, closed
 from keyrack.reasons import Reason
 from keyrack.settings import Settings
@@ -72,17 +73,16 @@ def known(scopes: Iterable[str]) -> frozenset[Permission]:
     return closed(by_name[name] for name in scopes if name in by_name)
 
 
-async def shown(statements: Statements, settings: Settings, client: str, secret: str, address: str) -> Shown | None:
-    """The client with this id, if that is one of its secrets. Raises `TooManyRequests` for who has guessed too often:
-    wrong tries are counted as those of log-ins are."""
-
-    async def look(_network: str) -> Shown | None:
+async def shown(
+    statements: Statements, settings: Settings, client: str, secret: str, address: str, *, by_header: bool
+) -> Shown:
+    """The client with this id, if that is one of its secrets. Raises `InvalidClient`, and `TooManyRequests` for who has
+    guessed too often: wrong tries are counted as those of log-ins are."""
+    async with slowed(statements, settings, address, client.lower()):
         row = await statements.fetchrow(SHOWN, client.lower(), digest(secret))
         if row is None:
-            return None
-        return Shown(row["subject"], row["client_secret_id"], frozenset(map(str, known(row["scopes"]))))
-
-    return await guarded(statements, settings, client.lower(), address, look)
+            raise InvalidClient(INVALID_CLIENT, by_header=by_header)
+    return Shown(row["subject"], row["client_secret_id"], frozenset(map(str, known(row["scopes"]))))
 
 
 async def calling(db: Database, token: Token) -> Caller | None:

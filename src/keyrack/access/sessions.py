@@ -20,7 +20,8 @@ LONGEST_AGENT = 250  # characters of what a browser says of itself, that are kep
 
 FIND: LiteralString = """
 select s.session_id, s.time_zone, s.seen_at < now() - interval '1 minute' as stale, m.subject, m.username,
-  m.language, coalesce(m.time_zone, s.time_zone) as zone, m.theme
+  m.language, coalesce(m.time_zone, s.time_zone) as zone, m.theme, s.amr,
+  extract(epoch from s.created_at)::float8 as began
 from session s join manager m using (manager_id)
 where s.hash = $1 and s.sign_outs = m.sign_outs and not m.is_disabled
   and s.seen_at > now() - make_interval(mins => $2) and s.created_at > now() - make_interval(hours => $3)
@@ -37,6 +38,9 @@ gone as (
   delete from session where session_id = any(array(
     select session_id from session where manager_id = $1 order by seen_at desc, session_id desc offset $7)))
 select
+"""
+STRENGTHEN: LiteralString = """
+update session set amr = (select array_agg(distinct one) from unnest(amr || $2::text[]) one) where hash = $1
 """
 END: LiteralString = "delete from session where hash = $1"
 FORGET: LiteralString = """
@@ -62,6 +66,8 @@ class Session:
     time_zone: str | None
     browser_zone: str | None
     theme: str | None
+    amr: tuple[str, ...]  # how the manager has signed in (RFC 8176)
+    began: float  # seconds since 1970
 
 
 async def begin(
@@ -86,8 +92,13 @@ async def find(db: Database, secret: str, settings: Settings, *, used: bool = Tr
         await db.execute(SEEN, row["session_id"])
     return Session(
         row["session_id"], row["subject"], row["username"], row["language"], row["zone"], row["time_zone"],
-        row["theme"],
+        row["theme"], tuple(row["amr"]), row["began"],
     )  # fmt: skip
+
+
+async def strengthen(statements: Statements, secret: str, amr: tuple[str, ...]) -> None:
+    """Who is signed in has shown more than before."""
+    await statements.execute(STRENGTHEN, digest(secret), list(amr))
 
 
 async def end(statements: Statements, secret: str) -> None:

@@ -1,10 +1,12 @@
-"""In charge of signing in with a password: for tokens and for sessions alike."""
+"""In charge of signing in with a password, a code or a passkey: for tokens and for sessions alike."""
 
 from __future__ import annotations
 
+from keyrack.access import codes, passkeys, steps
 from keyrack.access.auth import Access, SignedIn
-from keyrack.access.guessing import guarded
-from keyrack.database.connection import Statements
+from keyrack.access.guessing import slowed
+from keyrack.access.limits import network
+from keyrack.database.connection import Database, Statements
 from keyrack.errors import WrongCredentials
 from keyrack.settings import Settings
 
@@ -13,11 +15,37 @@ async def sign_in(
     statements: Statements, access: Access, settings: Settings, username: str, password: str, address: str
 ) -> SignedIn:
     """The manager of a user name and a password. Raises `WrongCredentials`, `TooManyRequests`, `Unavailable`."""
+    async with slowed(statements, settings, address, username):
+        signed_in = await access.verified(username, password, network(address))
+        if signed_in is None:
+            raise WrongCredentials
+    return signed_in
 
-    async def look(network: str) -> SignedIn | None:
-        return await access.verified(username, password, network)
 
-    signed_in = await guarded(statements, settings, username, address, look)
-    if signed_in is None:
-        raise WrongCredentials
+async def show_code(
+    statements: Statements, access: Access, settings: Settings, secret: str, given: str, address: str
+) -> tuple[SignedIn, str | None] | None:
+    """Who has shown a code, of the app or for recovery, after a right password, and the time zone that the browser
+    said; None where that is over, or was tried too often. Raises as `sign_in` does: a wrong code costs like a wrong
+    password."""
+    step = await steps.find(statements, secret)
+    if step is None or not await steps.attempt(statements, secret):
+        return None
+    async with slowed(statements, settings, address, step.username):
+        if not (
+            await codes.use(statements, access.vault, step.manager, given)
+            or await codes.use_recovery(statements, step.manager, given)
+        ):
+            raise WrongCredentials
+    if not await steps.end(statements, secret):
+        return None
+    return SignedIn(step.manager, step.subject, step.sign_outs, ("pwd", "otp", "mfa")), step.time_zone
+
+
+async def show_passkey(db: Database, settings: Settings, secret: str, credential: str, address: str) -> SignedIn:
+    """Whose passkey has signed the browser's challenge. Raises `WrongCredentials`, `TooManyRequests`."""
+    async with slowed(db, settings, address):
+        signed_in = await passkeys.signed_in(db, settings, secret, credential)
+        if signed_in is None:
+            raise WrongCredentials
     return signed_in

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import LiteralString
 from uuid import UUID
@@ -35,7 +35,9 @@ class Token:
     jti: str
     subject: UUID
     expires: float  # seconds since 1970
+    issued: float  # seconds since 1970
     sign_outs: int = 0  # of its manager before it was issued
+    amr: tuple[str, ...] = ()  # how its manager had signed in (RFC 8176)
     # Of a client's: what it was asked for, and by which of the client's secrets
     scopes: frozenset[str] = frozenset()
     secret: int | None = None
@@ -48,10 +50,11 @@ def decoded(text: str, keys: SigningKeys) -> Token | None:
         claims = found.claims
         if found.header.get("typ") != TYPE or claims.get("aud") != API_AUDIENCE:
             return None
-        jti, subject, expires = str(claims["jti"]), UUID(claims["sub"]), float(claims["exp"])
+        token = Token(str(claims["jti"]), UUID(claims["sub"]), float(claims["exp"]), float(claims.get("iat", 0)))
         if "client_id" in claims:
-            return Token(jti, subject, expires, 0, frozenset(claims["scope"].split()), int(claims["secret"]))
-        return Token(jti, subject, expires, int(claims.get("sign_outs", 0)))
+            return replace(token, scopes=frozenset(claims["scope"].split()), secret=int(claims["secret"]))
+        amr = tuple(str(one) for one in claims.get("amr", ()))
+        return replace(token, sign_outs=int(claims.get("sign_outs", 0)), amr=amr)
     except (JoseError, ValueError, KeyError, TypeError, AttributeError, OverflowError):
         return None
 

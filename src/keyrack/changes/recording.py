@@ -12,9 +12,9 @@ from keyrack.database.schema import SchemaError
 
 RECORDED = (
     "api_key", "assignment", "brand_key", "car", "client", "client_customer", "client_secret", "contract", "customer",
-    "customer_user", "device_key", "fleet_group",
-    "group_car", "group_product", "group_service", "group_user", "invitation", "key_form", "manager",
-    "manager_customer", "manager_role", "person", "product", "sdk_key", "service", "signing_key", "webhook",
+    "customer_user", "device_key", "factor_rule", "fleet_group", "group_car", "group_product", "group_service",
+    "group_user", "invitation", "key_form", "manager", "manager_customer", "manager_role", "passkey", "person",
+    "product", "recovery", "sdk_key", "service", "signing_key", "totp", "webhook",
 )  # fmt: skip
 _LOG = "the log of changes itself"
 _READINGS = "what units tell: a log itself"
@@ -49,6 +49,7 @@ NOT_RECORDED = {
     "removed_webhook": _WORK,
     "revoked_token": "tokens that are refused for as long as they would have been good",
     "session": "who is signed in; the next look at it may be the last",
+    "sign_in_step": "who is about to sign in: what comes of it is a session",
     "telemetry": _READINGS,
     "write_check": _PROCESSES,
 }  # fmt: skip

@@ -41,6 +41,9 @@ where manager_id = $1 returning username
 SIGN_OUT: LiteralString = """
 update manager set sign_outs = sign_outs + 1 where lower(username) = lower($1) returning manager_id as id, username
 """
+FORGET_PASSKEYS: LiteralString = "delete from passkey where manager_id = $1"
+FORGET_APP: LiteralString = "delete from totp where manager_id = $1"
+FORGET_RECOVERY: LiteralString = "delete from recovery where manager_id = $1"
 DELETE: LiteralString = "delete from manager where manager_id = $1 returning username"
 UNKNOWN: LiteralString = """
 select id from unnest($1::integer[]) id where not exists (select from customer where customer_id = id) order by id
@@ -179,6 +182,21 @@ async def sign_out(
     if row is None:
         raise Failed(f"There is no manager called {username}.")
     told = f"Manager {row['id']} is signed out: {row['username']}. Every token issued until now is refused."
+    return Said(dict(row), told)
+
+
+@command(app, "reset-factors")
+async def reset_factors(
+    session: Session, username: Annotated[str, typer.Argument(metavar="USERNAME", callback=words)]
+) -> Said:
+    """Take away every passkey, app and recovery code of a manager who has lost them, and sign the manager out
+    everywhere; the password is enough again."""
+    row = await session.sql.fetchrow(SIGN_OUT, username)
+    if row is None:
+        raise Failed(f"There is no manager called {username}.")
+    for statement in (FORGET_PASSKEYS, FORGET_APP, FORGET_RECOVERY):
+        await session.sql.execute(statement, row["id"])
+    told = f"Manager {row['id']} has no second factor any more, and is signed out: {row['username']}."
     return Said(dict(row), told)
 
 

@@ -98,6 +98,8 @@ KINDS = {
     "clientSecret.created": Words(N_("Client secret made"), N_("%(who)s made %(thing)s")),
     "clientSecret.updated": Words(N_("Client secret changed"), CHANGED),
     "clientSecret.deleted": Words(N_("Client secret removed"), REMOVED),
+    "factorRule.set": Words(N_("Second factor needed"), N_("%(who)s made a second factor needed for %(thing)s")),
+    "factorRule.lifted": Words(N_("Second factor not needed"), N_("%(who)s lifted the second factor of %(thing)s")),
     "permission.refused": Words(N_("Refused"), N_("%(who)s was refused what needs %(thing)s")),
 }
 
@@ -120,6 +122,7 @@ RESOURCES = {
     "client": Words(N_("Client"), N_("the client %(name)s")),
     "scopes": Words(N_("Scopes"), N_("the client %(name)s")),
     "clientSecret": Words(N_("Client secret"), N_("secret %(name)s of a client")),
+    "factorRule": Words(N_("Second factor"), N_("the role %(name)s")),
     "permission": Words(N_("Permission"), "%(name)s"),
 }
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from urllib.parse import unquote
+from urllib.parse import quote, unquote
 
-from keyrack.api.exchange import Answer
+from keyrack.api.exchange import Answer, answer
 from keyrack.console.rendering import gettext, plain, redirect, root
 from keyrack.console.settings import zones
 from keyrack.errors import NotFound, Refusal, TooManyRequests, WrongCredentials
 from keyrack.http.pages import BELOW, Pages, Visit, customer_of, first_customer
-from keyrack.reasons import Reason
+from keyrack.reasons import NOTHING_HERE, Reason
 
 pages = Pages()
 
@@ -18,6 +18,7 @@ NOBODYS = Reason(
     "You act for no customer yet.",
     "Ask whoever runs this server to give you one: keyrack manager change --customer.",
 )
+LONGEST_CODE = 100  # characters of a code
 LONGEST = 1_000  # characters of a user name or a password
 
 
@@ -47,10 +48,79 @@ async def sign_in(visit: Visit) -> Answer:
     try:
         if not username or not password or len(username) > LONGEST or len(password) > LONGEST or "\0" in username:
             raise WrongCredentials
-        await visit.sign_in(username, password, _zone(visit.sent("time_zone")))
+        signed_in = await visit.sign_in(username, password)
     except (WrongCredentials, TooManyRequests) as refusal:
         return _form(visit, refusal)
+    zone, next = _zone(visit.sent("time_zone")), visit.sent("next")
+    if signed_in.has_factor:
+        await visit.wait(signed_in, zone)
+        return redirect(f"{root(visit)}/sign-in/second?next={quote(next, safe='')}")
+    await visit.begin(signed_in, zone)
+    return redirect(_next(visit, next))
+
+
+@pages.get("/sign-in/second", open=True)
+async def second(visit: Visit) -> Answer:
+    """The page for the second factor of who has shown a password."""
+    return await _second(visit)
+
+
+@pages.post("/sign-in/second", open=True)
+async def show_code(visit: Visit) -> Answer:
+    code = visit.sent("code")
+    try:
+        if not code or len(code) > LONGEST_CODE:
+            raise WrongCredentials
+        shown = await visit.show_code(code)
+    except (WrongCredentials, TooManyRequests) as refusal:
+        return await _second(visit, refusal)
+    if shown is None:
+        return _again(visit)
+    await visit.begin(*shown)
     return redirect(_next(visit, visit.sent("next")))
+
+
+@pages.post("/sign-in/challenge", open=True)
+async def challenge(visit: Visit) -> Answer:
+    """What the script of the page has a passkey sign: JSON."""
+    options = await visit.challenge()
+    if options is None:
+        raise NotFound(NOTHING_HERE)
+    return answer({"publicKey": options})
+
+
+@pages.post("/sign-in/passkey", open=True)
+async def show_passkey(visit: Visit) -> Answer:
+    try:
+        signed_in = await visit.show_passkey(visit.sent("credential"))
+    except (WrongCredentials, TooManyRequests) as refusal:
+        return _form(visit, refusal, by_passkey=True)
+    await visit.begin(signed_in, _zone(visit.sent("time_zone")))
+    return redirect(_next(visit, visit.sent("next")))
+
+
+async def _second(visit: Visit, refusal: Refusal | None = None) -> Answer:
+    step = await visit.waiting()
+    if step is None:
+        return _again(visit)
+    wrong = "" if refusal is None else gettext(visit, "The code is wrong, or was used already.")
+    if isinstance(refusal, TooManyRequests):
+        wrong = _too_many(visit, refusal)
+    return plain(
+        visit, "sign_in_second.html", status=refusal.status if refusal else 200, wrong=wrong, step=step,
+        next=visit.sent("next") or visit.asked("next"), passkeys=visit.passkey_host,
+    )  # fmt: skip
+
+
+def _again(visit: Visit) -> Answer:
+    """Back to the first page: what was waited for is over."""
+    next = visit.sent("next") or visit.asked("next")
+    return redirect(f"{root(visit)}/sign-in?over&next={quote(next, safe='')}")
+
+
+def _too_many(visit: Visit, refusal: Refusal) -> str:
+    seconds = refusal.headers["Retry-After"]
+    return gettext(visit, "Too many wrong passwords. Try again in %(seconds)s seconds.", seconds=seconds)
 
 
 @pages.post("/sign-out", open=True)
@@ -64,17 +134,18 @@ def _zone(name: str) -> str | None:
     return name if name in dict(zones()) else None
 
 
-def _form(visit: Visit, refusal: Refusal | None = None) -> Answer:
-    wrong = ""
+def _form(visit: Visit, refusal: Refusal | None = None, *, by_passkey: bool = False) -> Answer:
+    wrong = gettext(visit, "That took too long. Sign in again.") if "over" in visit.query else ""
     if isinstance(refusal, TooManyRequests):
-        seconds = refusal.headers["Retry-After"]
-        wrong = gettext(visit, "Too many wrong passwords. Try again in %(seconds)s seconds.", seconds=seconds)
+        wrong = _too_many(visit, refusal)
+    elif refusal is not None and by_passkey:
+        wrong = gettext(visit, "The passkey was not accepted. Try again, or sign in with your password.")
     elif refusal is not None:
         wrong = gettext(visit, "The user name or the password is wrong.")
     next = visit.sent("next") or visit.asked("next")
     return plain(
         visit, "sign_in.html", status=refusal.status if refusal else 200, wrong=wrong, username=visit.sent("username"),
-        next=next, signed_out="out" in visit.query, is_set="set" in visit.query,
+        next=next, signed_out="out" in visit.query, is_set="set" in visit.query, passkeys=visit.passkey_host,
     )  # fmt: skip
 
 

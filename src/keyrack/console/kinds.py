@@ -32,6 +32,7 @@ EVERYTHING = {
     "scopes.*": N_("Everything about the rights of clients"),
     "clientSecret.*": N_("Everything about secrets of clients"),
     "client.*": N_("Everything about clients"),
+    "factorRule.*": N_("Everything about second factors"),
     "webhook.*": N_("Everything about webhooks"),
     "deviceKey.*": N_("Everything about device keys"),
     "sdkKey.*": N_("Everything about SDK keys"),

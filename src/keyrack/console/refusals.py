@@ -14,7 +14,7 @@ from keyrack.console.lacking import ASK_PART, lacking
 from keyrack.console.languages import N_
 from keyrack.console.rendering import gettext, plain, redirect, root, why
 from keyrack.errors import NotFound, Refusal, Unauthorized
-from keyrack.http.pages import BELOW, NotPermitted, Visit, first_customer
+from keyrack.http.pages import BELOW, FactorNeeded, NotPermitted, Visit, first_customer
 from keyrack.reasons import NO_CUSTOMER, NOTHING_HERE, SIGNED_OUT
 
 # Status -> what it is, and what to do about it
@@ -46,6 +46,8 @@ async def refused(visit: Visit, refusal: Refusal) -> Answer:
         return redirect(f"{root(visit)}/sign-in?next={quote(there, safe='')}")
     if isinstance(refusal, NotFound) and refusal.reason in NO_ADDRESS and reads and (there := _of_customer(visit)):
         return redirect(there)
+    if isinstance(refusal, FactorNeeded) and visit.customer and reads and not _by_script(visit):
+        return redirect(f"{root(visit)}/{visit.customer}/settings/factors")
     if isinstance(refusal, NotPermitted) and visit.customer and not visit.partial:
         return await lacking(visit, refusal)
     template = "refused_part.html" if visit.partial else "refused.html"

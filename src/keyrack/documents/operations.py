@@ -201,6 +201,7 @@ TAGS: Mapping[str, str] = {
     "Batches": "Many changes in one request.",
     "Webhooks": "Where outcomes and changes are sent, what was sent, and sending it again.",
     "Managers": "People who act for the customer, and who is invited to.",
+    "Second factor": "Passkeys, codes and recovery codes of the manager who calls, and which roles need one.",
     "Clients": "Programs that call in their own name, and their secrets.",
     "Live updates": "What has changed, as it happens.",
     "Me": "The manager who calls: preferences, password and sessions.",

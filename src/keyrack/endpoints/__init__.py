@@ -16,6 +16,8 @@ from keyrack.endpoints import (
     documents,
     erasure,
     events,
+    factor_rules,
+    factors,
     groups,
     health,
     ingest,
@@ -40,6 +42,6 @@ from keyrack.endpoints import (
 MODULES = (
     oauth2, well_known, customers, retention, cars, users, erasure, assignments, groups, products, services,
     installations, pairings, brands, sdk, events, changes, checkpoints, access, ingest, positions, operations, batch,
-    webhook_kinds, webhooks, managers, clients, live, me, documents, health,
+    webhook_kinds, webhooks, managers, factor_rules, clients, live, me, factors, documents, health,
 )  # fmt: skip
 ALL: tuple[Endpoint, ...] = tuple(row for module in MODULES for row in module.endpoints.rows)

@@ -48,6 +48,11 @@ NO_CLIENT = Reason(
     "The token is a client's, and only that client revokes it.",
     "Send the client's id and secret, as for getting a token.",
 )
+PASSWORD_NOT_ENOUGH = Reason(
+    "password-not-enough",
+    "A password alone signs this manager in nowhere: it has a second factor, or a role that needs one.",
+    "Sign in to the console; programs use a client of their own instead of a person's password.",
+)
 FORM: tuple[Reason, ...] = (FORM_TOO_LONG, NO_FORM, GIVEN_TWICE, MISSING_PARAMETER, INVALID_PARAMETER, TWO_WAYS)
 FRESH = {"Cache-Control": "no-store"}
 # Of rows where somebody shows a secret to a form
@@ -73,7 +78,7 @@ class AccessToken(BaseModel):
     form=grant,
     answers=AccessToken,
     refuses={
-        400: (*FORM, OTHER_GRANT, INVALID_SCOPE),
+        400: (*FORM, OTHER_GRANT, INVALID_SCOPE, PASSWORD_NOT_ENOUGH),
         401: (WRONG_CREDENTIALS, INVALID_CLIENT),
         429: (RATE_LIMITED,),
     },
@@ -85,6 +90,8 @@ async def token(request: Request, wanted: Grant, settings: Settings, access: Acc
     if request.without_key:
         raise KeyRefused(f"{settings.brand}-API-Key", MISSING)
     signed_in = await sign_in(request.db, access, settings, wanted.username, wanted.password, request.address)
+    if signed_in.has_factor or signed_in.needs_factor:
+        raise GrantRefused("invalid_grant", PASSWORD_NOT_ENOUGH)
     return answer(
         {"access_token": await access.token(signed_in), "expires_in": str(TOKEN_SECONDS), "token_type": "Bearer"},
         headers=FRESH,
@@ -109,10 +116,10 @@ async def _for_client(request: Request, wanted: ClientGrant, settings: Settings,
 
 async def _shown(request: Request, given: Credentials | None, settings: Settings) -> Shown:
     """The client that shows a secret. Raises `InvalidClient`, `TooManyRequests`."""
-    shown = given and await clients.shown(request.db, settings, given.id, given.secret, request.address)
-    if shown is None:
-        raise InvalidClient(INVALID_CLIENT, by_header=request.authorization is not None)
-    return shown
+    by_header = request.authorization is not None
+    if given is None:
+        raise InvalidClient(INVALID_CLIENT, by_header=by_header)
+    return await clients.shown(request.db, settings, given.id, given.secret, request.address, by_header=by_header)
 
 
 @endpoints.post(

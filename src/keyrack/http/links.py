@@ -46,7 +46,7 @@ async def accept(visit: Visit, code: str, password: str) -> int:
     async with process.own.transaction() as connection:
         await invitations.accept(connection, code, manager=invited.manager, password_hash=hash)
     if is_new:
-        await visit.sign_in(invited.address, password, None)
+        await visit.begin(await visit.sign_in(invited.address, password), None)
     return invited.customer
 
 

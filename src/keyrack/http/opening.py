@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from functools import partial
 
 from keyrack.access import signing
-from keyrack.access.auth import CHANGES, Access
+from keyrack.access.auth import Access
+from keyrack.access.changed import CHANGES
 from keyrack.access.refusals import Refusals
 from keyrack.api.following import Feed
 from keyrack.api.live import Hub

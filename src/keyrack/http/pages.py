@@ -10,11 +10,15 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from keyrack.access import sessions
+from keyrack.access import passkeys, sessions, steps
+from keyrack.access.auth import SignedIn
 from keyrack.access.caller import Caller
-from keyrack.access.grants import NotPermitted
+from keyrack.access.grants import FactorNeeded as FactorNeeded
+from keyrack.access.grants import NotPermitted as NotPermitted
+from keyrack.access.grants import refusal
 from keyrack.access.sessions import Session
-from keyrack.access.signing_in import sign_in
+from keyrack.access.signing_in import show_code, show_passkey, sign_in
+from keyrack.access.steps import Step
 from keyrack.api.exchange import Answer
 from keyrack.errors import Refusal, Unauthorized
 from keyrack.http.inside import Asking, Calls, Reply
@@ -62,6 +66,8 @@ class Visit:
     calls: Calls
     server: Server
     secret: str | None  # of the browser's session
+    step: str | None  # of the second factor that the browser waits for
+    challenged: str | None  # of the passkey that it waits for
     who: Person | None = None
     customer: int = 0
     told: dict[str, str] = field(default_factory=dict[str, str])  # headers that the answer gets as well
@@ -86,7 +92,7 @@ class Visit:
     def needs(self, permission: Permission) -> None:
         """Raises `NotPermitted` unless the person has the permission."""
         if not self.may(permission):
-            raise NotPermitted(permission, self.customer)
+            raise refusal(self.person.manager.grants, permission, self.customer)
 
     @property
     def partial(self) -> bool:
@@ -115,14 +121,55 @@ class Visit:
         """Let the scripts of this page ask one other origin as well (CSP 3, section 6.1.2)."""
         self.told[CSP] = f"{POLICY[CSP]}; connect-src 'self' {origin}"
 
-    async def sign_in(self, username: str, password: str, time_zone: str | None) -> None:
-        """Begin a session. Raises `WrongCredentials`, `TooManyRequests`, `Unavailable`."""
+    async def sign_in(self, username: str, password: str) -> SignedIn:
+        """Whose password this is. Raises `WrongCredentials`, `TooManyRequests`, `Unavailable`."""
         process = self.server.process
-        signed_in = await sign_in(process.own, process.access, self.settings, username, password, self.address)
-        secret = await sessions.begin(
-            process.own, signed_in, self.address, self.headers("User-Agent") or "", time_zone, self.settings
-        )
+        return await sign_in(process.own, process.access, self.settings, username, password, self.address)
+
+    async def begin(self, signed_in: SignedIn, time_zone: str | None) -> None:
+        """Begin a session of somebody who has shown to be it, however that was."""
+        agent = self.headers("User-Agent") or ""
+        secret = await sessions.begin(self.server.process.own, signed_in, self.address, agent, time_zone, self.settings)
         self.told["Set-Cookie"] = self.server.sessions.cookie(secret)
+
+    async def wait(self, signed_in: SignedIn, time_zone: str | None) -> None:
+        """Have the browser wait for a second factor: it is signed in to nothing yet."""
+        secret = await steps.begin(self.server.process.own, signed_in, time_zone, self.settings)
+        self.told["Set-Cookie"] = self.server.sessions.step_cookie(secret)
+
+    async def waiting(self) -> Step | None:
+        """Whose second factor the browser waits for."""
+        return await steps.find(self.server.process.own, self.step) if self.step else None
+
+    async def show_code(self, given: str) -> tuple[SignedIn, str | None] | None:
+        """Whose code this is, and the browser's time zone; None: the browser waits for nothing any more. Raises as
+        `sign_in` does."""
+        process = self.server.process
+        if not self.step:
+            return None
+        return await show_code(process.own, process.access, self.settings, self.step, given, self.address)
+
+    @property
+    def passkey_host(self) -> str | None:
+        """The host name that passkeys are bound to; None: there are none at this address."""
+        return passkeys.host(self.settings)
+
+    async def challenge(self) -> dict[str, Any] | None:
+        """The options for a passkey to sign in with; None: there are no passkeys at this address."""
+        made = await passkeys.request(self.server.process.own, self.settings)
+        if made is None:
+            return None
+        self.told["Set-Cookie"] = self.server.sessions.challenge_cookie(made[1])
+        return made[0]
+
+    async def show_passkey(self, credential: str) -> SignedIn:
+        """Whose passkey this is. Raises as `sign_in` does."""
+        secret = self.challenged or ""
+        return await show_passkey(self.server.process.own, self.settings, secret, credential, self.address)
+
+    async def strengthen(self, *amr: str) -> None:
+        """The session's manager has shown a second factor just now."""
+        await sessions.strengthen(self.server.process.own, self.secret or "", amr)
 
     async def sign_out(self) -> None:
         """End the session of the browser."""

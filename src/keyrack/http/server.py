@@ -227,7 +227,7 @@ class Server:
         if OF_PAGE in http.scope and (key or token):
             self.sessions.check_origin(http)
             session = await self.signed_in(http)
-            return await access.acting(session.subject)
+            return await access.acting(session.subject, session.amr, session.began)
         given, authorization = http.get_header(self._key_header), http.get_header("Authorization")
         if key and token and given is None and self.settings.clients_without_key and authorization:
             with suppress(Refusal):  # what the token lacks is said after the key
@@ -280,7 +280,8 @@ class Server:
         of a session. Raises `Refusal`."""
         access, key, authorization = self.process.access, self._key_header, http.get_header("Authorization")
         if OF_PAGE in http.scope:
-            caller, until = await access.acting((await self.signed_in(http, used=False)).subject), math.inf
+            session = await self.signed_in(http, used=False)
+            caller, until = await access.acting(session.subject, session.amr, session.began), math.inf
         else:
             until = await access.until(http.get_header(key), authorization)
             caller = await access.caller(authorization)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Protocol
 
+from keyrack.access.steps import SECONDS
 from keyrack.errors import Forbidden
 from keyrack.reasons import OTHER_ORIGIN
 from keyrack.settings import Settings
@@ -28,25 +29,42 @@ class Sessions:
     def __init__(self, settings: Settings) -> None:
         self._secure = settings.public_url.startswith("https:")
         self._name = "__Host-keyrack-session" if self._secure else "keyrack-session"
+        self._step = "__Host-keyrack-step" if self._secure else "keyrack-step"
+        self._challenge = "__Host-keyrack-challenge" if self._secure else "keyrack-challenge"
         self._seconds = settings.session_hours * 3600
         self._origins = settings.own_origins
 
     def secret(self, http: Incoming) -> str | None:
         """The secret that the browser sent; of several cookies of the name none is trusted."""
-        values: list[str] = http.get_cookie_values(self._name) or []
-        return values[0] if len(values) == 1 else None
+        return _one(http, self._name)
 
     def cookie(self, secret: str) -> str:
         """The `Set-Cookie` of a session."""
-        return self._cookie(secret, self._seconds)
+        return self._cookie(secret, self._seconds, self._name, "Lax")
 
     def no_cookie(self) -> str:
         """The `Set-Cookie` that takes it back."""
-        return self._cookie("", 0)
+        return self._cookie("", 0, self._name, "Lax")
 
-    def _cookie(self, value: str, seconds: int) -> str:
+    def step(self, http: Incoming) -> str | None:
+        """The secret of the second factor that the browser waits for, in the same way."""
+        return _one(http, self._step)
+
+    def challenge(self, http: Incoming) -> str | None:
+        """The secret of the passkey that the browser waits for, in the same way."""
+        return _one(http, self._challenge)
+
+    def step_cookie(self, secret: str) -> str:
+        """The `Set-Cookie` for who waits for a second factor: no page of anybody else has it sent."""
+        return self._cookie(secret, SECONDS, self._step, "Strict")
+
+    def challenge_cookie(self, secret: str) -> str:
+        """The same for who waits for a passkey."""
+        return self._cookie(secret, SECONDS, self._challenge, "Strict")
+
+    def _cookie(self, value: str, seconds: int, name: str, site: str) -> str:
         secure = "; Secure" if self._secure else ""
-        return f"{self._name}={value}; Path=/; Max-Age={seconds}; HttpOnly; SameSite=Lax{secure}"
+        return f"{name}={value}; Path=/; Max-Age={seconds}; HttpOnly; SameSite={site}{secure}"
 
     def check_origin(self, http: Incoming) -> None:
         """Raises `Forbidden` for a write that does not come from a page of this server: `Sec-Fetch-Site` says so where
@@ -62,3 +80,8 @@ class Sessions:
 
     def _is_ours(self, origin: str, host: str) -> bool:
         return origin in self._origins or (not self._secure and bool(host) and origin == f"http://{host}")
+
+
+def _one(http: Incoming, name: str) -> str | None:
+    values: list[str] = http.get_cookie_values(name) or []
+    return values[0] if len(values) == 1 else None

@@ -76,13 +76,14 @@ class PageRoute:
     async def _who(self, http: falcon.asgi.Request) -> Person:
         """Raises `Unauthorized`."""
         session = await self._server.signed_in(http)
-        return Person(session, await self._server.process.access.acting(session.subject))
+        return Person(session, await self._server.process.access.acting(session.subject, session.amr, session.began))
 
     def _visit(self, http: falcon.asgi.Request, ids: dict[str, str]) -> Visit:
         query = parse_qs(http.query_string, keep_blank_values=True)
         return Visit(
             http.method, http.path, ids, http.query_string, query, {}, http.get_header, http.remote_addr,
             http.scope[ID], self._server.settings, self._calls, self._server, secret=self._server.sessions.secret(http),
+            step=self._server.sessions.step(http), challenged=self._server.sessions.challenge(http),
         )  # fmt: skip
 
 

@@ -119,6 +119,10 @@ RECORDED: Mapping[str, Mapping[str, str]] = {
         "clientSecret.updated": "A secret of a machine client was changed.",
         "clientSecret.deleted": "A secret of a machine client was removed.",
     },
+    "factorRule": {
+        "factorRule.set": "A role needs a second factor.",
+        "factorRule.lifted": "A role needs no second factor any more.",
+    },
     "permission": {
         "permission.refused": "Somebody was refused what a permission is wanted for, so many times within a minute.",
     },
@@ -126,6 +130,9 @@ RECORDED: Mapping[str, Mapping[str, str]] = {
 # The same of the log of the installation, which no webhook is told
 INSTALLATION: Mapping[str, tuple[str, ...]] = {
     "manager": ("manager.created", "manager.updated", "manager.deleted"),
+    "passkey": ("passkey.created", "passkey.updated", "passkey.deleted"),
+    "totp": ("totp.created", "totp.updated", "totp.deleted"),
+    "recovery": ("recovery.created", "recovery.updated", "recovery.deleted"),
     "apiKey": ("apiKey.created", "apiKey.updated", "apiKey.deleted"),
     "signingKey": ("signingKey.created", "signingKey.updated", "signingKey.deleted"),
     "brandKey": ("brandKey.created", "brandKey.updated", "brandKey.deleted"),

@@ -223,6 +223,48 @@ OWN: Mapping[str, Mapping[str, tuple[str, Any]]] = {
         "createdAt": ("When the manager signed in.", "2026-05-01T07:30:00Z"),
         "lastSeen": ("When the session was last used.", "2026-05-01T08:15:00Z"),
     },
+    "Factors": {
+        "id": ("The number of the manager.", 1),
+        "hasApp": ("Whether an app is set up for codes.", True),
+        "passkeys": ("How many passkeys there are.", 1),
+        "recoveryCodes": ("How many recovery codes are left.", 10),
+        "isNeeded": ("Whether a role of the manager, in whichever customer, needs a second factor.", False),
+    },
+    "Passkey": {
+        "id": ("The number of the passkey.", 3),
+        "name": ("What the manager calls it.", "Laptop"),
+        "isBackedUp": ("Whether it is synced between devices.", False),
+        "isRefused": ("Whether it is refused: its count went back, so somebody may have a copy.", False),
+        "createdAt": ("When it was added.", "2026-05-01T07:30:00Z"),
+        "lastUsed": ("When somebody signed in with it last; null: never.", None),
+    },
+    "PasskeyOptions": {
+        "publicKey": (
+            "What `navigator.credentials.create()` takes, as JSON.",
+            {"challenge": "AQID", "attestation": "none"},
+        ),
+    },
+    "NewPasskey": {
+        "name": ("What the manager calls it.", "Laptop"),
+        "credential": ("What the browser has made, as its `toJSON()` writes it.", {"id": "AQID", "type": "public-key"}),
+    },
+    "PasskeyMade": {
+        "id": ("The number of the passkey.", 3),
+        "amr": ("What its key is called (RFC 8176): `hwk` in one device, `swk` synced.", "hwk"),
+    },
+    "NewApp": {
+        "secret": ("The secret of the app, in base32.", "JBSWY3DPEHPK3PXPJBSWY3DPEHPK3PXP"),
+        "uri": ("The same as an address for a QR code.", "otpauth://totp/Keyrack:manager?secret=JBSWY3DPEHPK3PXP"),
+    },
+    "Code": {
+        "code": ("What the app shows: six digits.", "123456"),
+    },
+    "RecoveryCodes": {
+        "codes": ("The recovery codes.", ["ABCD-EFGH-IJKL-MNOP"]),
+    },
+    "FactorRules": {
+        "roles": ("The roles that need a second factor.", ["Owner"]),
+    },
     "Health": {
         "status": ("`ok`, or `unavailable`.", "ok"),
         "reasons": ("Each reason why it is not ready.", []),

@@ -18,6 +18,7 @@ from keyrack.vault.sealing import number_of, opened, sealed
 PRIVATE_KEY = "signing_key.private_key"
 SIGNING_SECRET = "webhook.signing_secret"  # noqa: S105 - a name; the old one too: a rotation only moves it
 STATIC_SECRET = "webhook.secret"  # noqa: S105 - a name
+TOTP_SECRET = "totp.secret"  # noqa: S105 - a name
 
 AT_ONCE = 500  # rows of a statement
 
@@ -62,6 +63,14 @@ HOLDINGS = (
         "update webhook w set secret = u.sealed"
         " from unnest($1::integer[], $2::integer[], $3::bytea[]) u (customer_id, id, sealed)"
         " where w.customer_id = u.customer_id and w.webhook_id = u.id",
+    ),
+    Holding(
+        TOTP_SECRET,
+        "select 0 as customer_id, manager_id::text as id, secret as sealed from totp"
+        " where data_key_of(secret) <> $1 order by manager_id limit $2 for update",
+        "update totp t set secret = u.sealed"
+        " from unnest($1::integer[], $2::text[], $3::bytea[]) u (customer_id, id, sealed)"
+        " where t.manager_id = u.id::integer",
     ),
 )
 
