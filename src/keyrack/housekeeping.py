@@ -22,6 +22,7 @@ from keyrack.database import heartbeat, partitions
 from keyrack.database.acting import acting, system
 from keyrack.database.connection import Database, Row, Statements, is_interruption
 from keyrack.database.trouble import Interruptions
+from keyrack.federation import states
 from keyrack.settings import Settings
 from keyrack.webhooks import forgetting
 
@@ -55,6 +56,7 @@ STEPS = (
     Step("rate limits", limits.forget),
     Step("changes of access", auth.forget_changes),
     Step("sessions", sessions.forget),
+    Step("sign-ins under way", states.forget),
     Step("erased people", erasing.finish, every=60),
     Step("people in no customer", privacy.forget_people),
     Step("idempotency keys", idempotency.forget),

@@ -96,6 +96,7 @@ class SignedIn:
     subject: UUID
     sign_outs: int  # before it
     amr: tuple[str, ...] = ("pwd",)  # how (RFC 8176)
+    provider: int | None = None  # which has said who it is, of single sign-on
 
 
 @dataclass(frozen=True, slots=True)

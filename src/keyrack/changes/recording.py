@@ -13,7 +13,8 @@ from keyrack.database.schema import SchemaError
 RECORDED = (
     "api_key", "assignment", "brand_key", "car", "contract", "customer", "customer_user", "device_key", "fleet_group",
     "group_car", "group_product", "group_service", "group_user", "key_form", "manager", "manager_customer",
-    "manager_role", "person", "product", "sdk_key", "service", "signing_key", "webhook",
+    "manager_identity", "manager_role", "person", "product", "provider", "provider_domain", "sdk_key", "service",
+    "signing_key", "webhook",
 )  # fmt: skip
 _LOG = "the log of changes itself"
 _READINGS = "what units tell: a log itself"
@@ -39,6 +40,7 @@ NOT_RECORDED = {
     "housekeeping": _PROCESSES,
     "idempotency_key": "answers that are kept for a repeat",
     "imported_id": "which number stood for which one elsewhere",
+    "login_state": "sign-ins under way, of which what they connect is recorded",
     "odometer": _READINGS,
     "operation": "a log itself, and each change that comes of it names it",
     "position": _READINGS,

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from keyrack.access import sessions
-from keyrack.access.auth import Manager
+from keyrack.access.auth import Manager, SignedIn
 from keyrack.access.grants import NotPermitted
 from keyrack.access.sessions import Session
 from keyrack.access.signing_in import sign_in
@@ -118,9 +118,14 @@ class Visit:
     async def sign_in(self, username: str, password: str, time_zone: str | None) -> None:
         """Begin a session. Raises `WrongCredentials`, `TooManyRequests`, `Unavailable`."""
         process = self.server.process
-        signed_in = await sign_in(process.own, process.access, self.settings, username, password, self.address)
+        await self.begin(
+            await sign_in(process.own, process.access, self.settings, username, password, self.address), time_zone
+        )
+
+    async def begin(self, signed_in: SignedIn, time_zone: str | None) -> None:
+        """Begin a session of who has shown who it is."""
         secret = await sessions.begin(
-            process.own, signed_in, self.address, self.headers("User-Agent") or "", time_zone, self.settings
+            self.server.process.own, signed_in, self.address, self.headers("User-Agent") or "", time_zone, self.settings
         )
         self.told["Set-Cookie"] = self.server.sessions.cookie(secret)
 

@@ -18,6 +18,7 @@ from keyrack.vault.sealing import number_of, opened, sealed
 PRIVATE_KEY = "signing_key.private_key"
 SIGNING_SECRET = "webhook.signing_secret"  # noqa: S105 - a name; the old one too: a rotation only moves it
 STATIC_SECRET = "webhook.secret"  # noqa: S105 - a name
+CLIENT_SECRET = "provider.client_secret"  # noqa: S105 - a name
 
 AT_ONCE = 500  # rows of a statement
 
@@ -62,6 +63,14 @@ HOLDINGS = (
         "update webhook w set secret = u.sealed"
         " from unnest($1::integer[], $2::integer[], $3::bytea[]) u (customer_id, id, sealed)"
         " where w.customer_id = u.customer_id and w.webhook_id = u.id",
+    ),
+    Holding(
+        CLIENT_SECRET,
+        "select 0 as customer_id, provider_id as id, client_secret as sealed from provider"
+        " where data_key_of(client_secret) <> $1 order by provider_id limit $2 for update",
+        "update provider p set client_secret = u.sealed"
+        " from unnest($1::integer[], $2::integer[], $3::bytea[]) u (customer_id, id, sealed)"
+        " where p.provider_id = u.id",
     ),
 )
 
