@@ -45,6 +45,7 @@ HEADINGS: dict[str, dict[str, tuple[str, str]]] = {
             "Add, list, rename and remove customers, whose fleets are kept apart.",
         ),
         "manager": ("keyrack.commands.manager", "Say who logs in, and for which customers."),
+        "provider": ("keyrack.commands.provider", "Say with which accounts of elsewhere people may sign in."),
         "user": ("keyrack.commands.user", "Show what is stored about a person, or erase it."),
         "privacy": ("keyrack.commands.privacy", "Say what is stored of a customer's cars, and for how long."),
     },

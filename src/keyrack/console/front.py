@@ -8,6 +8,7 @@ from keyrack.api.exchange import Answer
 from keyrack.console.rendering import gettext, plain, redirect, root
 from keyrack.console.settings import zones
 from keyrack.errors import NotFound, Refusal, TooManyRequests, WrongCredentials
+from keyrack.http import single_sign_on
 from keyrack.http.pages import BELOW, Pages, Visit, customer_of, first_customer
 from keyrack.reasons import Reason
 
@@ -19,6 +20,7 @@ NOBODYS = Reason(
     "Ask whoever runs this server to give you one: keyrack manager change --customer.",
 )
 LONGEST = 1_000  # characters of a user name or a password
+NEXT = 2_000  # characters of where to go after signing in
 
 
 @pages.get("")
@@ -38,7 +40,7 @@ def _customer(visit: Visit) -> int:
 
 @pages.get("/sign-in", open=True)
 async def form(visit: Visit) -> Answer:
-    return _form(visit)
+    return await _form(visit)
 
 
 @pages.post("/sign-in", open=True)
@@ -47,24 +49,31 @@ async def sign_in(visit: Visit) -> Answer:
     try:
         if not username or not password or len(username) > LONGEST or len(password) > LONGEST or "\0" in username:
             raise WrongCredentials
-        await visit.sign_in(username, password, _zone(visit.sent("time_zone")))
+        await visit.sign_in(username, password, zone(visit.sent("time_zone")))
     except (WrongCredentials, TooManyRequests) as refusal:
-        return _form(visit, refusal)
-    return redirect(_next(visit, visit.sent("next")))
+        return await _form(visit, refusal)
+    return redirect(offer(visit, visit.sent("next")))
 
 
 @pages.post("/sign-out", open=True)
 async def sign_out(visit: Visit) -> Answer:
-    await visit.sign_out()
+    if address := await single_sign_on.sign_out(visit):
+        return onward(visit, address)
     return redirect(f"{root(visit)}/sign-in?out")
 
 
-def _zone(name: str) -> str | None:
+def onward(visit: Visit, address: str) -> Answer:
+    """A page that goes on to a provider by itself. A redirect would not do: it counts as sent by the form, which the
+    policy of the pages forbids wherever a provider leads on to (CSP 3, section 4.2.4)."""
+    return plain(visit, "onward.html", address=address)
+
+
+def zone(name: str) -> str | None:
     """The zone that the browser says it is in, if there is one of that name."""
     return name if name in dict(zones()) else None
 
 
-def _form(visit: Visit, refusal: Refusal | None = None) -> Answer:
+async def _form(visit: Visit, refusal: Refusal | None = None) -> Answer:
     wrong = ""
     if isinstance(refusal, TooManyRequests):
         seconds = refusal.headers["Retry-After"]
@@ -74,11 +83,11 @@ def _form(visit: Visit, refusal: Refusal | None = None) -> Answer:
     next = visit.sent("next") or visit.asked("next")
     return plain(
         visit, "sign_in.html", status=refusal.status if refusal else 200, wrong=wrong, username=visit.sent("username"),
-        next=next, signed_out="out" in visit.query,
+        next=next, signed_out="out" in visit.query, providers=await single_sign_on.offered(visit),
     )  # fmt: skip
 
 
-def _next(visit: Visit, wanted: str) -> str:
+def offer(visit: Visit, wanted: str) -> str:
     """Where to go after signing in: a page of the console, never elsewhere."""
     wanted = wanted.removeprefix(root(visit).removesuffix(BELOW))  # a browser knows what a proxy puts before it
     path = wanted.partition("?")[0].partition("#")[0]

@@ -171,6 +171,11 @@ OWN: Mapping[str, tuple[str, str]] = {
     "PUT /me/password": ("changePassword", "The current password is needed as well. Sign in again afterwards."),
     "DELETE /sessions": ("endSessions", "Every browser has to sign in again. Access tokens stay as they are."),
     "DELETE /sessions/{sessionId}": ("endSession", "That browser has to sign in again."),
+    "GET /me/identities": ("listIdentities", "The manager's accounts at providers of single sign-on."),
+    "DELETE /me/identities/{identityId}": (
+        "disconnectIdentity",
+        "Nobody signs in by that account any more. The last way to sign in stays.",
+    ),
     "GET /": ("getAbout", "Name, version, and where the interface and its documents are."),
     "GET /openapi.json": ("getOpenApi", "The document that this is part of. Clients can be generated from it."),
     "GET /docs": ("getReference", "One page without scripts, made from the OpenAPI document."),

@@ -17,6 +17,7 @@ from keyrack.endpoints import (
     events,
     groups,
     health,
+    identities,
     ingest,
     installations,
     live,
@@ -37,6 +38,6 @@ from keyrack.endpoints import (
 MODULES = (
     oauth2, customers, retention, cars, users, erasure, assignments, groups, products, services, installations,
     pairings, brands, sdk, events, changes, checkpoints, access, ingest, positions, operations, batch, webhook_kinds,
-    webhooks, live, me, documents, health,
+    webhooks, live, me, identities, documents, health,
 )  # fmt: skip
 ALL: tuple[Endpoint, ...] = tuple(row for module in MODULES for row in module.endpoints.rows)

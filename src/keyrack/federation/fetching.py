@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import socket
+from base64 import b64encode
 from collections.abc import Mapping
 from typing import Any, cast
 from urllib.parse import quote_plus
@@ -53,8 +54,8 @@ class Fetcher:
         section 2.3.1). Raises `ProviderTrouble`."""
         if in_body:
             return await self._asked("POST", address, {}, {**form, "client_id": client[0], "client_secret": client[1]})
-        basic = aiohttp.BasicAuth(quote_plus(client[0]), quote_plus(client[1]), "utf-8")
-        return await self._asked("POST", address, {"Authorization": basic.encode()}, dict(form))
+        basic = b64encode(f"{quote_plus(client[0])}:{quote_plus(client[1])}".encode()).decode()
+        return await self._asked("POST", address, {"Authorization": f"Basic {basic}"}, dict(form))
 
     async def _asked(
         self, method: str, address: str, headers: dict[str, str], form: dict[str, str] | None
