@@ -8,6 +8,7 @@ from typing import Any
 from urllib.parse import parse_qs, urlencode, urlsplit
 
 import pytest
+from structlog.testing import capture_logs
 
 from keyrack.console.single_sign_on import WORDS
 from tests.federation.conftest import DOMAIN, NAME, Visitor
@@ -69,45 +70,48 @@ def test_a_second_factor_of_the_provider_counts_where_it_is_said_to(
 
 
 NOW = int(time.time())
-WRONG: dict[str, dict[str, Any] | None] = {
-    "nonce of another": {"claims": {"nonce": "another"}},
-    "no nonce": {"without": ["nonce"]},
-    "audience": {"claims": {"aud": "another client"}},
-    "no audience": {"without": ["aud"]},
-    "several audiences without azp": {"claims": {"aud": [CLIENT, "another client"]}, "without": ["azp"]},
-    "azp of another": {"claims": {"azp": "another client"}},
-    "expiry": {"claims": {"exp": NOW - 3_600}},
-    "expiry that is a text": {"claims": {"exp": str(NOW + 3_600)}},
-    "no expiry": {"without": ["exp"]},
-    "issued in the future": {"claims": {"iat": NOW + 3_600}},
-    "issued long ago": {"claims": {"iat": NOW - 86_400}},
-    "not issued": {"without": ["iat"]},
-    "not yet valid": {"claims": {"nbf": NOW + 3_600}},
-    "issuer": {"claims": {"iss": "https://elsewhere.example"}},
-    "issuer with a slash": {"claims": {"iss": "ISSUER/"}},
-    "no issuer": {"without": ["iss"]},
-    "no subject": {"without": ["sub"]},
-    "a subject that is a number": {"claims": {"sub": 7}},
-    "a subject without end": {"claims": {"sub": "s" * 256}},
-    "alg none": {"header": {"alg": "none"}, "signer": "none"},
-    "alg that is not pinned": {"header": {"alg": "RS384"}},
-    "HS256 with the client's secret": {"header": {"alg": "HS256"}, "signer": "secret"},
-    "HS256 with the public key": {"header": {"alg": "HS256"}, "signer": "public"},
-    "a strange key under a known name": {"signer": "strange"},
-    "a key that nobody knows": {"signer": "second"},
-    "crit": {"header": {"crit": ["exp"]}},
-    "an access token": {"header": {"typ": "at+jwt"}},
-    "no identity token": None,
+# What is wrong -> what the operator is told first, and the lie
+WRONG: dict[str, tuple[str, dict[str, Any] | None]] = {
+    "nonce of another": ("nonce", {"claims": {"nonce": "another"}}),
+    "no nonce": ("nonce", {"without": ["nonce"]}),
+    "audience": ("aud", {"claims": {"aud": "another client"}}),
+    "no audience": ("aud", {"without": ["aud"]}),
+    "several audiences without azp": ("azp", {"claims": {"aud": [CLIENT, "another client"]}, "without": ["azp"]}),
+    "azp of another": ("azp", {"claims": {"azp": "another client"}}),
+    "expiry": ("exp", {"claims": {"exp": NOW - 3_600}}),
+    "expiry that is a text": ("exp", {"claims": {"exp": str(NOW + 3_600)}}),
+    "no expiry": ("exp", {"without": ["exp"]}),
+    "issued in the future": ("iat", {"claims": {"iat": NOW + 3_600}}),
+    "issued long ago": ("iat", {"claims": {"iat": NOW - 86_400}}),
+    "not issued": ("iat", {"without": ["iat"]}),
+    "not yet valid": ("nbf", {"claims": {"nbf": NOW + 3_600}}),
+    "issuer": ("iss", {"claims": {"iss": "https://elsewhere.example"}}),
+    "issuer with a slash": ("iss", {"claims": {"iss": "ISSUER/"}}),
+    "no issuer": ("iss", {"without": ["iss"]}),
+    "no subject": ("sub", {"without": ["sub"]}),
+    "a subject that is a number": ("sub", {"claims": {"sub": 7}}),
+    "a subject without end": ("sub", {"claims": {"sub": "s" * 256}}),
+    "alg none": ("alg", {"header": {"alg": "none"}, "signer": "none"}),
+    "alg that is not pinned": ("alg", {"header": {"alg": "RS384"}}),
+    "HS256 with the client's secret": ("alg", {"header": {"alg": "HS256"}, "signer": "secret"}),
+    "HS256 with the public key": ("alg", {"header": {"alg": "HS256"}, "signer": "public"}),
+    "a strange key under a known name": ("signature", {"signer": "strange"}),
+    "a key that nobody knows": ("kid", {"signer": "second"}),
+    "crit": ("crit", {"header": {"crit": ["exp"]}}),
+    "an access token": ("typ", {"header": {"typ": "at+jwt"}}),
+    "no identity token": ("id_token", None),
 }
 
 
 @pytest.mark.parametrize("wrong", WRONG)
 def test_one_thing_is_wrong(visitor: Visitor, oidc: Oidc, dora: tuple[Person, str], wrong: str) -> None:
-    lie = WRONG[wrong]
+    told, lie = WRONG[wrong]
     if lie and lie.get("claims", {}).get("iss") == "ISSUER/":
         lie = {"claims": {"iss": f"{oidc.issuer}/"}}
     oidc.says(dora[1], token=lie)
-    is_refused(visitor, "provider")
+    with capture_logs() as logs:
+        is_refused(visitor, "provider")
+    assert [line["reason"].partition(":")[0] for line in logs if "reason" in line] == [told]
 
 
 def test_the_same_with_nothing_wrong(visitor: Visitor, oidc: Oidc, dora: tuple[Person, str]) -> None:

@@ -47,9 +47,9 @@ async def verified(
 ) -> Account:
     """The account that a token is about; `keys` finds the provider's by their `kid`. Raises `ProviderTrouble`."""
     if not isinstance(token, str) or not token:
-        raise ProviderTrouble("there is no identity token in the answer")
+        raise ProviderTrouble("id_token: there is none in the answer")
     if len(token) > LONGEST:
-        raise ProviderTrouble("the identity token is too long")
+        raise ProviderTrouble("id_token: it is too long")
     algorithm, kid = _head(token, provider)
     claims = _claims(token, algorithm, [key for key in await keys(kid) if _suits(key, algorithm)])
     _check_parties(claims, provider)
@@ -64,12 +64,14 @@ def _head(token: str, provider: Provider) -> tuple[str, str | None]:
     try:
         header: dict[str, Any] = dict(jws.extract_compact(token.encode()).headers())
     except (JoseError, ValueError, TypeError):
-        raise ProviderTrouble("the identity token is no signed token") from None
+        raise ProviderTrouble("id_token: it is no signed token") from None
     algorithm, kid = header.get("alg"), header.get("kid")
     if algorithm not in provider.algorithms:
         raise ProviderTrouble(f"alg: the identity token is signed by {str(algorithm)[:20]!r}")
-    if "crit" in header or str(header.get("typ", "JWT")).upper() != "JWT":
-        raise ProviderTrouble("the identity token is of an unknown kind")
+    if "crit" in header:
+        raise ProviderTrouble("crit: the identity token wants what is not known here")
+    if str(header.get("typ", "JWT")).upper() != "JWT":
+        raise ProviderTrouble("typ: the token is no identity token")
     if kid is not None and not isinstance(kid, str):
         raise ProviderTrouble("kid: the identity token names no key")
     return cast("str", algorithm), kid
