@@ -82,7 +82,8 @@ class Visitor:
         return answer
 
     def begin(self, path: str = "/console/sign-in/provider", **form: str) -> str:
-        """Where the provider is asked."""
+        """Where the provider is asked, which has forgotten who it was the last time."""
+        self.cookies = {host: jar for host, jar in self.cookies.items() if host == urlsplit(self.url).netloc}
         answer = self.go(path, {"name": NAME, **form})
         assert answer.status_code == 200, answer.text
         found = ON.search(answer.text)
