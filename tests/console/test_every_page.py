@@ -26,11 +26,8 @@ LOOKS: list[dict[str, Any]] = [
     for language in ("en-GB", "de-DE")
     for width in (320, 1280)
 ]
-NO_PAGES = re.compile(  # what a page fetches, and where providers send people back to
-    r"/assets/|/export|\.csv|/options|/choices/|/check$|/outcomes$|\.pmtiles$|/callback$"
-)
-    r"/assets/|/export|\.csv|/options|/choices/|/check$|/outcomes$|\.pmtiles$|/callback$"
-)  # what a page fetches
+# What a page fetches, and where providers send people back to
+NO_PAGES = re.compile(r"/assets/|/export|\.csv|/options|/choices/|/check$|/outcomes$|\.pmtiles$|/callback$")
 
 
 def name(row: Row) -> str:

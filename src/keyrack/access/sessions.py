@@ -19,7 +19,7 @@ LONGEST_AGENT = 250  # characters of what a browser says of itself, that are kep
 
 FIND: LiteralString = """
 select s.session_id, s.time_zone, s.seen_at < now() - interval '1 minute' as stale, m.subject, m.username,
-  m.language, coalesce(m.time_zone, s.time_zone) as zone, m.theme
+  m.language, coalesce(m.time_zone, s.time_zone) as zone, m.theme, s.amr, extract(epoch from s.created_at)::float8 as began
 from session s join manager m using (manager_id)
 where s.hash = $1 and s.sign_outs = m.sign_outs and not m.is_disabled
   and s.seen_at > now() - make_interval(mins => $2) and s.created_at > now() - make_interval(hours => $3)
@@ -61,6 +61,8 @@ class Session:
     time_zone: str | None
     browser_zone: str | None
     theme: str | None
+    amr: tuple[str, ...]  # how the manager has signed in (RFC 8176)
+    began: float  # seconds since 1970
 
 
 async def begin(
@@ -85,7 +87,7 @@ async def find(db: Database, secret: str, settings: Settings, *, used: bool = Tr
         await db.execute(SEEN, row["session_id"])
     return Session(
         row["session_id"], row["subject"], row["username"], row["language"], row["zone"], row["time_zone"],
-        row["theme"],
+        row["theme"], tuple(row["amr"]), row["began"],
     )  # fmt: skip
 
 

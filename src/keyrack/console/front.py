@@ -49,9 +49,10 @@ async def sign_in(visit: Visit) -> Answer:
     try:
         if not username or not password or len(username) > LONGEST or len(password) > LONGEST or "\0" in username:
             raise WrongCredentials
-        await visit.sign_in(username, password, zone(visit.sent("time_zone")))
+        signed_in = await visit.sign_in(username, password)
     except (WrongCredentials, TooManyRequests) as refusal:
         return await _form(visit, refusal)
+    await visit.begin(signed_in, zone(visit.sent("time_zone")))
     return redirect(offer(visit, visit.sent("next")))
 
 

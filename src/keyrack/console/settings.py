@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cache
 from typing import Any
 from zoneinfo import available_timezones
@@ -92,7 +93,9 @@ async def change_password(visit: Visit) -> Answer:
         raise
     except Refusal as refusal:
         return await _settings(visit, refusal)
-    await visit.sign_in(visit.person.session.username, new, visit.person.session.browser_zone)
+    session = visit.person.session
+    signed_in = await visit.sign_in(session.username, new)
+    await visit.begin(replace(signed_in, amr=session.amr), session.browser_zone)
     return redirect(f"{base(visit)}/settings?saved=password")
 
 

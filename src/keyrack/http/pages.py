@@ -115,18 +115,15 @@ class Visit:
         """Let the scripts of this page ask one other origin as well (CSP 3, section 6.1.2)."""
         self.told[CSP] = f"{POLICY[CSP]}; connect-src 'self' {origin}"
 
-    async def sign_in(self, username: str, password: str, time_zone: str | None) -> None:
-        """Begin a session. Raises `WrongCredentials`, `TooManyRequests`, `Unavailable`."""
+    async def sign_in(self, username: str, password: str) -> SignedIn:
+        """Whose password this is. Raises `WrongCredentials`, `TooManyRequests`, `Unavailable`."""
         process = self.server.process
-        await self.begin(
-            await sign_in(process.own, process.access, self.settings, username, password, self.address), time_zone
-        )
+        return await sign_in(process.own, process.access, self.settings, username, password, self.address)
 
     async def begin(self, signed_in: SignedIn, time_zone: str | None) -> None:
-        """Begin a session of who has shown who it is."""
-        secret = await sessions.begin(
-            self.server.process.own, signed_in, self.address, self.headers("User-Agent") or "", time_zone, self.settings
-        )
+        """Begin a session of somebody who has shown to be it, however that was."""
+        agent = self.headers("User-Agent") or ""
+        secret = await sessions.begin(self.server.process.own, signed_in, self.address, agent, time_zone, self.settings)
         self.told["Set-Cookie"] = self.server.sessions.cookie(secret)
 
     async def sign_out(self) -> None:
