@@ -8,6 +8,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
+from keyrack.access.auth import digest
 from keyrack.console.single_sign_on import WORDS
 from keyrack.endpoints.identities import LAST_WAY_IN, NO_IDENTITY
 from keyrack.federation.metadata import LOOKS, Directory
@@ -27,6 +28,11 @@ def signed_in(visitor: Visitor, person: Person) -> Visitor:
     answer = visitor.go("/console/sign-in", {"username": person.username, "password": person.password})
     assert answer.status_code == 303
     return visitor
+
+
+def session(visitor: Visitor) -> str:
+    assert visitor.session is not None
+    return visitor.session
 
 
 def test_an_account_is_connected_and_disconnected(
@@ -66,6 +72,16 @@ def test_an_account_is_connected_once(visitor: Visitor, oidc: Oidc, town: Town) 
     answer = visitor.go(visitor.answered(visitor.begin(CONNECT.format(one.customer))))
     assert (answer.status_code, WORDS["connected"] in answer.text) == (403, True)
     assert len(one.get("/me/identities").json()) == 1
+
+
+def test_it_is_connected_soon_after_signing_in(visitor: Visitor, town: Town, sql: Sql) -> None:
+    person = town.person("nora")
+    signed_in(visitor, person)
+    sql.execute(
+        "update session set created_at = created_at - interval '1 hour' where hash = $1", digest(session(visitor))
+    )
+    answer = visitor.go(CONNECT.format(person.customer), {"name": NAME})
+    assert (answer.status_code, "You signed in some time ago." in answer.text) == (409, True)
 
 
 def test_it_is_connected_with_who_began_it(visitor: Visitor, oidc: Oidc, town: Town) -> None:
@@ -113,13 +129,13 @@ def test_signing_out_goes_on_to_the_provider(visitor: Visitor, oidc: Oidc, town:
     answer = visitor.go("/console/sign-out", {})
     assert (answer.status_code, answer.headers["Location"]) == (303, "/console/sign-in?out")  # came by a password
     assert visitor.come().status_code == 303
-    session = visitor.session
+    before = session(visitor)
     address = visitor.begin("/console/sign-out")
     asked = {name: values[0] for name, values in parse_qs(urlsplit(address).query).items()}
     assert address.startswith(f"{oidc.issuer}/session/end?")
     assert asked["post_logout_redirect_uri"] == f"{visitor.url}/console/sign-in?out"
     assert visitor.go(address).status_code == 200  # the provider asks
-    visitor.cookies[urlsplit(visitor.url).netloc]["keyrack-session"] = session or ""
+    visitor.cookies[urlsplit(visitor.url).netloc]["keyrack-session"] = before
     assert visitor.go(f"/console/{person.customer}").status_code != 200
 
 

@@ -19,7 +19,8 @@ LONGEST_AGENT = 250  # characters of what a browser says of itself, that are kep
 
 FIND: LiteralString = """
 select s.session_id, s.time_zone, s.seen_at < now() - interval '1 minute' as stale, m.subject, m.username,
-  m.language, coalesce(m.time_zone, s.time_zone) as zone, m.theme, s.amr, extract(epoch from s.created_at)::float8 as began
+  m.language, coalesce(m.time_zone, s.time_zone) as zone, m.theme, s.amr,
+  extract(epoch from s.created_at)::float8 as began
 from session s join manager m using (manager_id)
 where s.hash = $1 and s.sign_outs = m.sign_outs and not m.is_disabled
   and s.seen_at > now() - make_interval(mins => $2) and s.created_at > now() - make_interval(hours => $3)

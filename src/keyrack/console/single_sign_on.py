@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 from keyrack.api.exchange import Answer
 from keyrack.console.front import NEXT, offer, onward, zone
 from keyrack.console.languages import N_
@@ -20,9 +22,7 @@ WORDS = {
     "declined": N_("The sign-in was not finished. Nothing has changed."),
     "lapsed": N_("This sign-in is over, or it was begun in another browser. Sign in again."),
     "unknown": N_("Nobody is known here for this account. Ask a manager of your company to add you."),
-    "connected": N_(
-        "This account cannot be connected: it belongs to somebody else here, or you have connected another one."
-    ),
+    "connected": N_("This account cannot be connected: it is somebody else's here, or you have connected another one."),
     "other": N_("You are not signed in any more as whoever wanted to connect the account. Sign in, and try again."),
     "crowded": N_("Too many people are signing in at the moment. Try again in some minutes."),
 }
@@ -48,18 +48,21 @@ async def accounts(visit: Visit) -> Answer:
     return await _accounts(visit)
 
 
-async def _accounts(visit: Visit, wrong: Conflict | None = None) -> Answer:
+async def _accounts(visit: Visit, wrong: str = "") -> Answer:
     connected = (await visit.call("GET", "/me/identities", query={"$orderby": "label"})).json
     names = {account["provider"] for account in connected}
     others = [(name, label) for name, label in await single_sign_on.offered(visit) if name not in names]
     return await page(
-        visit, "accounts.html", status=wrong.status if wrong else 200, section=SECTION, connected=connected,
-        others=others, saved=visit.asked("saved"), wrong=why(visit, wrong.reason) if wrong else "",
+        visit, "accounts.html", status=409 if wrong else 200, section=SECTION, connected=connected,
+        others=others, saved=visit.asked("saved"), wrong=wrong,
     )  # fmt: skip
 
 
 @pages.post("/{customer}/settings/accounts/connect")
 async def connect(visit: Visit) -> Answer:
+    """Only soon after signing in: whoever finds a browser open is not to stay in by an account of theirs."""
+    if visit.person.session.began + 60 * visit.settings.fresh_sign_in_minutes < time.time():
+        return await _accounts(visit, gettext(visit, "You signed in some time ago. Sign out and in again first."))
     next = f"{base(visit)}/settings/accounts"
     return _onward(visit, await single_sign_on.begin(visit, visit.sent("name"), next, None, connect=True))
 
@@ -69,7 +72,7 @@ async def disconnect(visit: Visit) -> Answer:
     try:
         await visit.call("DELETE", "/me/identities/{identityId}", visit.sent("account"))
     except Conflict as refusal:
-        return await _accounts(visit, refusal)
+        return await _accounts(visit, why(visit, refusal.reason))
     return redirect(f"{base(visit)}/settings/accounts?saved=disconnected")
 
 

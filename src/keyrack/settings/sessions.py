@@ -22,3 +22,9 @@ class Sessions(BaseSettings):
         description="Browsers in which a manager is signed in at a time, at most; with one more, the one that was not "
         "seen for the longest time is signed out.",
     )
+    fresh_sign_in_minutes: int = Field(
+        default=10,
+        ge=1,
+        description="Minutes after signing in within which passkeys and other second factors may be added and removed, "
+        "and accounts of providers connected; later one signs in again first.",
+    )
