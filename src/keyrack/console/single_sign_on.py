@@ -22,7 +22,9 @@ WORDS = {
     "declined": N_("The sign-in was not finished. Nothing has changed."),
     "lapsed": N_("This sign-in is over, or it was begun in another browser. Sign in again."),
     "unknown": N_("Nobody is known here for this account. Ask a manager of your company to add you."),
-    "connected": N_("This account cannot be connected: it is somebody else's here, or you have connected another one."),
+    "connected": N_(
+        "This account cannot be connected: it belongs to somebody else, or you have connected another one."
+    ),
     "other": N_("You are not signed in any more as whoever wanted to connect the account. Sign in, and try again."),
     "crowded": N_("Too many people are signing in at the moment. Try again in some minutes."),
 }
