@@ -473,7 +473,8 @@ KEPT = {
     "api_key.hash": "hash", "sdk_key.hash": "hash", "device_key.hash": "hash",
     "manager.password_hash": "hash", "person.password_hash": "hash", "session.hash": "hash",
     "signing_key.private_key": "sealed", "webhook.secret": "sealed", "webhook.signing_secret": "sealed",
-    "webhook.old_signing_secret": "sealed", "data_key.wrapped": "under the master key",
+    "webhook.old_signing_secret": "sealed", "provider.client_secret": "sealed",
+    "login_state.state": "hash", "login_state.browser": "hash", "data_key.wrapped": "under the master key",
     "idempotency_key.key_hash": "hash", "idempotency_key.request_hash": "hash",
     "idempotency_key.answer": "under the client's key", **dict.fromkeys(PROOFS, "beside what it proves"),
 }  # fmt: skip
