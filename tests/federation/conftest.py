@@ -53,7 +53,7 @@ async def added(dsn: str, settings: Settings, name: str, issuer: str) -> None:
     db = await Database.connect(dsn, settings, size=2)
     vault = await open_vault(db, settings)
     async with db.transaction() as connection:
-        label = f"Sign in with {name}"
+        label = name.capitalize()
         client = CLIENT, SECRET
         await providers.add(connection, vault, name, label, issuer, client, ["RS256"], counts_mfa=True)
     await db.close()

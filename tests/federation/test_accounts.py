@@ -41,14 +41,14 @@ def test_an_account_is_connected_and_disconnected(
     person, subject = town.person("fred"), fresh()
     accounts = f"/console/{person.customer}/settings/accounts"
     signed_in(visitor, person)
-    assert f"Connect: Sign in with {NAME}" in visitor.go(accounts).text
+    assert f"Connect {NAME.capitalize()}" in visitor.go(accounts).text
     oidc.says(subject)
     there = visitor.begin(CONNECT.format(person.customer))
     assert parse_qs(urlsplit(there).query)["prompt"] == ["login"]
     answer = visitor.go(visitor.answered(there))
     assert (answer.status_code, answer.headers["Location"]) == (303, f"{accounts}?saved=connected")
     (row,) = person.get("/me/identities").json()
-    assert (row["provider"], row["label"]) == (NAME, f"Sign in with {NAME}")
+    assert (row["provider"], row["label"]) == (NAME, NAME.capitalize())
     assert alice.get("/me/identities").json() == []  # the neighbour has none
     by_it = Visitor(federated.url)
     assert by_it.come().status_code == 303

@@ -25,6 +25,7 @@ def operator(own: str) -> Operator:
 
 def test_what_the_page_shows(database_server: str, oidc: Oidc, tmp_path: Path) -> None:
     """As it stands there, but for where the provider is."""
+    oidc.says("nobody")
     (tmp_path / "client-secret.txt").write_text("the client's secret\n")
     shown = block(PAGE, "provider").text.replace("https://login.example.com", oidc.issuer)
     with migrated_database(database_server) as dsn:

@@ -27,9 +27,9 @@ def test_in_and_out_by_a_provider(federated: RunningServer, oidc: Oidc, town: To
             page = context.new_page()
             page.on("console", lambda said: wrong.append(said.text) if "Content Security" in said.text else None)
             page.goto(f"/console/{person.customer}/settings/accounts")
-            page.get_by_role("button", name=f"Sign in with {NAME}").click()
+            page.get_by_role("button", name=f"Sign in with {NAME.capitalize()}").click()
             page.wait_for_url(f"**/console/{person.customer}/settings/accounts")
-            expect(page.get_by_role("row", name=f"Sign in with {NAME}")).to_be_visible()
+            expect(page.get_by_role("row", name=NAME.capitalize())).to_be_visible()
             cookies = {cookie["name"]: cookie for cookie in context.cookies()}
             assert cookies["keyrack-sign-in"]["httpOnly"] and cookies["keyrack-sign-in"]["sameSite"] == "Lax"
             page.get_by_role("button", name="Your menu").click()

@@ -75,7 +75,10 @@ def domains(values: list[str] | None) -> list[str] | None:
 
 
 Provider = Annotated[int, which("provider")]
-Label = Annotated[str | None, typer.Option(callback=words, help="What the button says.")]
+Label = Annotated[
+    str | None,
+    typer.Option(callback=words, help="What people call it, as its button does. Default: its name."),
+]
 Secret = typer.Option(
     "--client-secret", callback=secret, help="-: ask for the client's secret there, or read it from standard input."
 )
@@ -121,7 +124,7 @@ async def add(
         {"provider_name_key": (Conflict, Reason("provider-exists", f"There is already a provider called {name}."))}
     ):
         id = await providers.add(
-            session.sql, await session.vault(), name, label or f"Sign in with {name}", issuer,
+            session.sql, await session.vault(), name, label or name, issuer,
             (client_id, client_secret), algorithm or ["RS256"], counts_mfa=bool(mfa),
         )  # fmt: skip
     with on_constraint(OF_ANOTHER):

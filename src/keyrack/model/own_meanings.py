@@ -234,7 +234,7 @@ OWN: Mapping[str, Mapping[str, tuple[str, Any]]] = {
     "Identity": {
         "id": ("The number of the account.", 3),
         "provider": ("What the provider is called in commands.", "example"),
-        "label": ("What its button says.", "Sign in with Example"),
+        "label": ("What people call the provider.", "Example"),
         "createdAt": ("When it was connected.", "2026-05-01T07:30:00Z"),
     },
     "Health": {
