@@ -22,6 +22,7 @@ from keyrack.settings import Settings
 
 Key = RSAKey | ECKey | OKPKey
 MOST_KEYS = 100
+AGAIN = 5.0  # seconds for which whoever waits is told the same of a provider that did not answer
 LOOKS, LOOKS_SECONDS = 5, 300.0  # how often keys are fetched anew for tokens of keys that are not known
 
 
@@ -102,6 +103,7 @@ class Directory:
         self._fetch = fetch
         self._known: dict[Provider, _Known] = {}
         self._turns: dict[str, asyncio.Lock] = {}
+        self._failed: dict[Provider, tuple[float, ProviderTrouble]] = {}
 
     async def metadata(self, provider: Provider) -> Metadata:
         """Where a provider is asked. Raises `ProviderTrouble`."""
@@ -121,13 +123,27 @@ class Directory:
         async with self._turn(provider):
             known = self._known.get(provider)
             if known is None or known.since + self._settings.provider_seconds < time.monotonic():
-                address = provider.issuer.rstrip("/") + "/.well-known/openid-configuration"
-                metadata = read(await self._fetch(address), provider, self._settings)
-                keys = keys_of(await self._fetch(metadata.keys))
-                for old in [one for one in self._known if one.id == provider.id]:
-                    del self._known[old]
-                known = self._known[provider] = _Known(metadata, keys, time.monotonic())
+                known = await self._look(provider)
             return known
+
+    async def _look(self, provider: Provider) -> _Known:
+        """Ask for all that is known; who was waiting for an answer that did not come does not wait for the next."""
+        until, trouble = self._failed.pop(provider, (0.0, None))
+        if trouble is not None and time.monotonic() < until:
+            self._failed[provider] = until, trouble
+            raise ProviderTrouble(str(trouble))
+        try:
+            address = provider.issuer.rstrip("/") + "/.well-known/openid-configuration"
+            metadata = read(await self._fetch(address), provider, self._settings)
+            keys = keys_of(await self._fetch(metadata.keys))
+        except ProviderTrouble as error:
+            self._failed = {one: known for one, known in self._failed.items() if one.id != provider.id}
+            self._failed[provider] = time.monotonic() + AGAIN, error
+            raise
+        for old in [one for one in self._known if one.id == provider.id]:
+            del self._known[old]
+        known = self._known[provider] = _Known(metadata, keys, time.monotonic())
+        return known
 
     def _turn(self, provider: Provider) -> asyncio.Lock:
         return self._turns.setdefault(provider.name, asyncio.Lock())

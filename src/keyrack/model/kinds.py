@@ -106,6 +106,14 @@ RECORDED: Mapping[str, Mapping[str, str]] = {
 # The same of the log of the installation, which no webhook is told
 INSTALLATION: Mapping[str, tuple[str, ...]] = {
     "manager": ("manager.created", "manager.updated", "manager.deleted"),
+    "provider": (
+        "provider.created",
+        "provider.updated",
+        "provider.deleted",
+        "provider.domainAdded",
+        "provider.domainRemoved",
+    ),  # fmt: skip
+    "identity": ("identity.connected", "identity.updated", "identity.disconnected"),
     "apiKey": ("apiKey.created", "apiKey.updated", "apiKey.deleted"),
     "signingKey": ("signingKey.created", "signingKey.updated", "signingKey.deleted"),
     "brandKey": ("brandKey.created", "brandKey.updated", "brandKey.deleted"),
