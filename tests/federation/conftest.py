@@ -33,7 +33,7 @@ def federated(dsn: str, settings: Settings) -> Iterator[RunningServer]:
 
 
 @pytest.fixture(scope="session")
-def oidc(federated: RunningServer, dsn: str, sql: Sql) -> Iterator[Oidc]:
+def certified(federated: RunningServer, dsn: str, sql: Sql) -> Iterator[Oidc]:
     if installed() is None:
         pytest.skip(ABSENT)
     with running(federated) as provider:
@@ -45,6 +45,13 @@ def oidc(federated: RunningServer, dsn: str, sql: Sql) -> Iterator[Oidc]:
         )
         yield provider
         sql.execute("delete from provider")
+
+
+@pytest.fixture
+def oidc(certified: Oidc) -> Oidc:
+    """The provider, which has forgotten what it was told by the test before."""
+    certified.says("nobody")
+    return certified
 
 
 async def added(dsn: str, settings: Settings, name: str, issuer: str) -> None:

@@ -6,18 +6,21 @@ import asyncio
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
+import httpx
 import pytest
 
 from keyrack.access.auth import digest
 from keyrack.console.single_sign_on import WORDS
+from keyrack.database.connection import Database
 from keyrack.endpoints.identities import LAST_WAY_IN, NO_IDENTITY
+from keyrack.federation import states
 from keyrack.federation.metadata import LOOKS, Directory
 from keyrack.federation.providers import Provider
 from keyrack.settings import Settings
 from tests.federation.conftest import NAME, Visitor, added
 from tests.federation.oidc import Oidc
 from tests.federation.test_sign_on import fresh
-from tests.people import Person, Town, refused
+from tests.people import NO_TLS, Person, Town, refused
 from tests.servers import RunningServer, Sql
 
 CONNECT = "/console/{}/settings/accounts/connect"
@@ -183,6 +186,42 @@ def test_a_discovery_document_is_refused(
     answer = Visitor(federated.url).go("/console/sign-in/provider", {"name": name})
     assert (answer.status_code, WORDS["provider"] in answer.text) == (403, True)
     sql.execute("delete from provider where name = $1", name)
+
+
+def test_what_is_over_is_forgotten(oidc: Oidc, visitor: Visitor, sql: Sql, dsn: str, settings: Settings) -> None:
+    visitor.begin()
+    sql.execute("update login_state set created_at = now() - interval '11 minutes'")
+    visitor.begin()
+
+    async def forget() -> None:
+        db = await Database.connect(dsn, settings, size=1)
+        await states.forget(db, settings)
+        await db.close()
+
+    asyncio.run(forget())
+    assert sql.value("select count(*) from login_state") == 1
+
+
+def test_under_https_the_cookie_is_bound_to_the_host(oidc: Oidc, settings: Settings, dsn: str) -> None:
+    own, public = settings.model_copy(update={"provider_loopback": True}), "https://keys.example.org"
+    with RunningServer(own, dsn, worker=False, public_url=public) as server:
+        answer = httpx.post(
+            f"{server.url}/console/sign-in/provider", data={"name": NAME}, headers={"Origin": public}, verify=NO_TLS
+        )
+        cookie, *attributes = answer.headers["set-cookie"].split("; ")
+        assert cookie.startswith("__Host-keyrack-sign-in=")
+        assert attributes == ["Path=/", "Max-Age=600", "HttpOnly", "SameSite=Lax", "Secure"]
+        assert "https%3A%2F%2Fkeys.example.org%2Fconsole%2Fsign-in%2Fcallback" in answer.text
+
+
+def test_a_flood_of_sign_ins_is_slowed(oidc: Oidc, settings: Settings, dsn: str, sql: Sql) -> None:
+    """What is begun and not gone through with is taken from what an address may fail."""
+    slow = settings.model_copy(update={"provider_loopback": True, "address_rate": 1, "address_burst": 2})
+    sql.execute("delete from rate_limit")
+    with RunningServer(slow, dsn, worker=False) as server:
+        begun = [Visitor(server.url).go("/console/sign-in/provider", {"name": NAME}) for _ in range(3)]
+        assert [answer.status_code for answer in begun] == [200, 200, 429]
+    sql.execute("delete from rate_limit")
 
 
 def test_an_address_within_is_not_asked(server: RunningServer, oidc: Oidc) -> None:

@@ -25,7 +25,6 @@ def operator(own: str) -> Operator:
 
 def test_what_the_page_shows(database_server: str, oidc: Oidc, tmp_path: Path) -> None:
     """As it stands there, but for where the provider is."""
-    oidc.says("nobody")
     (tmp_path / "client-secret.txt").write_text("the client's secret\n")
     shown = block(PAGE, "provider").text.replace("https://login.example.com", oidc.issuer)
     with migrated_database(database_server) as dsn:
@@ -70,6 +69,7 @@ def test_a_provider_comes_and_goes(operator: Operator, own: str) -> None:
     sql.execute(
         "insert into manager_identity (provider_id, subject, manager_id) values ($1, 'k', $2)", row["id"], manager["id"]
     )
+    assert "with 1 connected accounts" in operator.refused("provider", "remove", "one")
     operator.value("manager", "disconnect", manager["id"], "--provider", "one")
     assert "no account of provider" in operator.refused("manager", "disconnect", manager["id"], "--provider", "one")
     operator.value("provider", "remove", "one")

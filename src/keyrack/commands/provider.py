@@ -8,6 +8,7 @@ from typing import Annotated, LiteralString
 
 import typer
 
+from keyrack.commands.consent import NO_WAY_BACK, Preview
 from keyrack.commands.options import which, words
 from keyrack.commands.printing import Failed, Listed, Said
 from keyrack.commands.session import Session, command
@@ -31,6 +32,7 @@ TAKE: LiteralString = """
 insert into provider_domain (domain, provider_id) select distinct d, $1::integer from unnest($2::text[]) d
 where not exists (select from provider_domain where provider_id = $1 and domain = d)
 """
+PEOPLE: LiteralString = "select count(*) from manager_identity where provider_id = $1"
 DELETE: LiteralString = "delete from provider where provider_id = $1 returning name"
 TAKEN = Reason("domain-taken", "One of these domains is another provider's already: keyrack provider list.")
 OF_ANOTHER = {"provider_domain_pkey": (Conflict, TAKEN)}
@@ -176,7 +178,14 @@ async def change(
     return Said({"id": id, "name": name}, f"Provider {id} changed: {name}.")
 
 
-@command(app, "remove")
+async def _preview(session: Session, id: int) -> Preview | None:
+    """Whose accounts would go with a provider."""
+    people = await session.sql.fetchval(PEOPLE, id)
+    then = f"Whoever has signed in by it is signed out. {NO_WAY_BACK}"
+    return Preview(f"remove provider {id}", {"connected accounts": people}, then) if people else None
+
+
+@command(app, "remove", preview=_preview)
 async def remove(session: Session, id: Provider) -> Said:
     """Remove a provider: nobody signs in by it any more, and whoever has done so is signed out."""
     name = await session.sql.fetchval(DELETE, id)

@@ -112,7 +112,7 @@ INSTALLATION: Mapping[str, tuple[str, ...]] = {
         "provider.deleted",
         "provider.domainAdded",
         "provider.domainRemoved",
-    ),  # fmt: skip
+    ),
     "identity": ("identity.connected", "identity.updated", "identity.disconnected"),
     "apiKey": ("apiKey.created", "apiKey.updated", "apiKey.deleted"),
     "signingKey": ("signingKey.created", "signingKey.updated", "signingKey.deleted"),
