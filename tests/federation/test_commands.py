@@ -6,6 +6,7 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -18,9 +19,10 @@ from tests.servers import Sql, migrated_database
 PAGE = "docs/access.md"
 
 
-@pytest.fixture
-def operator(own: str) -> Operator:
-    return Operator(own)
+@pytest.fixture(scope="module")
+def operator(database_server: str) -> Iterator[Operator]:
+    with migrated_database(database_server) as dsn:
+        yield Operator(dsn)
 
 
 def test_what_the_page_shows(database_server: str, oidc: Oidc, tmp_path: Path) -> None:
@@ -47,7 +49,7 @@ def test_what_the_page_shows(database_server: str, oidc: Oidc, tmp_path: Path) -
 GIVEN = ("--issuer", "https://login.example.com", "--client-id", "keyrack", "--client-secret", "-")
 
 
-def test_a_provider_comes_and_goes(operator: Operator, own: str) -> None:
+def test_a_provider_comes_and_goes(operator: Operator) -> None:
     made = operator.value("provider", "add", "one", *GIVEN, "--domain", "One.Example", stdin="a secret\n")
     assert made["name"] == "one" and "secret" not in str(made)
     (row,) = operator.value("provider", "list")
@@ -61,7 +63,7 @@ def test_a_provider_comes_and_goes(operator: Operator, own: str) -> None:
     status, _, errors = operator.quick("provider", "add", "one", *GIVEN, stdin="x\n")
     assert (status, "already a provider called one" in errors) == (1, True)
     assert "was not reached" in operator.refused("provider", "check", "one")
-    sql = Sql(own)
+    sql = Sql(operator.dsn)
     operator.value("customer", "add", "Harbour")
     alone = ("--role", "viewer", "--no-password")
     manager = operator.value("manager", "add", "kim@two.example", "--customer", "Harbour", *alone)
