@@ -23,7 +23,7 @@ from pathlib import Path
 import asyncpg
 
 from benchmarks.load import Result, http, machine, measure, resident
-from keyrack.access import auth
+from keyrack.access import digests
 from keyrack.access.passwords import Passwords
 from keyrack.database import schema
 from keyrack.embedded.server import EmbeddedServer
@@ -62,9 +62,9 @@ async def load(dsn: str, customers: int, cars: int) -> dict[str, str]:
     for statement in LOAD.split(";\n"):
         if statement.strip():
             await raw.execute(statement.replace("$1", str(customers)).replace("$2", str(cars)))
-    key, password = auth.new_secret(), "bench"
+    key, password = digests.new_secret(), "bench"
     hashed = await Passwords().hash(password)
-    await raw.execute("insert into api_key (name, hash) values ('bench', $1)", auth.digest(key))
+    await raw.execute("insert into api_key (name, hash) values ('bench', $1)", digests.digest(key))
     await raw.execute("insert into manager (username, password_hash) values ('bench', $1)", hashed)
     await raw.execute("insert into manager_customer (manager_id, customer_id) select 1, customer_id from customer")
     await raw.execute(

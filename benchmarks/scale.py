@@ -22,7 +22,7 @@ import asyncpg
 from benchmarks.foundation import UNLIMITED, Running, database, free_port, running
 from benchmarks.load import cpu_seconds, http, machine, measure, resident
 from benchmarks.outcomes import Receiver, until, workers
-from keyrack.access import auth
+from keyrack.access import digests
 from keyrack.access.auth import Access, SignedIn
 from keyrack.database import schema
 from keyrack.database.connection import Connection, Database
@@ -152,8 +152,8 @@ async def introduce(system: System) -> None:
     vault = await open_vault(db, settings)
     access = Access(db, settings, vault)
     raw = await asyncpg.connect(system.dsn)
-    key = auth.new_secret()
-    await raw.execute("insert into api_key (name, hash) values ('bench', $1)", auth.digest(key))
+    key = digests.new_secret()
+    await raw.execute("insert into api_key (name, hash) values ('bench', $1)", digests.digest(key))
     rows = await raw.fetch(
         "select customer_id, manager_id, subject, array_agg(car_id order by car_id) as cars from manager"
         " join manager_customer using (manager_id) join product using (customer_id) group by customer_id, manager_id"

@@ -26,7 +26,7 @@ import asyncpg
 
 from benchmarks.foundation import database, free_port, running, token
 from benchmarks.load import http, machine, measure
-from keyrack.access import auth
+from keyrack.access import digests
 from keyrack.access.passwords import Passwords
 from keyrack.database import schema
 from keyrack.database.batching import Batches
@@ -64,13 +64,13 @@ async def set_up(dsn: str) -> dict[str, str]:
     """A customer with cars that have units; the headers of its device and its manager."""
     await schema.migrate(dsn)
     raw = await asyncpg.connect(dsn)
-    key, hashed = auth.new_secret(), await Passwords().hash("bench")
+    key, hashed = digests.new_secret(), await Passwords().hash("bench")
     await raw.execute("insert into manager (username, password_hash) values ('bench', $1)", hashed)
     for statement in SET_UP.replace("$cars", str(CARS)).split(";\n"):
         if statement.strip():
             await raw.execute(statement)
-    await raw.execute(DEVICE_KEY, auth.digest(key))
-    await raw.execute("insert into api_key (name, hash) values ('bench', $1)", auth.digest(key))
+    await raw.execute(DEVICE_KEY, digests.digest(key))
+    await raw.execute("insert into api_key (name, hash) values ('bench', $1)", digests.digest(key))
     await raw.execute("vacuum analyze")
     await raw.close()
     return {"Device-Key": key, "vendor-API-Key": key, "Customer-ID": "1"}

@@ -13,7 +13,7 @@ from typing import Any, Protocol
 import httpx
 from argon2 import PasswordHasher
 
-from keyrack.access import auth
+from keyrack.access import digests
 from keyrack.reasons import Reason
 from tests.servers import DEADLINE, NUMBERS, Sql, eventually
 
@@ -183,8 +183,8 @@ class Town:
         self.password_hash = CHEAP.hash(PASSWORD)
 
     def key(self, name: str = "tests") -> str:
-        secret = auth.new_secret()
-        self._sql.execute("insert into api_key (name, hash) values ($1, $2)", name, auth.digest(secret))
+        secret = digests.new_secret()
+        self._sql.execute("insert into api_key (name, hash) values ($1, $2)", name, digests.digest(secret))
         return secret
 
     def person(self, name: str, role: str = "Owner") -> Person:

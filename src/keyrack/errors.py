@@ -109,6 +109,19 @@ class WrongCredentials(GrantRefused):
         return {"statusCode": 401, "message": self.text} | super().members()
 
 
+class InvalidClient(GrantRefused):
+    """401: an unknown client, a wrong secret, or a client that may not call any more, all answered alike."""
+
+    status = 401
+
+    def __init__(self, reason: Reason, *, by_header: bool = False) -> None:
+        super().__init__("invalid_client", reason)
+        self.headers |= {"WWW-Authenticate": 'Basic realm="keyrack"'} if by_header else CHALLENGE
+
+    def members(self) -> dict[str, object]:
+        return {"statusCode": 401, "message": self.text} | super().members()
+
+
 class Forbidden(Refusal):
     status = 403
 

@@ -15,7 +15,7 @@ from typing import LiteralString
 
 import structlog
 
-from keyrack.access import auth, erasing, limits, privacy, sessions
+from keyrack.access import auth, erasing, limits, privacy, sessions, tokens
 from keyrack.api import idempotency
 from keyrack.changes import checkpoints, publishing, retention
 from keyrack.database import heartbeat, partitions
@@ -57,6 +57,7 @@ STEPS = (
     Step("changes of access", auth.forget_changes),
     Step("sessions", sessions.forget),
     Step("sign-ins under way", states.forget),
+    Step("revoked tokens", tokens.forget),
     Step("erased people", erasing.finish, every=60),
     Step("people in no customer", privacy.forget_people),
     Step("idempotency keys", idempotency.forget),

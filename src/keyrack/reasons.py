@@ -221,7 +221,7 @@ RATE_LIMITED = Reason(
 NO_FORM = Reason(
     "invalid-form",
     "The body is not a form in UTF-8.",
-    "Send username=...&password=...&grant_type=password, percent-encoded as UTF-8.",
+    "Send the parameters as name=value with & between them, percent-encoded as UTF-8.",
 )
 UNSUPPORTED_TYPE = Reason(
     "unsupported-media-type", "Unsupported Media Type", "Send the body as one of the media types that `errors` lists."

@@ -11,7 +11,7 @@ from typing import Any
 import httpx
 import pytest
 
-from keyrack.access import auth
+from keyrack.access import digests
 from keyrack.database.batching import Batches
 from keyrack.database.connection import Database
 from keyrack.endpoints.cars import NO_CAR
@@ -205,11 +205,11 @@ def test_the_units_of_neighbours_get_no_key(operator: Operator, unit: Unit, bob:
 
 def test_a_key_of_before_opens_nothing_until_somebody_says_what(operator: Operator, unit: Unit) -> None:
     """B6: as the migration leaves it, without a unit and without scopes."""
-    alice, secret = unit.person, auth.new_secret()
+    alice, secret = unit.person, digests.new_secret()
     id = alice.sql.value(
         "insert into device_key (customer_id, hash) values ($1, $2) returning device_key_id",
         alice.customer,
-        auth.digest(secret),
+        digests.digest(secret),
     )
 
     def told() -> httpx.Response:

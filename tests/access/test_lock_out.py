@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from keyrack.access.auth import digest
+from keyrack.access.digests import digest
 from keyrack.access.limits import network
 from keyrack.settings import Settings
 from tests.access.test_auth import log_in, too_many

@@ -87,11 +87,11 @@ def test_a_token_is_not_taken_from_memory_by_who_would_not_hear(alice: Person, d
             signed_in = await access.verified(alice.username, PASSWORD, "127.0.0.1")
             assert signed_in is not None
             token = await access.token(signed_in)
-            assert set((await access.manager(f"Bearer {token}")).grants) == {alice.customer}
+            assert set((await access.caller(f"Bearer {token}")).grants) == {alice.customer}
             async with database.transaction() as connection:
                 assert await signing.revoke(connection, vault, kid)
             with pytest.raises(Unauthorized):
-                await access.manager(f"Bearer {token}")
+                await access.caller(f"Bearer {token}")
 
     asyncio.run(main())
 

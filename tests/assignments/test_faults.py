@@ -32,7 +32,7 @@ import asyncpg
 import pytest
 from aiohttp import web
 
-from keyrack.access import auth
+from keyrack.access import digests
 from keyrack.access.passwords import Passwords
 from keyrack.database import schema
 from keyrack.embedded.server import EmbeddedServer
@@ -110,9 +110,9 @@ class Fleet:
     async def prepare(self, dsn: str, hook: str) -> None:
         sql = await asyncpg.connect(dsn, server_settings={"keyrack.who": TESTS})
         await sql.execute(model.LOG)
-        key = auth.new_secret()
+        key = digests.new_secret()
         await sql.execute("insert into customer (customer_id, name) values (1, 'One')")
-        await sql.execute("insert into api_key (name, hash) values ('tests', $1)", auth.digest(key))
+        await sql.execute("insert into api_key (name, hash) values ('tests', $1)", digests.digest(key))
         await sql.execute(
             "insert into manager (manager_id, username, password_hash) values (1, 'one', $1)",
             await Passwords().hash(PASSWORD),

@@ -17,7 +17,7 @@ import aiohttp
 import asyncpg
 import pytest
 
-from keyrack.access import auth
+from keyrack.access import digests
 from keyrack.access.passwords import Passwords
 from tests.assignments import model
 from tests.assignments.histories import Client, Fleet, check_order
@@ -58,8 +58,8 @@ class Place:
 
     async def prepare(self) -> None:
         await self.sql.execute(model.LOG)
-        key = auth.new_secret()
-        await self.sql.execute("insert into api_key (name, hash) values ('tests', $1)", auth.digest(key))
+        key = digests.new_secret()
+        await self.sql.execute("insert into api_key (name, hash) values ('tests', $1)", digests.digest(key))
         self.manager = await self.sql.fetchval(
             "insert into manager (username, password_hash) values ('one', $1) returning manager_id",
             await Passwords().hash(PASSWORD),

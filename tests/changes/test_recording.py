@@ -13,7 +13,7 @@ from typing import Any
 import asyncpg
 import pytest
 
-from keyrack.access import auth
+from keyrack.access import digests
 from keyrack.changes import recording
 from keyrack.commands.run import check_database
 from keyrack.database.acting import UNRECORDED
@@ -134,7 +134,7 @@ def test_secrets_are_not_recorded(alice: Person) -> None:
     hashes = alice.sql.rows(
         "select password_hash from manager where username = $1 union"
         " select encode(hash, 'hex') from api_key where hash = $2",
-        alice.username, auth.digest(alice.api_key),
+        alice.username, digests.digest(alice.api_key),
     )  # fmt: skip
     assert secret not in told
     assert len(hashes) == 2
@@ -241,7 +241,8 @@ UNTOLD = {
     "created_at": "it is the time of the change", "disabled_at": "as above",
     "drawing": "", "seed": "what pseudonyms are made of", "left_at": "as above", "subject": "what tokens say",
     "language": "how somebody likes the console", "time_zone": "as above", "theme": "as above",
-    "old_signing_secret": "the one of before",
+    "old_signing_secret": "the one of before", "managed_by": "whose log it is in",
+    "used_at": "a use is no change",
 }  # fmt: skip
 
 

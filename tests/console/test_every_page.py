@@ -113,6 +113,7 @@ def ids(alice: Person) -> Iterator[dict[str, object]]:
     ]
     yield {
         "customer": alice.customer, "car": car, "carId": car, "productId": product, "user": user, "group": group,
+        "client": alice.put("/clients", {"name": "Booking", "scopes": ["cars:read", "users:write"]}).json()["id"],
         "assignment": assignment, "webhook": webhook, "delivery": delivery, "operation": operation, "change": change,
         "brand": brand[0] if brand else "none",
         "member": "url", "kind": "cars", "action": "group", "fact": "name",

@@ -79,6 +79,7 @@ def ids(owner: Person) -> dict[str, Any]:
     return {
         "customer": owner.customer, "car": car, "carId": car, "user": user, "group": group, "assignment": assignment,
         "productId": owner.get(f"/cars/{car}/products").json()[0]["id"], "webhook": webhook,
+        "client": owner.put("/clients", {"name": "Booking", "scopes": ["cars:read"]}).json()["id"],
         "delivery": owner.post(f"/webhooks/{webhook}/test").json()["id"], "change": change,
         "operation": eventually(lambda: owner.get("/operations?$top=1").json(), "an operation")[0]["id"],
         "brand": "none", "member": "url", "kind": "cars", "action": "group", "fact": "name",

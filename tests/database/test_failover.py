@@ -17,7 +17,7 @@ import asyncpg
 import httpx
 import pytest
 
-from keyrack.access.auth import digest
+from keyrack.access.digests import digest
 from keyrack.database.acting import acting, system
 from keyrack.database.connection import Database
 from keyrack.database.connector import Connector, NoLeader

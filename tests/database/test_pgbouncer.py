@@ -17,7 +17,7 @@ from typing import Any
 import asyncpg
 import pytest
 
-from keyrack.access.auth import digest
+from keyrack.access.digests import digest
 from keyrack.database.connection import Database
 from keyrack.embedded.binaries import Account, end_with_parent
 from keyrack.errors import Unavailable

@@ -14,7 +14,7 @@ import httpx
 import pytest
 
 from keyrack import demo
-from keyrack.access import auth
+from keyrack.access import digests
 from keyrack.database.acting import acting, operator
 from keyrack.database.connection import Database
 from keyrack.demo.catalogue import CATALOGUE, entries
@@ -246,10 +246,10 @@ def test_lost_credentials_are_replaced(own_dsn: str, env: dict[str, str], state:
     renewed = prepare(own_dsn, state)
     assert renewed["KEYRACK_CUSTOMER_ID"] == env["KEYRACK_CUSTOMER_ID"]
     good = "select revoked_at is null from api_key where hash = $1"
-    assert rows.value(good, auth.digest(env["KEYRACK_API_KEY"])) is False
-    assert rows.value(good, auth.digest(renewed["KEYRACK_API_KEY"])) is True
+    assert rows.value(good, digests.digest(env["KEYRACK_API_KEY"])) is False
+    assert rows.value(good, digests.digest(renewed["KEYRACK_API_KEY"])) is True
     opens = "select is_gateway, scopes from device_key where hash = $1"
-    opened = rows.rows(opens, auth.digest(renewed["KEYRACK_DEVICE_KEY"]))
+    opened = rows.rows(opens, digests.digest(renewed["KEYRACK_DEVICE_KEY"]))
     assert [tuple(row) for row in opened] == [(True, ["telemetry", "events"])]
     assert rows.value("select count(*) from customer") == 2
 

@@ -88,9 +88,9 @@ def test_the_password_of_a_user_opens_nothing(client: httpx.Client, alice: Perso
         ("username=a&password=b", "invalid_request", "The parameter grant_type is missing."),
         ("grant_type=&username=a&password=b", "invalid_request", "The parameter grant_type is missing."),
         (
-            "grant_type=client_credentials&username=a&password=b",
+            "grant_type=refresh_token&username=a&password=b",
             "unsupported_grant_type",
-            "The only grant_type here is password.",
+            "The only grant_type here is password or client_credentials.",
         ),
         ("grant_type=password&password=b", "invalid_request", "The parameter username is missing."),
         ("grant_type=password&username=a", "invalid_request", "The parameter password is missing."),

@@ -11,7 +11,7 @@ import pytest
 from joserfc import jwt
 from joserfc.jwk import KeySet
 
-from keyrack.access import auth
+from keyrack.access import digests
 from keyrack.settings import Settings
 from tests.people import Person, refused, web
 from tests.servers import RunningServer, Sql
@@ -20,8 +20,8 @@ INVALID = "Invalid combination of customerId, sdkKey and userId."
 
 
 def sdk_key(person: Person, sql: Sql) -> str:
-    secret = auth.new_secret()
-    sql.execute("insert into sdk_key (customer_id, hash) values ($1, $2)", person.customer, auth.digest(secret))
+    secret = digests.new_secret()
+    sql.execute("insert into sdk_key (customer_id, hash) values ($1, $2)", person.customer, digests.digest(secret))
     return secret
 
 
@@ -111,7 +111,7 @@ def test_a_revoked_key(alice: Person, sql: Sql) -> None:
     key = sdk_key(alice, sql)
     body = {"customerId": alice.customer, "sdkKey": key, "userId": alice.user()}
     assert alice.post("/sdk/token", body).status_code == 200
-    sql.execute("update sdk_key set revoked_at = now() where hash = $1", auth.digest(key))
+    sql.execute("update sdk_key set revoked_at = now() where hash = $1", digests.digest(key))
     refused(alice.post("/sdk/token", body), 400, INVALID)
 
 

@@ -9,7 +9,7 @@ from urllib.parse import parse_qs, urlsplit
 import httpx
 import pytest
 
-from keyrack.access.auth import digest
+from keyrack.access.digests import digest
 from keyrack.console.single_sign_on import WORDS
 from keyrack.database.connection import Database
 from keyrack.endpoints.identities import LAST_WAY_IN, NO_IDENTITY

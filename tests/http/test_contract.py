@@ -146,6 +146,7 @@ def test_what_needs_no_customer_is_what_the_spec_says() -> None:
 
 def test_what_needs_no_token_is_the_token_endpoint_and_what_is_public() -> None:
     assert {name(endpoint) for endpoint in ALL if not endpoint.token and not endpoint.ours} == {"POST /oauth2/token"}
+    assert {name(endpoint) for endpoint in ALL if endpoint.by_secret} == {"POST /oauth2/token", "POST /oauth2/revoke"}
     assert {name(endpoint) for endpoint in PUBLIC} == {
         "GET /",
         "GET /health",
@@ -156,6 +157,7 @@ def test_what_needs_no_token_is_the_token_endpoint_and_what_is_public() -> None:
         "GET /docs/errors",
         "GET /.well-known/jwks.json",
         "GET /.well-known/openid-configuration",
+        "GET /.well-known/oauth-authorization-server",
         "GET /key-forms/{keyFormId}.svg",
     }
 

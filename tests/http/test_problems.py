@@ -274,6 +274,28 @@ def form(text: str) -> tuple[str, str, None, Json]:
     return "POST", "/oauth2/token", None, {"content": text, "headers": media_type}
 
 
+def by_header(text: str) -> tuple[str, str, None, Json]:
+    *request, options = form(text)
+    return (*request, {**options, "headers": {**options["headers"], "Authorization": "Basic eDp5"}})
+
+
+def client(person: Person) -> int:
+    return person.put("/clients", {"name": "X", "scopes": ["cars:read"]}).json()["id"]
+
+
+def two_secrets(person: Person) -> tuple[str, str]:
+    path = f"/clients/{client(person)}/secrets"
+    assert person.put(path).status_code == 201
+    return "PUT", path
+
+
+def elsewhere(person: Person) -> tuple[str, str]:
+    """A client that the operator manages."""
+    number = client(person)
+    person.sql.execute("update client set managed_by = null where client_id = $1", number)
+    return "PUT", f"/clients/{number}/secrets"
+
+
 def batched(kind: str, items: list[Json], **members: Any) -> tuple[str, str, Json]:
     return "POST", "/batch", {"kind": kind, "items": items, **members}
 
@@ -356,7 +378,15 @@ CASES: dict[str, Callable[[Person], tuple[Any, ...]]] = {
     "parameter-given-twice": lambda _: form("username=a&username=b"),
     "missing-parameter": lambda _: form("grant_type=password"),
     "invalid-parameter": lambda _: form("grant_type=password&password=x&username=" + "x" * 2_000),
-    "unsupported-grant-type": lambda _: form("grant_type=client_credentials"),
+    "unsupported-grant-type": lambda _: form("grant_type=refresh_token"),
+    "invalid-scope": lambda _: form("grant_type=client_credentials&scope=cars:raed"),
+    "invalid-client": lambda _: form("grant_type=client_credentials&client_id=x&client_secret=y"),
+    "two-client-authentications": lambda _: by_header("grant_type=client_credentials&client_secret=y"),
+    "client-not-found": lambda _: ("DELETE", f"/clients/{NOWHERE}"),
+    "client-secret-not-found": lambda p: ("DELETE", f"/clients/{client(p)}/secrets/{NOWHERE}"),
+    "two-secrets": two_secrets,
+    "client-managed-elsewhere": elsewhere,
+
     "wrong-credentials": lambda p: form(f"grant_type=password&username={p.username}&password=x"),
     "group-name-too-long": lambda p: (
         "PATCH", f"/groups/{p.group()}", [{"op": "replace", "path": "/name", "value": "x" * 251}],
@@ -427,6 +457,7 @@ BELOW = {
 # What needs a broken database or many clients at once, or what the parser of HTTP does not let in: the spec's form is
 # shown where it is brought about, and the other one comes from the same function
 IN_TROUBLE = {
+    "too-many-clients", "for-people-only", "token-of-another", "client-must-show-itself",
     "internal-error", "database-unreachable", "database-interrupted", "database-too-slow", "database-read-only",
     "query-too-slow", "answer-too-slow", "answer-too-long", "too-many-long-answers", "too-many-waiting",
     "waited-too-long", "customer-busy", "operation-retried", "secrets-closed", "too-many-connections",

@@ -13,7 +13,7 @@ from typing import Any
 import httpx
 import pytest
 
-from keyrack.access import auth
+from keyrack.access import digests
 from keyrack.api.endpoint import Endpoint
 from keyrack.endpoints import ALL
 from tests.changes.signing import signed
@@ -96,6 +96,10 @@ def change(person: Person) -> int:
     return signed(person)
 
 
+def client(person: Person) -> int:
+    return person.put("/clients", {"name": "Client", "scopes": ["cars:read"]}).json()["id"]
+
+
 MAKE: Mapping[str, Callable[[Person], Any]] = {
     "carId": lambda person: person.car(),
     "userId": lambda person: person.user(),
@@ -105,6 +109,7 @@ MAKE: Mapping[str, Callable[[Person], Any]] = {
     "assignmentId": lambda person: person.assignment(person.car_with_box(), person.user()),
     "eventId": event,
     "webhookId": webhook,
+    "clientId": client,
     "operationId": operation,
     "changeId": change,
 }
@@ -183,8 +188,8 @@ def elsewhere(person: Person) -> Ids:
 
 
 def sdk_user(person: Person) -> Ids:
-    key = auth.new_secret()
-    person.sql.execute("insert into sdk_key (customer_id, hash) values ($1, $2)", person.customer, auth.digest(key))
+    key = digests.new_secret()
+    person.sql.execute("insert into sdk_key (customer_id, hash) values ($1, $2)", person.customer, digests.digest(key))
     return {"customerId": person.customer, "sdkKey": key, "userId": person.user()}
 
 
@@ -195,6 +200,11 @@ def reassignable(person: Person) -> Ids:
 def delivered(person: Person) -> Ids:
     hook = webhook(person)
     return {"webhookId": hook, "deliveryId": person.post(f"/webhooks/{hook}/test").json()["id"]}
+
+
+def with_secrets(person: Person) -> Ids:
+    number = client(person)
+    return {"clientId": number, "secretId": person.get(f"/clients/{number}/secrets").json()[0]["id"]}
 
 
 def signed_in(person: Person) -> Ids:
@@ -237,6 +247,7 @@ WORLDS: Mapping[str, Callable[[Person], Ids]] = {
     "POST /webhooks/{webhookId}/deliveries/{deliveryId}/replay": delivered,
     "DELETE /sessions/{sessionId}": signed_in,
     "DELETE /me/identities/{identityId}": connected,
+    "DELETE /clients/{clientId}/secrets/{secretId}": with_secrets,
 }
 
 # Bodies beside the slots
@@ -255,6 +266,7 @@ PATCHES: Mapping[str, Ids] = {
     "PATCH /groups/{groupId}": {"name": "New"},
     "PATCH /assignments/{assignmentId}": {},
     "PATCH /webhooks/{webhookId}": {"enabled": False},
+    "PATCH /clients/{clientId}": {"enabled": False},
 }
 
 

@@ -1,4 +1,4 @@
-"""In charge of who calls: API key, password, token -> manager -> customers.
+"""In charge of who calls: API key, password, token -> manager or client -> customers.
 
 What was verified once is remembered, and forgotten at the database's notice: a revoked key, a disabled manager or a
 customer taken away holds on every process at once, and at the latest after KEYRACK_ACCESS_SECONDS.
@@ -6,36 +6,33 @@ customer taken away holds on every process at once, and at the latest after KEYR
 
 from __future__ import annotations
 
-import hashlib
 import secrets
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import LiteralString
 from uuid import UUID
 
 from joserfc import jwt
-from joserfc.errors import JoseError
 
-from keyrack.access import devices
+from keyrack.access import clients, devices, tokens
+from keyrack.access.caller import Caller
 from keyrack.access.devices import Device, Scope
-from keyrack.access.grants import NOTHING, Grant, NotPermitted, granted
+from keyrack.access.digests import digest
+from keyrack.access.grants import granted
 from keyrack.access.keys import EXPIRED, MISSING, KeyRefused, good_until
 from keyrack.access.memory import Memory
 from keyrack.access.passwords import Passwords
 from keyrack.access.signing import SigningKeys
+from keyrack.access.tokens import API_AUDIENCE, TOKEN_SECONDS, TYPE, Token
 from keyrack.database.connection import Database
 from keyrack.database.heartbeat import Heartbeat
 from keyrack.database.listener import Listener
 from keyrack.database.pieces import repeat
 from keyrack.errors import Forbidden, NotFound, Unauthorized
-from keyrack.model.permissions import Free, Permission
-from keyrack.reasons import INVALID_DEVICE_KEY, INVALID_TOKEN, NO_CUSTOMER, NO_MANAGER, NO_SCOPE
+from keyrack.reasons import INVALID_DEVICE_KEY, INVALID_TOKEN, NO_MANAGER, NO_SCOPE
 from keyrack.settings import Settings
 from keyrack.vault.sealing import Vault
-
-TOKEN_SECONDS = 3600
-API_AUDIENCE = "keyrack"
 
 MANAGER: LiteralString = """
 select m.manager_id, m.username, m.sign_outs, c.customer_id, r.role, coalesce(r.is_limited, true) as is_limited
@@ -47,47 +44,6 @@ select manager_id, subject, password_hash, sign_outs from manager where lower(us
 """
 
 
-def digest(secret: str) -> bytes:
-    """How a generated secret (128 bits and more) is stored: SHA-256. Passwords of people are hashed by `Passwords`."""
-    return hashlib.sha256(secret.encode()).digest()
-
-
-def new_secret() -> str:
-    """A secret to hand out once: 256 random bits."""
-    return secrets.token_urlsafe(32)
-
-
-@dataclass(frozen=True, slots=True)
-class Manager:
-    """Who calls, and what it may in which customer."""
-
-    id: int
-    username: str
-    grants: Mapping[int, Grant]
-    sign_outs: int  # tokens that say less are over
-
-    def check(self, customer: int) -> None:
-        """Raises `NotFound` for a customer that is none of the caller's."""
-        if customer not in self.grants:
-            raise NotFound(NO_CUSTOMER)
-
-    def may(self, permission: Permission, customer: int) -> bool:
-        return permission in self.grants.get(customer, NOTHING).permissions
-
-    def where(self, permission: Permission) -> list[int]:
-        """The customers in which the caller has it."""
-        return [customer for customer, grant in self.grants.items() if permission in grant.permissions]
-
-
-def permit(manager: Manager | None, wanted: Permission | Free, customer: int) -> None:
-    """Raises `NotPermitted` unless who calls has what is wanted: in the customer, or, of what belongs to none (0), in
-    one of its own."""
-    if isinstance(wanted, Free):
-        return
-    if manager is None or not (manager.may(wanted, customer) if customer else manager.where(wanted)):
-        raise NotPermitted(wanted, customer)
-
-
 @dataclass(frozen=True, slots=True)
 class SignedIn:
     """A manager who has shown to be it."""
@@ -97,15 +53,6 @@ class SignedIn:
     sign_outs: int  # before it
     amr: tuple[str, ...] = ("pwd",)  # how (RFC 8176)
     provider: int | None = None  # which has said who it is, of single sign-on
-
-
-@dataclass(frozen=True, slots=True)
-class Token:
-    """An access token that was verified."""
-
-    subject: UUID
-    expires: float  # seconds since 1970
-    sign_outs: int  # of its manager before it was issued
 
 
 # Answers differently after every change of who may call, whoever made it; see the table's triggers
@@ -136,14 +83,15 @@ class Access:
         seconds = settings.access_seconds
         self._keys = Memory[bytes, float](self._may_remember, seconds, "keys")
         self._tokens = Memory[str, Token](self._may_remember, seconds, "tokens")
-        self._managers = Memory[UUID, Manager](self._may_remember, seconds, "managers")
+        self._managers = Memory[UUID, Caller](self._may_remember, seconds, "managers")
+        self._clients = Memory[str, Caller](self._may_remember, seconds, "clients")
         self._devices = Memory[bytes, Device](self._may_remember, seconds, "devices")
         self._signing = Memory[None, SigningKeys](self._may_remember, seconds, "signing-keys")
         self._loaded: SigningKeys | None = None  # the last that were, valid or not
 
     def forget(self) -> None:
         """Start anew: something about keys, managers or customers has changed, or may have."""
-        for memory in (self._keys, self._tokens, self._managers, self._devices, self._signing):
+        for memory in (self._keys, self._tokens, self._managers, self._clients, self._devices, self._signing):
             memory.forget()
 
     def check(self) -> int:
@@ -168,17 +116,26 @@ class Access:
             raise KeyRefused(header, EXPIRED)
         return until
 
-    async def manager(self, authorization: str | None) -> Manager:
-        """The manager of a bearer token. Raises `Unauthorized`, and `NotFound` when nobody has that token's subject."""
-        token = await self._token(authorization)
+    async def caller(self, authorization: str | None) -> Caller:
+        """Whose bearer token it is. Raises `Unauthorized`, and `NotFound` when no manager has that token's subject."""
+        token = await self.token_of(authorization)
+        if token.secret is not None:
+            return await self._client(token)
         manager = await self.acting(token.subject)
         if token.sign_outs < manager.sign_outs:
             raise Unauthorized(INVALID_TOKEN)
         return manager
 
     async def until(self, key: str | None, authorization: str | None) -> float:
-        """When the key or the token ends, whichever is first, in seconds since 1970. Raises `Unauthorized`."""
-        return min(await self.check_key(key), (await self._token(authorization)).expires)
+        """When the key, the token or the client ends, whichever is first, in seconds since 1970. Raises
+        `Unauthorized`."""
+        caller, token = await self.caller(authorization), await self.token_of(authorization)
+        ends = min(caller.until, token.expires)
+        return ends if self.goes_without_key(caller, key) else min(await self.check_key(key), ends)
+
+    def goes_without_key(self, caller: Caller, key: str | None) -> bool:
+        """Whether who calls needs no API key: a client that sends none, where the setting says so."""
+        return self._settings.clients_without_key and caller.is_client and key is None
 
     async def device(self, key: str | None, scope: Scope) -> Device:
         """Who delivers with this device key. Raises `Unauthorized`, and `Forbidden` for a key without the scope."""
@@ -193,7 +150,15 @@ class Access:
             raise Forbidden(NO_SCOPE.format(scope=scope))
         return device
 
-    async def acting(self, subject: UUID) -> Manager:
+    async def _client(self, token: Token) -> Caller:
+        """The client of a token. Raises `Unauthorized` where it may not call, or not by this token any more."""
+        self.check()
+        caller = await self._clients.get(token.jti, lambda: clients.calling(self._db, token))
+        if caller is None or caller.until <= time.time():
+            raise Unauthorized(INVALID_TOKEN)
+        return caller
+
+    async def acting(self, subject: UUID) -> Caller:
         """The manager with this subject. Raises `NotFound` where there is none that may act."""
         self.check()
         manager = await self._managers.get(subject, lambda: self._acting(subject))
@@ -215,10 +180,17 @@ class Access:
         return SignedIn(row["manager_id"], row["subject"], row["sign_outs"])
 
     async def token(self, signed_in: SignedIn) -> str:
-        """An access token."""
+        """An access token of a manager."""
         return await self.sign(
-            signed_in.subject, API_AUDIENCE, typ="at+jwt", sign_outs=signed_in.sign_outs, amr=signed_in.amr
+            signed_in.subject, API_AUDIENCE, typ=TYPE, sign_outs=signed_in.sign_outs, amr=signed_in.amr
         )
+
+    async def client_token(self, shown: clients.Shown, scopes: Sequence[str]) -> str:
+        """An access token of a client, for these scopes (RFC 9068, section 2.2)."""
+        return await self.sign(
+            shown.subject, API_AUDIENCE, typ=TYPE, client_id=str(shown.subject), scope=" ".join(scopes),
+            secret=shown.secret,
+        )  # fmt: skip
 
     async def sign(self, subject: UUID, audience: str, *, typ: str = "JWT", **claims: str | int | Sequence[str]) -> str:
         """A token for `subject`, good for an hour."""
@@ -249,7 +221,8 @@ class Access:
         self._loaded = await SigningKeys.load(self._db, self._vault, self._loaded)
         return self._loaded
 
-    async def _token(self, authorization: str | None) -> Token:
+    async def token_of(self, authorization: str | None) -> Token:
+        """The token of an `Authorization`, which may be somebody's who may not call any more. Raises `Unauthorized`."""
         scheme, _, text = (authorization or "").partition(" ")
         if scheme.lower() != "bearer" or not text:
             raise Unauthorized(INVALID_TOKEN)
@@ -259,24 +232,19 @@ class Access:
         return token
 
     async def _decoded(self, text: str) -> Token | None:
-        """What the token says, if one of our keys has signed it as an access token."""
-        keys = await self.signing_keys()
-        try:
-            decoded = jwt.decode(text, keys.set, algorithms=["RS256"])
-            claims = decoded.claims
-            if decoded.header.get("typ") != "at+jwt" or claims.get("aud") != API_AUDIENCE:
-                return None
-            return Token(UUID(claims["sub"]), float(claims["exp"]), int(claims.get("sign_outs", 0)))
-        except (JoseError, ValueError, KeyError, TypeError, AttributeError, OverflowError):
+        """What the token says, unless it was revoked."""
+        token = tokens.decoded(text, await self.signing_keys())
+        if token is not None and await self._db.fetchval(tokens.IS_REVOKED, token.jti):
             return None
+        return token
 
-    async def _acting(self, subject: UUID) -> Manager | None:
+    async def _acting(self, subject: UUID) -> Caller | None:
         rows = await self._db.fetch(MANAGER, subject)
         if not rows:
             return None
         grants = {row["customer_id"]: granted(row["role"], is_limited=row["is_limited"]) for row in rows}
         grants.pop(None, None)  # of a manager without a customer
-        return Manager(rows[0]["manager_id"], rows[0]["username"], grants, rows[0]["sign_outs"])
+        return Caller(rows[0]["manager_id"], rows[0]["username"], grants, rows[0]["sign_outs"])
 
     def _may_remember(self) -> bool:
         return self.listener is not None and self.listener.fresh

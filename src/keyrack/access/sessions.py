@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from typing import LiteralString
 from uuid import UUID
 
-from keyrack.access.auth import SignedIn, digest, new_secret
+from keyrack.access.auth import SignedIn
+from keyrack.access.digests import digest, new_secret
 from keyrack.database.connection import Database, Statements
 from keyrack.database.pieces import repeat
 from keyrack.settings import Settings

@@ -15,7 +15,7 @@ from typing import Any, LiteralString
 
 from pydantic import TypeAdapter
 
-from keyrack.access.auth import Manager, permit
+from keyrack.access.caller import Caller, permit
 from keyrack.access.devices import Scope
 from keyrack.api.exchange import Answer, Request
 from keyrack.api.ids import path_id
@@ -63,6 +63,8 @@ class Endpoint:
     key: bool = True  # the exceptions of the edge's checks, each visible in its row
     token: bool = True
     customer: bool = True
+    # Machine clients show a secret here: where they go without an API key, the endpoint looks itself who needs one
+    by_secret: bool = False
     device: Scope | None = None  # a device key with this scope says who calls, and for which customer
     item: TypeAdapter[Any] | None = None  # of one line of a raw body
     raw: bool = False  # the body is JSON lines or a JSON array, perhaps packed, which the endpoint reads itself
@@ -71,7 +73,7 @@ class Endpoint:
     answers: Any = None  # the model of a successful answer's body, where it is no resource
     in_part: Mapping[int, tuple[Reason, ...]] = field(default_factory=dict[int, tuple[Reason, ...]])  # in an answer
     reports: Mapping[int, Any] = field(default_factory=dict[int, Any])  # the models of refusals of its own, by status
-    media_type: str = JSON  # of a successful answer
+    media_type: str = JSON  # of a successful answer; "" where it has no body
     ours: bool = False  # beside the spec
     once: bool = True  # a write that honours Idempotency-Key
     leads: bool = False  # a read that is the leader's: something is decided by it, or waited for
@@ -93,9 +95,9 @@ class Endpoint:
         if self.customer and not isinstance(wanted, Permission):
             raise TypeError(f"{self.method} {self.path}: what is a customer's needs a permission there")
 
-    def permit(self, manager: Manager | None, customer: int) -> None:
+    def permit(self, caller: Caller | None, customer: int) -> None:
         """Raises `NotPermitted` unless the caller has what the row wants."""
-        permit(manager, self.permission, customer)
+        permit(caller, self.permission, customer)
 
     @cached_property
     def parameters(self) -> list[str]:

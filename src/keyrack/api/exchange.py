@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal, LiteralString
 from uuid import UUID
 
-from keyrack.access.auth import Manager, permit
+from keyrack.access.caller import Caller, permit
 from keyrack.access.devices import Device
 from keyrack.api.held import Held
 from keyrack.assignments.asking import Asker, checksum
@@ -34,7 +34,7 @@ class Request:
     method: str
     path: str  # below the base, as it was sent
     address: str  # of the client
-    manager: Manager | None
+    caller: Caller | None
     customer: int
     ids: tuple[Any, ...]  # the path's parameters in their order, converted
     query: bytes
@@ -45,6 +45,8 @@ class Request:
     # One of these tags, in quotes, must be that of what there is; or `ANY`
     if_match: tuple[str, ...] | None = None
     if_none_match: str | None = None  # of a read, as it was sent
+    authorization: str | None = None  # as it was sent, where clients show a secret
+    without_key: bool = False  # no API key was sent, where the row lets the endpoint look who needs one
     # Of what goes on without end: the id that the client has seen last, as it was sent; and what tells until when
     # whoever calls may go on (seconds since 1970), looked up anew each time, or raises `Refusal`
     last_event: str | None = None
@@ -60,11 +62,11 @@ class Request:
 
     def permit(self, wanted: Permission | Free) -> None:
         """Raises `NotPermitted` unless whoever asks has it: in the customer, or, of what belongs to none, in one."""
-        permit(self.manager, wanted, self.customer)
+        permit(self.caller, wanted, self.customer)
 
     def where(self, permission: Permission) -> list[int]:
         """The customers in which whoever asks has it."""
-        return self.manager.where(permission) if self.manager else []
+        return self.caller.where(permission) if self.caller else []
 
     def within(self, db: InTransaction, announce: Callable[[LiteralString], None]) -> Request:
         """The same request in a transaction that is under way; `announce` keeps its notices until that is committed."""
@@ -74,7 +76,7 @@ class Request:
     def asker(self) -> Asker:
         """Who asks for asynchronous work."""
         place = here.get()
-        return Asker(self.manager and self.manager.id, self.address, self.id, place.traceparent if place else None)
+        return Asker(self.caller and self.caller.id, self.address, self.id, place.traceparent if place else None)
 
     @property
     def checksum(self) -> str:

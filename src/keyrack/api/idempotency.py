@@ -72,8 +72,8 @@ async def once(request: Request, key: str, hours: int, run: Callable[[Request], 
     """
     if not (1 <= len(key) <= LONGEST and key.isascii() and key.isprintable()):
         raise BadRequest(INVALID, errors=[Fault("wrong-form", INVALID.text, header="Idempotency-Key")])
-    manager = request.manager.id if request.manager and not request.customer else 0
-    scope = (request.customer, manager, _digest(b"key", key.encode()))
+    caller = request.caller.id if request.caller and not request.customer else 0
+    scope = (request.customer, caller, _digest(b"key", key.encode()))
     asked = [request.method.encode(), request.path.encode(), request.query, request.body]
     if request.returns:
         asked.append(request.returns.encode())
@@ -125,8 +125,8 @@ def _digest(*parts: bytes) -> bytes:
 
 
 def _lock_number(scope: tuple[int, int, bytes]) -> int:
-    customer, manager, key = scope
-    return int.from_bytes(_digest(str(customer).encode(), str(manager).encode(), key)[:8], "big", signed=True)
+    customer, caller, key = scope
+    return int.from_bytes(_digest(str(customer).encode(), str(caller).encode(), key)[:8], "big", signed=True)
 
 
 def _cipher(key: str) -> AESGCM:

@@ -58,7 +58,7 @@ async def checked_item(
     Raises refusals that say nothing about the item itself: `NotPermitted`, which is so for all of a kind, and others
     (`own`).
     """
-    endpoint.permit(request.manager, request.customer)
+    endpoint.permit(request.caller, request.customer)
     names = dict(zip(endpoint.parameters, ids, strict=True))
     request = replace(
         request, method=endpoint.method, path=endpoint.path.format(**names), ids=ids, query=b"",

@@ -11,7 +11,8 @@ from keyrack.database.connection import Statements
 from keyrack.database.schema import SchemaError
 
 RECORDED = (
-    "api_key", "assignment", "brand_key", "car", "contract", "customer", "customer_user", "device_key", "fleet_group",
+    "api_key", "assignment", "brand_key", "car", "client", "client_customer", "client_secret", "contract", "customer",
+    "customer_user", "device_key", "fleet_group",
     "group_car", "group_product", "group_service", "group_user", "key_form", "manager", "manager_customer",
     "manager_identity", "manager_role", "person", "product", "provider", "provider_domain", "sdk_key", "service",
     "signing_key", "webhook",
@@ -46,6 +47,7 @@ NOT_RECORDED = {
     "position": _READINGS,
     "rate_limit": "what is used of a rate",
     "removed_webhook": _WORK,
+    "revoked_token": "tokens that are refused for as long as they would have been good",
     "session": "who is signed in; the next look at it may be the last",
     "telemetry": _READINGS,
     "write_check": _PROCESSES,

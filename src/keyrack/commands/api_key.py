@@ -7,7 +7,7 @@ from typing import Annotated, LiteralString
 
 import typer
 
-from keyrack.access import auth
+from keyrack.access import digests
 from keyrack.commands.options import which, words
 from keyrack.commands.printing import Failed, Listed, Said
 from keyrack.commands.session import SHOWN_ONCE, Session, command
@@ -32,7 +32,7 @@ def last_day(value: str | None) -> str | None:
     if value is None:
         return None
     try:
-        over = _day_after(value)
+        over = end_of_day(value)
     except (ValueError, OverflowError):
         raise typer.BadParameter(f"{value!r} is no date: the form is YYYY-MM-DD") from None
     if over <= datetime.now(UTC):
@@ -40,7 +40,8 @@ def last_day(value: str | None) -> str | None:
     return value
 
 
-def _day_after(day: str) -> datetime:
+def end_of_day(day: str) -> datetime:
+    """When a day is over in UTC. Raises `ValueError`, `OverflowError`."""
     return datetime.strptime(day, "%Y-%m-%d").replace(tzinfo=UTC) + timedelta(days=1)
 
 
@@ -54,9 +55,9 @@ async def add(
     ] = None,
 ) -> Said:
     """Add an API key."""
-    end = None if expires is None else _day_after(expires)
-    secret = auth.new_secret()
-    id = await session.sql.fetchval(INSERT, name, auth.digest(secret), end)
+    end = None if expires is None else end_of_day(expires)
+    secret = digests.new_secret()
+    id = await session.sql.fetchval(INSERT, name, digests.digest(secret), end)
     return Said({"id": id, "apiKey": secret}, f"API key {id} added: {secret}\n{SHOWN_ONCE}")
 
 

@@ -6,7 +6,7 @@ from typing import Annotated, LiteralString
 
 import typer
 
-from keyrack.access import auth
+from keyrack.access import digests
 from keyrack.access.devices import Scope
 from keyrack.commands.customer import no_customer
 from keyrack.commands.customer_key import Name, revocable
@@ -60,10 +60,10 @@ async def add(
 ) -> Said:
     """Add a key for one unit, or with --gateway for all units of the customer."""
     _check(serial_number, gateway)
-    secret = auth.new_secret()
+    secret = digests.new_secret()
     product = await _product(session, customer, serial_number)
     with on_constraint({"device_key_customer_id_fkey": (NotFound, NO_CUSTOMER.saying(str(no_customer(customer))))}):
-        id = await session.sql.fetchval(INSERT, customer, name, auth.digest(secret), product, _scopes(scope))
+        id = await session.sql.fetchval(INSERT, customer, name, digests.digest(secret), product, _scopes(scope))
     return Said({"id": id, "deviceKey": secret}, f"device key {id} added: {secret}\n{SHOWN_ONCE}")
 
 

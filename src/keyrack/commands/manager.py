@@ -8,7 +8,7 @@ from typing import Annotated, LiteralString
 
 import typer
 
-from keyrack.access import auth
+from keyrack.access import digests
 from keyrack.access.passwords import SHORTEST, Passwords
 from keyrack.commands.names import reference
 from keyrack.commands.options import which, whose, words
@@ -97,7 +97,7 @@ async def add(
     """Add a manager for one or more customers, in a role."""
     if password and not has_password:
         raise typer.BadParameter("A password is given, and none is wanted.")
-    secret = password or auth.new_secret()
+    secret = password or digests.new_secret()
     with on_constraint(
         {"manager_username_key": (Conflict, Reason("manager-exists", f"There is already a manager called {username}."))}
     ):
@@ -138,7 +138,7 @@ async def change(
 ) -> Said:
     """Change a manager's password, customers, roles or permission to act; it holds at once. A new password, and
     disabling, also end what the manager is signed in to."""
-    secret = auth.new_secret() if new_password else password
+    secret = digests.new_secret() if new_password else password
     if secret is None and enable is None and not customer and not remove_customer and role is None:
         raise typer.BadParameter("Say what to change; --help lists it.")
     if bool(customer) != (role is not None):

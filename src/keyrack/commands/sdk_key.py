@@ -6,7 +6,7 @@ from typing import LiteralString
 
 import typer
 
-from keyrack.access import auth
+from keyrack.access import digests
 from keyrack.commands.customer import no_customer
 from keyrack.commands.customer_key import Name, revocable
 from keyrack.commands.options import Customer, OfCustomer
@@ -28,9 +28,9 @@ from sdk_key where $1::integer is null or customer_id = $1 order by sdk_key_id
 @command(app, "add")
 async def add(session: Session, customer: Customer, name: Name = "default") -> Said:
     """Add a key."""
-    secret = auth.new_secret()
+    secret = digests.new_secret()
     with on_constraint({"sdk_key_customer_id_fkey": (NotFound, NO_CUSTOMER.saying(str(no_customer(customer))))}):
-        id = await session.sql.fetchval(INSERT, customer, name, auth.digest(secret))
+        id = await session.sql.fetchval(INSERT, customer, name, digests.digest(secret))
     return Said({"id": id, "sdkKey": secret}, f"SDK key {id} added: {secret}\n{SHOWN_ONCE}")
 
 

@@ -86,6 +86,15 @@ KINDS = {
     "role.granted": Words(N_("Role given"), N_("%(who)s gave %(thing)s a role")),
     "role.updated": Words(N_("Role changed"), CHANGED),
     "role.withdrawn": Words(N_("Role withdrawn"), N_("%(who)s took the role of %(thing)s away")),
+    "client.created": Words(N_("Client made"), ADDED),
+    "client.updated": Words(N_("Client changed"), CHANGED),
+    "client.deleted": Words(N_("Client removed"), REMOVED),
+    "scopes.granted": Words(N_("Scopes given"), N_("%(who)s gave %(thing)s scopes")),
+    "scopes.updated": Words(N_("Scopes changed"), CHANGED),
+    "scopes.withdrawn": Words(N_("Scopes withdrawn"), N_("%(who)s took the scopes of %(thing)s away")),
+    "clientSecret.created": Words(N_("Client secret made"), N_("%(who)s made %(thing)s")),
+    "clientSecret.updated": Words(N_("Client secret changed"), CHANGED),
+    "clientSecret.deleted": Words(N_("Client secret removed"), REMOVED),
     "permission.refused": Words(N_("Refused"), N_("%(who)s was refused what needs %(thing)s")),
 }
 
@@ -104,11 +113,17 @@ RESOURCES = {
     "sdkKey": Words(N_("SDK key"), N_("SDK key %(name)s")),
     "manager": Words(N_("Manager"), "%(name)s"),
     "role": Words(N_("Role"), N_("the manager %(name)s")),
+    "client": Words(N_("Client"), N_("the client %(name)s")),
+    "scopes": Words(N_("Scopes"), N_("the client %(name)s")),
+    "clientSecret": Words(N_("Client secret"), N_("secret %(name)s of a client")),
     "permission": Words(N_("Permission"), "%(name)s"),
 }
 
 MEMBERS = {
     "brand": Member(N_("Brand"), N_("the brand")),
+    "clientId": Member(N_("Client"), N_("the client")),
+    "expires": Member(N_("Good until"), N_("the end")),
+    "isDisabled": Member(N_("Disabled"), N_("the state")),
     "carId": Member(N_("Car"), N_("the car")),
     "changesDays": Member(N_("Days that changes are kept"), N_("the days of changes")),
     "count": Member(N_("How often"), N_("the number")),
@@ -164,7 +179,7 @@ MEMBERS = {
 # Type of who acts -> the word for one
 ACTORS = {
     "manager": N_("Manager"),
-    "client": N_("Program with the API key alone"),
+    "client": N_("Client"),
     "device": N_("Device"),
     "user": N_("User"),
     "operator": N_("Operator"),

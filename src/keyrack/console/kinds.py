@@ -27,6 +27,7 @@ EVERYTHING = {
     "contract.*": N_("Everything about contracts"),
     "group.*": N_("Everything about groups"),
     "manager.*": N_("Everything about managers"),
+    "client.*": N_("Everything about clients"),
     "webhook.*": N_("Everything about webhooks"),
     "deviceKey.*": N_("Everything about device keys"),
     "sdkKey.*": N_("Everything about SDK keys"),

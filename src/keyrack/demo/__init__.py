@@ -12,7 +12,7 @@ from pathlib import Path
 from random import Random
 from typing import LiteralString
 
-from keyrack.access import auth
+from keyrack.access import digests
 from keyrack.access.passwords import Passwords
 from keyrack.database.connection import Connection, Database
 from keyrack.demo.catalogue import write_catalogue
@@ -120,7 +120,7 @@ async def load(db: Database, settings: Settings) -> Credentials | None:
             await write_telemetry(connection, written, now, random)
             customers.append(written.customer)
         await write_catalogue(connection)
-        password = auth.new_secret()
+        password = digests.new_secret()
         manager = await connection.fetchval(INSERT_MANAGER, USERNAME, await Passwords().hash(password), customers)
         await connection.execute(OWNER, manager, customers)
         return await _write_keys(connection, customers[0], password)
@@ -131,7 +131,7 @@ async def renew(db: Database) -> Credentials:
     async with db.transaction() as connection:
         await connection.execute(LOCK)
         customer = (await connection.fetch(LOADED, USERNAME))[0]["customer_id"]
-        password = auth.new_secret()
+        password = digests.new_secret()
         await connection.execute(SET_PASSWORD, USERNAME, await Passwords().hash(password))
         await connection.execute(REVOKE, KEY_NAME, customer)
         return await _write_keys(connection, customer, password)
@@ -142,14 +142,14 @@ async def _good(db: Database, env: Mapping[str, str]) -> bool:
     complete = all(env.get(name) for name in NAMES)
     if not complete:
         return False
-    return await db.fetchval(KNOWN, auth.digest(env["KEYRACK_API_KEY"]), auth.digest(env["KEYRACK_DEVICE_KEY"]))
+    return await db.fetchval(KNOWN, digests.digest(env["KEYRACK_API_KEY"]), digests.digest(env["KEYRACK_DEVICE_KEY"]))
 
 
 async def _write_keys(connection: Connection, customer: int, password: str) -> Credentials:
-    api_key, sdk_key, device_key = auth.new_secret(), auth.new_secret(), auth.new_secret()
-    await connection.execute(INSERT_API_KEY, KEY_NAME, auth.digest(api_key))
-    await connection.execute(INSERT_SDK_KEY, customer, KEY_NAME, auth.digest(sdk_key))
-    await connection.execute(INSERT_DEVICE_KEY, customer, KEY_NAME, auth.digest(device_key))
+    api_key, sdk_key, device_key = digests.new_secret(), digests.new_secret(), digests.new_secret()
+    await connection.execute(INSERT_API_KEY, KEY_NAME, digests.digest(api_key))
+    await connection.execute(INSERT_SDK_KEY, customer, KEY_NAME, digests.digest(sdk_key))
+    await connection.execute(INSERT_DEVICE_KEY, customer, KEY_NAME, digests.digest(device_key))
     return Credentials(api_key, USERNAME, password, customer, sdk_key, device_key)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from keyrack.documents.members import Json
 from keyrack.reasons import FAULTS
@@ -26,6 +26,24 @@ _URI = {"format": "uri"}
 
 def _uri(path: str) -> Json:
     return {"format": "uri", "examples": [f"https://keyrack.example.com{path}"]}
+
+
+_HOW = "How a client shows itself there."
+# Name of a list in the metadata, what it is, and one of it
+SERVER = (
+    ("token_endpoint_auth_methods_supported", _HOW, "client_secret_basic"),
+    ("revocation_endpoint_auth_methods_supported", _HOW, "client_secret_basic"),
+    ("grant_types_supported", "The grants of the token endpoint.", "password"),
+    ("scopes_supported", "All scopes that clients may have.", "cars:read"),
+)
+
+
+def _lists(listed: Iterable[tuple[str, str, str]]) -> dict[str, Json]:
+    """Members that are lists of texts."""
+    return {
+        name: {"type": "array", "items": {"type": "string"}, "description": words, "examples": [[first]]}
+        for name, words, first in listed
+    }
 
 
 ERRORS: Mapping[str, Json] = {
@@ -167,16 +185,35 @@ ANSWERS: Mapping[str, tuple[str, Json]] = {
             {
                 "issuer": _text("Who issues tokens: their claim `iss`.", **_uri("")),
                 "token_endpoint": _text("Where access tokens are had.", **_uri("/v3/oauth2/token")),
+                "revocation_endpoint": _text("Where they are revoked.", **_uri("/v3/oauth2/revoke")),
                 "jwks_uri": _text("Where the keys are that verify tokens.", **_uri("/.well-known/jwks.json")),
-                **{
-                    name: {"type": "array", "items": {"type": "string"}, "description": words, "examples": [[first]]}
-                    for name, words, first in (
-                        ("grant_types_supported", "The grants of the token endpoint.", "password"),
+                **_lists(
+                    (
+                        *SERVER,
                         ("response_types_supported", "What is had by a grant.", "id_token"),
                         ("subject_types_supported", "Each customer knows a user by another subject.", "pairwise"),
                         ("claims_supported", "The claims of tokens.", "sub"),
                         ("id_token_signing_alg_values_supported", "The algorithms of signatures.", "RS256"),
                     )
+                ),
+            },
+        ),
+    ),
+    "getAuthorizationServer": (
+        "AuthorizationServer",
+        _object(
+            "The metadata of an authorization server (RFC 8414, section 2).",
+            {
+                "issuer": _text("Who issues tokens: their claim `iss`.", **_uri("")),
+                "token_endpoint": _text("Where access tokens are had.", **_uri("/v3/oauth2/token")),
+                "revocation_endpoint": _text("Where they are revoked.", **_uri("/v3/oauth2/revoke")),
+                "jwks_uri": _text("Where the keys are that verify tokens.", **_uri("/.well-known/jwks.json")),
+                **_lists(SERVER),
+                "response_types_supported": {
+                    "type": "array",
+                    "items": {"type": "string"},
+                    "description": "None: there is no page to sign in.",
+                    "examples": [[]],
                 },
             },
         ),

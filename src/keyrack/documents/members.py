@@ -12,6 +12,12 @@ Json = dict[str, Any]
 # What a schema is about, where it is not called so: its members are explained under that name
 SUBJECTS: Mapping[str, str] = {
     "PasswordGrant": "AccessToken",
+    "ClientGrant": "AccessToken",
+    "Revocation": "AccessToken",
+    "NewClient": "Client",
+    "ClientCreated": "Client",
+    "ClientPatch": "Client",
+    "SecretCreated": "ClientSecret",
     "SdkTokenRequest": "SdkToken",
     "NewCar": "Car",
     "CarPatch": "Car",

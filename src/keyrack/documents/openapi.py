@@ -17,7 +17,7 @@ from keyrack.documents.schemas import model
 from keyrack.documents.sending import webhooks
 from keyrack.documents.sharing import share
 from keyrack.errors import JSON
-from keyrack.model.permissions import MEANINGS, Permission
+from keyrack.model.permissions import MEANINGS, PROGRAMS, Permission
 from keyrack.settings import Settings
 
 ABOUT = (
@@ -79,10 +79,14 @@ def _schemes(settings: Settings) -> Json:
         },
         "oauth2": {
             "type": "oauth2",
-            "description": "A manager's access token as `Authorization: Bearer ...`. It is had by the password grant,"
-            " with the API key, and good for an hour. It may what the manager's role in the customer may: no scope is"
-            " asked for. There is no refresh token: ask again.",
-            "flows": {"password": {"tokenUrl": token_url, "scopes": {str(one): MEANINGS[one] for one in Permission}}},
+            "description": "The access token of a manager or a machine client as `Authorization: Bearer ...`, good for"
+            " an hour. A manager's is had by the password grant, with the API key, and may what the manager's role in"
+            " the customer may: no scope is asked for. A client's is had by its id and secret, for all of its scopes or"
+            " for some. There is no refresh token: ask again.",
+            "flows": {
+                "password": {"tokenUrl": token_url, "scopes": {str(one): MEANINGS[one] for one in Permission}},
+                "clientCredentials": {"tokenUrl": token_url, "scopes": {str(one): MEANINGS[one] for one in PROGRAMS}},
+            },
         },
         "device": {
             "type": "apiKey",

@@ -18,12 +18,14 @@ LINK = " What is in a group already is refused with 409, so nothing is there twi
 SPEC: Mapping[str, tuple[str, str]] = {
     "POST /oauth2/token": (
         "getAccessToken",
-        "The password grant of OAuth 2.0 (RFC 6749, section 4.3): user name and password of a manager, as a form."
-        " `expires_in` is in seconds, as text. There is no refresh token: ask again shortly before the hour is over.",
+        "The password grant of OAuth 2.0 (RFC 6749, section 4.3): user name and password of a manager, as a form; then"
+        " `expires_in` is in seconds, as text. Or the grant of machine clients (section 4.4), with the client's id and"
+        " secret in the header `Authorization` or in the form; then it is a number, and `scope` has what the token is"
+        " for. There is no refresh token: ask again shortly before the hour is over.",
     ),
     "GET /customers": (
         "listCustomers",
-        "Those for which the manager may act. The `id` is text here; the header `Customer-ID` of the other calls takes"
+        "Those for which the caller may act. The `id` is text here; the header `Customer-ID` of the other calls takes"
         " the same number.",
     ),
     "GET /cars": (
@@ -179,7 +181,7 @@ SPEC: Mapping[str, tuple[str, str]] = {
 }
 TAGS: Mapping[str, str] = {
     "Authentication": "Access tokens, and the documents that verify tokens.",
-    "Customers": "The tenants for which the manager may act: everything else belongs to one of them.",
+    "Customers": "The tenants for which the caller may act: everything else belongs to one of them.",
     "Cars": "Cars, and what is asked of one car: products, assignments, telemetry, location and events.",
     "Users": "People who may open cars. A person may be in several customers.",
     "Assignments": "Who may open which car, and when. Changes are asynchronous: their outcome is told by webhook.",
@@ -198,6 +200,7 @@ TAGS: Mapping[str, str] = {
     "Operations": "What became of asynchronous requests.",
     "Batches": "Many changes in one request.",
     "Webhooks": "Where outcomes and changes are sent, what was sent, and sending it again.",
+    "Clients": "Programs that call in their own name, and their secrets.",
     "Live updates": "What has changed, as it happens.",
     "Me": "The manager who calls: preferences, password and sessions.",
     "Documents": "What this server is, and this interface as documents.",

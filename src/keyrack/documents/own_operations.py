@@ -160,6 +160,40 @@ OWN: Mapping[str, tuple[str, str]] = {
         "Everything of its kinds from `from` up to, and without, `to`, but for checkpoints. If there is more than one"
         " request takes, `next` is the `from` of the next one." + LIMITED,
     ),
+    "POST /oauth2/revoke": (
+        "revokeToken",
+        "RFC 7009. A client revokes its own tokens, and shows itself as for getting one; a manager's token is revoked"
+        " by whoever has it. It is refused everywhere within a second. What is no token, or is over, is answered 200.",
+    ),
+    "GET /.well-known/oauth-authorization-server": (
+        "getAuthorizationServer",
+        "The metadata of RFC 8414: where tokens are had and revoked, how clients show themselves, and all scopes.",
+    ),
+    "GET /clients": ("listClients", "Those that may act for the customer, whoever manages them."),
+    "GET /clients/{clientId}": ("getClient", "One client, with what it may in the customer and when it was used last."),
+    "GET /clients/{clientId}/secrets": (
+        "listClientSecrets",
+        "At most two. `lastUsed` says which one is not used any more; it is written down once a minute.",
+    ),
+    "PUT /clients": (
+        "createClient",
+        "`scopes` are permissions, each by its name: one that is misspelt, or that lets a program say who may, is"
+        " refused. Who may write may read. With `expires` it ends by itself.",
+    ),
+    "PATCH /clients/{clientId}": (
+        "updateClient",
+        "A JSON Patch (RFC 6902) of `remove` and `replace`; `remove` is for `expires` alone. It holds everywhere within"
+        " a second, for tokens that are out as well.",
+    ),
+    "DELETE /clients/{clientId}": ("deleteClient", "Its tokens are refused everywhere within a second."),
+    "PUT /clients/{clientId}/secrets": (
+        "createClientSecret",
+        "So that a secret is changed without a pause: make another one, give it to the program, remove the old one.",
+    ),
+    "DELETE /clients/{clientId}/secrets/{secretId}": (
+        "deleteClientSecret",
+        "Tokens that were got by it are refused everywhere within a second; those of the other one stay good.",
+    ),
     "GET /live": (
         "streamChanges",
         "Server-sent events (text/event-stream), each of which names what has changed, and not how: read it again then."

@@ -6,13 +6,14 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from keyrack import reasons
+from keyrack.access.caller import FOR_PEOPLE
 from keyrack.access.grants import NOT_PERMITTED
 from keyrack.api import conditions, idempotency, lists, parameters, spool
 from keyrack.api.endpoint import Endpoint
 from keyrack.assignments import holds
 from keyrack.database import positions, shares
 from keyrack.model import bodies, members
-from keyrack.model.permissions import Permission
+from keyrack.model.permissions import Free, Permission
 from keyrack.odata import INVALID, NOT_SUPPORTED, TOO_MANY_EXPANDED
 from keyrack.reasons import Reason
 from keyrack.telemetry.lines import INVALID_LINES, TOO_MANY_LINES
@@ -67,6 +68,11 @@ SHARED: tuple[tuple[str, Callable[[Endpoint], object], ByStatus], ...] = (
         "every endpoint that needs a permission",
         lambda row: isinstance(row.permission, Permission),
         {403: (NOT_PERMITTED,)},
+    ),
+    (
+        "every endpoint that is about a person's own account",
+        lambda row: row.permission is Free.PERSON,
+        {403: (FOR_PEOPLE,)},
     ),
     (
         "every endpoint with query options",

@@ -90,7 +90,7 @@ def _success(endpoint: Endpoint, schemas: dict[str, Json]) -> Json:
     elif endpoint.status == 200 and endpoint.media_type == JSON:
         name, schemas[name] = ANSWERS[operation_id(endpoint)]
         schema = {"$ref": f"#/components/schemas/{name}"}
-    elif endpoint.status == 200:
+    elif endpoint.status == 200 and endpoint.media_type:
         schema = {"type": "string"}
     if schema is not None:
         response["content"] = {endpoint.media_type.split(";")[0]: {"schema": schema}}
@@ -191,7 +191,10 @@ _FORMS: Mapping[int, Json] = {
 }
 # Of those of the token endpoint (RFC 6749, section 5.2)
 _GRANTS: Mapping[int, Json] = {
-    400: {"error": "unsupported_grant_type", "error_description": "The only grant_type here is password."},
+    400: {
+        "error": "unsupported_grant_type",
+        "error_description": "The only grant_type here is password or client_credentials.",
+    },
     401: {
         "statusCode": 401,
         "message": WRONG_CREDENTIALS.text,

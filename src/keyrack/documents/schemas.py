@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Annotated, Any
 
 from pydantic import TypeAdapter
 
+from keyrack.access.clients import SCOPE
 from keyrack.api.reading import Read
 from keyrack.documents.members import Json, subject, told
 from keyrack.model.bodies import Kind
@@ -37,6 +38,7 @@ _FORMS: dict[Resource, str] = {form: name for name, form in RESOURCES.items()} |
 _HELD: Mapping[tuple[str, str], TypeAdapter[Any]] = {
     ("Telemetry", "dtc"): TypeAdapter(list[Trouble]),
     ("Webhook", "kinds"): TypeAdapter(list[Kind]),
+    ("Client", "scopes"): TypeAdapter(list[Annotated[str, SCOPE]]),
     ("Delivery", "payload"): TypeAdapter(Outcome | ChangeTold | CheckpointTold),
 }
 # Members of models that are rows

@@ -11,6 +11,7 @@ from keyrack.endpoints import (
     cars,
     changes,
     checkpoints,
+    clients,
     customers,
     documents,
     erasure,
@@ -33,11 +34,12 @@ from keyrack.endpoints import (
     users,
     webhook_kinds,
     webhooks,
+    well_known,
 )
 
 MODULES = (
-    oauth2, customers, retention, cars, users, erasure, assignments, groups, products, services, installations,
-    pairings, brands, sdk, events, changes, checkpoints, access, ingest, positions, operations, batch, webhook_kinds,
-    webhooks, live, me, identities, documents, health,
+    oauth2, well_known, customers, retention, cars, users, erasure, assignments, groups, products, services,
+    installations, pairings, brands, sdk, events, changes, checkpoints, access, ingest, positions, operations, batch,
+    webhook_kinds, webhooks, clients, live, me, identities, documents, health,
 )  # fmt: skip
 ALL: tuple[Endpoint, ...] = tuple(row for module in MODULES for row in module.endpoints.rows)

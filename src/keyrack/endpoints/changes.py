@@ -124,10 +124,10 @@ async def _awaited(
     request: Request, seconds: int, found: Listed, listed: Callable[[], Coroutine[Any, Any, Listed]], following: Feed
 ) -> Answer:
     """What there is once something comes, or the empty list after so many seconds."""
-    if request.stays is None or request.holds is None or request.manager is None:  # a page waits for nothing
+    if request.stays is None or request.holds is None or request.caller is None:  # a page waits for nothing
         return found[0]
     until = asyncio.get_running_loop().time() + seconds
-    waiter = Waiter(request.customer, request.manager.id, await request.stays(), request.stays)
+    waiter = Waiter(request.customer, request.caller.id, await request.stays(), request.stays)
     following.check(waiter.customer, waiter.caller)
     request.holds(waiter)
     with following.waiting(waiter) as log:
@@ -154,12 +154,12 @@ async def _stream(request: Request, epoch: UUID | None, begins: odata.Beginning 
     headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no", "Vary": "Accept", **extent.headers()}
     if place is None or not extent.has(place[1], place[0]):
         return Answer(200, gone(extent), headers, EVENTS)
-    if request.method == "HEAD" or request.stays is None or request.manager is None:
+    if request.method == "HEAD" or request.stays is None or request.caller is None:
         return Answer(200, None, headers, EVENTS, lists.nothing())
     until = await request.stays()
-    following.check(request.customer, request.manager.id)
+    following.check(request.customer, request.caller.id)
     at = (place[0] or extent.epoch, place[1])
-    stream = Follower(following, request.customer, request.manager.id, until, request.stays, at)
+    stream = Follower(following, request.customer, request.caller.id, until, request.stays, at)
     return Answer(200, None, headers, EVENTS, stream)
 
 

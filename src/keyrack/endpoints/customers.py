@@ -1,4 +1,4 @@
-"""Customers: those for which the calling manager may act."""
+"""Customers: those for which the caller may act."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from keyrack.model.resources import CUSTOMER
 endpoints = Endpoints("Customers", Free.CALLER)
 
 
-def _manager(request: Request) -> int:
-    return request.manager.id if request.manager else 0
+def _caller(request: Request) -> int:
+    return request.caller.id if request.caller else 0
 
 
-endpoints.get("/customers", CUSTOMER, "The customers of the manager", tenant=_manager, customer=False)
+endpoints.get("/customers", CUSTOMER, "The customers of the manager", tenant=_caller, customer=False)

@@ -12,7 +12,7 @@ from keyrack.model.fields import Resource, date_time, int32, string
 from keyrack.model.permissions import Free
 from keyrack.reasons import Reason
 
-endpoints = Endpoints("Me", Free.CALLER)
+endpoints = Endpoints("Me", Free.PERSON)
 
 NO_IDENTITY = Reason(
     "identity-not-found",
@@ -35,7 +35,7 @@ IDENTITY = Resource(
         "label": string("(select label from provider where provider_id = {t}.provider_id)"),
         "createdAt": date_time("{t}.created_at"),
     },
-    permission=Free.CALLER,
+    permission=Free.PERSON,
 )
 
 # Locked, so that of two accounts not both are taken away at once
@@ -46,8 +46,8 @@ DELETE: LiteralString = "delete from manager_identity where manager_id = $1 and 
 
 
 def _manager(request: Request) -> int:
-    assert request.manager is not None  # noqa: S101 - these rows want a token
-    return request.manager.id
+    assert request.caller is not None  # noqa: S101 - these rows want a token
+    return request.caller.id
 
 
 endpoints.get(

@@ -39,8 +39,8 @@ ONLY = Parameter(
 
 def _permitted(request: Request, named: frozenset[Topic] | None) -> frozenset[Topic]:
     """The topics that are told: those that are named, or all that the caller may hear of. Raises `NotPermitted`."""
-    manager = request.manager
-    missing = [topic for topic in TOPICS if manager is None or not manager.may(NEEDS[topic], request.customer)]
+    caller = request.caller
+    missing = [topic for topic in TOPICS if caller is None or not caller.may(NEEDS[topic], request.customer)]
     for topic in named or ():
         request.permit(NEEDS[topic])
     return (named or frozenset(TOPICS)).difference(missing)
@@ -70,8 +70,8 @@ async def live(request: Request, hub: Hub) -> Answer:
     headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no", "Last-Event-ID": hub.id}
     if request.method == "HEAD" or request.stays is None:  # a page of the console asks where it is, and has no stream
         return Answer(200, None, headers, EVENTS, lists.nothing())
-    assert request.manager is not None  # noqa: S101 - the row wants a token
+    assert request.caller is not None  # noqa: S101 - the row wants a token
     until = await request.stays()
-    hub.check(request.customer, request.manager.id)  # nobody else comes between this and the first bytes, which count
-    stream = Stream(hub, request.customer, request.manager.id, topics, request.last_event, until, request.stays)
+    hub.check(request.customer, request.caller.id)  # nobody else comes between this and the first bytes, which count
+    stream = Stream(hub, request.customer, request.caller.id, topics, request.last_event, until, request.stays)
     return Answer(200, None, headers, EVENTS, stream)

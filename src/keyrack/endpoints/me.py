@@ -21,7 +21,7 @@ from keyrack.model.permissions import Free
 from keyrack.reasons import RATE_LIMITED, Reason
 from keyrack.settings import Settings
 
-endpoints = Endpoints("Me", Free.CALLER)
+endpoints = Endpoints("Me", Free.PERSON)
 
 WRONG_PASSWORD = Reason(
     "wrong-password",
@@ -46,7 +46,7 @@ ME = Resource(
         "timeZone": string("{t}.time_zone", nullable=True),
         "theme": string("{t}.theme", nullable=True),
     },
-    permission=Free.CALLER,
+    permission=Free.PERSON,
 )
 SESSION = Resource(
     "Session",
@@ -59,7 +59,7 @@ SESSION = Resource(
         "createdAt": date_time("{t}.created_at"),
         "lastSeen": date_time("{t}.seen_at"),
     },
-    permission=Free.CALLER,
+    permission=Free.PERSON,
 )
 
 PREFER: LiteralString = "update manager set language = $2, time_zone = $3, theme = $4 where manager_id = $1"
@@ -70,8 +70,8 @@ END_ALL: LiteralString = "delete from session where manager_id = $1"
 
 
 def _manager(request: Request) -> int:
-    assert request.manager is not None  # noqa: S101 - these rows want a token
-    return request.manager.id
+    assert request.caller is not None  # noqa: S101 - these rows want a token
+    return request.caller.id
 
 
 @cache

@@ -1,123 +1,145 @@
-"""OAuth 2: access tokens for managers by the password grant, and the documents that verify tokens."""
+"""OAuth 2: access tokens for managers by the password grant and for machine clients by their secrets, and their end."""
 
 from __future__ import annotations
 
-from urllib.parse import parse_qsl
+from typing import Any
 
 from pydantic import BaseModel
 
-from keyrack.access.auth import TOKEN_SECONDS, Access
+from keyrack.access import clients, tokens
+from keyrack.access.auth import Access
+from keyrack.access.clients import INVALID_CLIENT, Shown
+from keyrack.access.keys import MISSING, KeyRefused
 from keyrack.access.signing_in import sign_in
-from keyrack.api import conditions
-from keyrack.api.endpoint import PUBLIC, TAGGED, Endpoints
+from keyrack.access.tokens import TOKEN_SECONDS
+from keyrack.api.endpoint import Endpoints
 from keyrack.api.exchange import Answer, Request, answer
-from keyrack.errors import GrantRefused
+from keyrack.endpoints.oauth2_forms import (
+    FORM_TOO_LONG,
+    GIVEN_TWICE,
+    INVALID_PARAMETER,
+    INVALID_SCOPE,
+    MISSING_PARAMETER,
+    OTHER_GRANT,
+    TWO_WAYS,
+    ClientGrant,
+    Credentials,
+    Grant,
+    PasswordGrant,
+    Revocation,
+    credentials,
+    grant,
+    revocation,
+)
+from keyrack.errors import GrantRefused, InvalidClient, Unauthorized
 from keyrack.model.permissions import Free
 from keyrack.reasons import NO_FORM, RATE_LIMITED, WRONG_CREDENTIALS, Reason
 from keyrack.settings import Settings
 
 endpoints = Endpoints("Authentication")
 
-LONGEST = 32_768  # bytes of a form: enough for a thousand characters of each parameter, percent-encoded
-FORM_TOO_LONG = Reason(
-    "form-too-long",
-    f"The form is longer than {LONGEST} bytes.",
-    "Send the three parameters of the grant, and nothing else.",
+OTHERS_TOKEN = Reason(
+    "token-of-another",
+    "The token is another client's.",
+    "Have the client that got the token revoke it, or remove the secret that it was got by.",
 )
-GIVEN_TWICE = Reason("parameter-given-twice", "A parameter is given more than once.", "Send each parameter once.")
-MISSING_PARAMETER = Reason(
-    "missing-parameter", "The parameter {name} is missing.", "Send username, password and grant_type."
+NO_CLIENT = Reason(
+    "client-must-show-itself",
+    "The token is a client's, and only that client revokes it.",
+    "Send the client's id and secret, as for getting a token.",
 )
-INVALID_PARAMETER = Reason(
-    "invalid-parameter", "The parameter {name} is not valid.", "Send at most 1,000 characters, without U+0000."
-)
-OTHER_GRANT = Reason("unsupported-grant-type", "The only grant_type here is password.", "Send grant_type=password.")
+FORM: tuple[Reason, ...] = (FORM_TOO_LONG, NO_FORM, GIVEN_TWICE, MISSING_PARAMETER, INVALID_PARAMETER, TWO_WAYS)
+FRESH = {"Cache-Control": "no-store"}
+# Of rows where somebody shows a secret to a form
+SECRETS: dict[str, Any] = {
+    "status": 200, "permission": Free.ANYBODY, "token": False, "customer": False, "by_secret": True, "secret": True,
+}  # fmt: skip
 
 
 class AccessToken(BaseModel):
+    """For a manager as the spec has it; for a client with `expires_in` as a number and the scopes (RFC 6749, section
+    5.1)."""
+
     access_token: str
-    expires_in: str
+    expires_in: str | int
     token_type: str
-
-
-class PasswordGrant(BaseModel):
-    """The form of RFC 6749, section 4.3.2."""
-
-    username: str
-    password: str
-    grant_type: str
-
-
-def grant(body: bytes) -> PasswordGrant:
-    """The grant of a form's body. Raises `GrantRefused` with RFC 6749's error codes (section 5.2)."""
-    if len(body) > LONGEST:
-        raise GrantRefused("invalid_request", FORM_TOO_LONG)
-    try:
-        pairs = parse_qsl(body.decode(), keep_blank_values=True, strict_parsing=bool(body), errors="strict")
-    except ValueError:
-        raise GrantRefused("invalid_request", NO_FORM) from None
-    form = dict(pairs)
-    if len(form) != len(pairs):
-        raise GrantRefused("invalid_request", GIVEN_TWICE)
-    if not form.get("grant_type"):
-        raise GrantRefused("invalid_request", MISSING_PARAMETER.format(name="grant_type"))
-    if form["grant_type"] != "password":
-        raise GrantRefused("unsupported_grant_type", OTHER_GRANT)
-    for name in ("username", "password"):
-        if not form.get(name):
-            raise GrantRefused("invalid_request", MISSING_PARAMETER.format(name=name))
-        if len(form[name]) > 1_000 or "\x00" in form[name]:
-            raise GrantRefused("invalid_request", INVALID_PARAMETER.format(name=name))
-    return PasswordGrant(username=form["username"], password=form["password"], grant_type="password")
+    scope: str | None = None
 
 
 @endpoints.post(
     "/oauth2/token",
-    "An access token for a manager",
-    body=PasswordGrant,
+    "An access token for a manager or a machine client",
+    body=PasswordGrant | ClientGrant,
     form=grant,
-    status=200,
-    permission=Free.ANYBODY,
-    token=False,
-    customer=False,
     answers=AccessToken,
-    secret=True,
     refuses={
-        400: (FORM_TOO_LONG, NO_FORM, GIVEN_TWICE, MISSING_PARAMETER, OTHER_GRANT, INVALID_PARAMETER),
-        401: (WRONG_CREDENTIALS,),
+        400: (*FORM, OTHER_GRANT, INVALID_SCOPE),
+        401: (WRONG_CREDENTIALS, INVALID_CLIENT),
         429: (RATE_LIMITED,),
     },
+    **SECRETS,
 )
-async def token(request: Request, wanted: PasswordGrant, settings: Settings, access: Access) -> Answer:
+async def token(request: Request, wanted: Grant, settings: Settings, access: Access) -> Answer:
+    if isinstance(wanted, ClientGrant):
+        return await _for_client(request, wanted, settings, access)
+    if request.without_key:
+        raise KeyRefused(f"{settings.brand}-API-Key", MISSING)
     signed_in = await sign_in(request.db, access, settings, wanted.username, wanted.password, request.address)
     return answer(
         {"access_token": await access.token(signed_in), "expires_in": str(TOKEN_SECONDS), "token_type": "Bearer"},
-        headers={"Cache-Control": "no-store"},
+        headers=FRESH,
     )
 
 
-@endpoints.write("GET", "/.well-known/jwks.json", "The public keys of the tokens", headers=TAGGED, **PUBLIC)
-async def jwks(request: Request, access: Access) -> Answer:
-    keys = await access.signing_keys()
-    return conditions.document(request, answer(keys.public()))
+async def _for_client(request: Request, wanted: ClientGrant, settings: Settings, access: Access) -> Answer:
+    proven = access.check()
+    shown = await _shown(request, credentials(request.authorization, wanted), settings)
+    access.hold(proven)
+    scopes = sorted(shown.scopes) if wanted.scope is None else wanted.scope.split()
+    if not shown.scopes.issuperset(scopes):
+        raise GrantRefused("invalid_scope", INVALID_SCOPE)
+    told = {
+        "access_token": await access.client_token(shown, scopes),
+        "expires_in": TOKEN_SECONDS,
+        "token_type": "Bearer",
+        "scope": " ".join(scopes),
+    }
+    return answer(told, headers=FRESH)
 
 
-@endpoints.write(
-    "GET", "/.well-known/openid-configuration", "Where the token endpoint and the keys are", headers=TAGGED, **PUBLIC
+async def _shown(request: Request, given: Credentials | None, settings: Settings) -> Shown:
+    """The client that shows a secret. Raises `InvalidClient`, `TooManyRequests`."""
+    shown = given and await clients.shown(request.db, settings, given.id, given.secret, request.address)
+    if shown is None:
+        raise InvalidClient(INVALID_CLIENT, by_header=request.authorization is not None)
+    return shown
+
+
+@endpoints.post(
+    "/oauth2/revoke",
+    "Have an access token refused from now on",
+    body=Revocation,
+    form=revocation,
+    refuses={400: (*FORM, OTHERS_TOKEN), 401: (INVALID_CLIENT, NO_CLIENT), 429: (RATE_LIMITED,)},
+    media_type="",
+    ours=True,
+    **SECRETS,
 )
-async def discovery(request: Request, settings: Settings) -> Answer:
-    """OpenID Connect Discovery 1.0, section 3, as far as it applies."""
-    base = settings.public_url
-    told = answer(
-        {
-            "issuer": base,
-            "token_endpoint": f"{base}/v3/oauth2/token",
-            "jwks_uri": f"{base}/.well-known/jwks.json",
-            "grant_types_supported": ["password"],
-            "response_types_supported": ["id_token"],
-            "subject_types_supported": ["pairwise"],
-            "claims_supported": ["iss", "sub", "aud", "iat", "exp", "jti", "customer_id", "email"],
-            "id_token_signing_alg_values_supported": ["RS256"],
-        }
-    )
-    return conditions.document(request, told)
+async def revoke(request: Request, wanted: Revocation, settings: Settings, access: Access) -> Answer:
+    """RFC 7009. What is no token of ours, or is over, is revoked already. A manager's token is revoked by whoever has
+    it and the API key, which is all that it takes to use it."""
+    given = credentials(request.authorization, wanted)
+    shown = await _shown(request, given, settings) if given else None
+    if shown is None and request.without_key:
+        raise KeyRefused(f"{settings.brand}-API-Key", MISSING)
+    try:
+        found = await access.token_of(f"Bearer {wanted.token}")
+    except Unauthorized:
+        return Answer(200, headers=FRESH)
+    if shown is None and found.secret is not None:
+        raise InvalidClient(NO_CLIENT)
+    if shown is not None and found.subject != shown.subject:
+        raise GrantRefused("unauthorized_client", OTHERS_TOKEN)
+    await tokens.revoke(request.db, found)
+    access.forget()  # the other processes hear of it
+    return Answer(200, headers=FRESH)

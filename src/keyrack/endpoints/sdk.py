@@ -11,7 +11,9 @@ from typing import LiteralString
 
 from pydantic import BaseModel
 
-from keyrack.access.auth import Access, digest, permit
+from keyrack.access.auth import Access
+from keyrack.access.caller import permit
+from keyrack.access.digests import digest
 from keyrack.api.endpoint import Endpoints
 from keyrack.api.exchange import Answer, Request, answer
 from keyrack.errors import BadRequest
@@ -59,8 +61,8 @@ class SdkToken(BaseModel):
 )
 async def token(request: Request, wanted: SdkTokenRequest, access: Access) -> Answer:
     subject = None
-    if request.manager and wanted.customer_id in request.manager.grants:
-        permit(request.manager, Permission.SDK_WRITE, wanted.customer_id)
+    if request.caller and wanted.customer_id in request.caller.grants:
+        permit(request.caller, Permission.SDK_WRITE, wanted.customer_id)
         subject = await request.db.fetchval(SUBJECT, wanted.customer_id, digest(wanted.sdk_key), wanted.user_id)
     if subject is None:
         raise BadRequest(INVALID_COMBINATION)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
 
-from keyrack.access.auth import new_secret
+from keyrack.access.digests import new_secret
 from keyrack.database.connection import Database
 from keyrack.federation import providers, states, tokens
 from keyrack.federation.metadata import Directory, Metadata

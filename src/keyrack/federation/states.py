@@ -12,7 +12,7 @@ from base64 import urlsafe_b64encode
 from dataclasses import dataclass
 from typing import LiteralString
 
-from keyrack.access.auth import digest
+from keyrack.access.digests import digest
 from keyrack.database.connection import Database, Statements
 from keyrack.database.pieces import repeat
 from keyrack.federation.troubles import NotSignedIn

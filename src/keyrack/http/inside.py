@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import Any
 from urllib.parse import quote, urlencode
 
-from keyrack.access.auth import Manager
+from keyrack.access.caller import Caller
 from keyrack.api import conditions
 from keyrack.api.endpoint import Endpoint
 from keyrack.api.exchange import Answer, Request
@@ -19,10 +19,10 @@ from keyrack.model.bodies import checked
 
 
 @dataclass(frozen=True)
-class Caller:
+class Asking:
     """Who asks, and on behalf of which request of a browser."""
 
-    manager: Manager
+    caller: Caller
     customer: int  # 0 where the page is of none
     address: str
     id: str
@@ -68,7 +68,7 @@ class Calls:
 
     async def call(
         self,
-        caller: Caller,
+        asking: Asking,
         method: str,
         path: str,
         *ids: object,
@@ -82,17 +82,17 @@ class Calls:
         comes. Raises its `Refusal`, and `KeyError` for a row that there is not."""
         handler = self._handlers[method, path]
         endpoint = handler.endpoint
-        customer = caller.customer if endpoint.customer else 0
+        customer = asking.customer if endpoint.customer else 0
         if endpoint.customer:
-            caller.manager.check(customer)
-        endpoint.permit(caller.manager, customer)
+            asking.caller.check(customer)
+        endpoint.permit(asking.caller, customer)
         sent = b"" if body is None else json.dumps(body).encode()
         params = dict(zip(endpoint.parameters, map(str, ids), strict=True))
         address = path.format(**{name: quote(text, safe="") for name, text in params.items()})
         process = self._server.process
         request = Request(
-            self._server.database(endpoint, caller.manager, customer), process.batches, process.announce, caller.id,
-            method, address, caller.address, caller.manager, customer, intake.ids(endpoint, params),
+            self._server.database(endpoint, asking.caller, customer), process.batches, process.announce, asking.id,
+            method, address, asking.address, asking.caller, customer, intake.ids(endpoint, params),
             urlencode(query or {}, quote_via=quote, safe="$").encode(), sent, chunks=True,
             if_match=conditions.expected(if_match) if if_match else None,
         )  # fmt: skip

@@ -10,7 +10,7 @@ from collections.abc import AsyncIterable, Mapping
 from typing import Any, Protocol
 from urllib.parse import parse_qs
 
-from keyrack.access.auth import Manager
+from keyrack.access.caller import Caller
 from keyrack.api import conditions
 from keyrack.api.conditions import NOTHING_TO_COMPARE, ONLY_FOR_READS
 from keyrack.api.endpoint import Endpoint
@@ -161,7 +161,7 @@ def _check_type(http: Incoming, endpoint: Endpoint) -> None:
         raise UnsupportedMediaType("Content-Type", http.content_type, _media_types(endpoint))
 
 
-def customer(http: Incoming, manager: Manager) -> int:
+def customer(http: Incoming, caller: Caller) -> int:
     """The tenant. Raises `BadRequest`, and `NotFound` alike for a customer that is nobody's or somebody else's."""
     text = http.get_header(CUSTOMER_ID)
     if not text:
@@ -172,7 +172,7 @@ def customer(http: Incoming, manager: Manager) -> int:
             INVALID_CUSTOMER_ID, errors=[Fault("wrong-type", INVALID_CUSTOMER_ID.text, header=CUSTOMER_ID)]
         )
     tenant = int(text) if len(text) <= 12 else 0
-    manager.check(tenant)
+    caller.check(tenant)
     return tenant
 
 

@@ -11,13 +11,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from keyrack.access import sessions
-from keyrack.access.auth import Manager, SignedIn
+from keyrack.access.auth import SignedIn
+from keyrack.access.caller import Caller
 from keyrack.access.grants import NotPermitted
 from keyrack.access.sessions import Session
 from keyrack.access.signing_in import sign_in
 from keyrack.api.exchange import Answer
 from keyrack.errors import Refusal, Unauthorized
-from keyrack.http.inside import Caller, Calls, Reply
+from keyrack.http.inside import Asking, Calls, Reply
 from keyrack.http.server import Server
 from keyrack.model.permissions import Permission, Role
 from keyrack.reasons import SIGNED_OUT
@@ -42,7 +43,7 @@ class Person:
     """Who is signed in."""
 
     session: Session
-    manager: Manager
+    manager: Caller
 
 
 @dataclass(slots=True)
@@ -108,8 +109,8 @@ class Visit:
         query: Mapping[str, str] = more.get("query") or {}
         if int(query.get("$top", "0")) > self.settings.odata_top:
             more["query"] = {**query, "$top": str(self.settings.odata_top)}
-        caller = Caller(self.person.manager, self.customer, self.address, self.id)
-        return await self.calls.call(caller, method, path, *ids, **more)
+        asking = Asking(self.person.manager, self.customer, self.address, self.id)
+        return await self.calls.call(asking, method, path, *ids, **more)
 
     def reaches(self, origin: str) -> None:
         """Let the scripts of this page ask one other origin as well (CSP 3, section 6.1.2)."""

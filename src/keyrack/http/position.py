@@ -53,7 +53,7 @@ async def answered(
     """What `perform` answers, at a replica where one may; how far it goes is noted for `tell`, of refusals too. Raises
     `BadRequest` for what is no position."""
     wanted = seen(http) if endpoint.customer else None
-    if replicas is None or (request.manager is None and not request.customer):
+    if replicas is None or (request.caller is None and not request.customer):
         return await perform(request)
     if endpoint.method == "GET":
         only = not _may_be_elsewhere(endpoint, request) or OF_PAGE in http.scope
@@ -85,7 +85,7 @@ async def _of_leader(scope: dict[str, Any], request: Request, perform: Perform, 
 async def _of_replica(scope: dict[str, Any], request: Request, perform: Perform, turn: Turn) -> Answer | None:
     """What the replica answers; None where the leader has to: it was not there any more, or does not find something,
     which may have been made a moment ago."""
-    database = turn.database(request.customer, request.manager.id if request.manager else 0, request.db)
+    database = turn.database(request.customer, request.caller.id if request.caller else 0, request.db)
     answer = None
     try:
         answer = await perform(replace(request, db=database))

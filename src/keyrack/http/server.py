@@ -1,4 +1,4 @@
-"""In charge of a request's way: API key -> token -> manager -> customer -> content type -> body -> endpoint.
+"""In charge of a request's way: API key -> token -> caller -> customer -> content type -> body -> endpoint.
 
 What of the process an endpoint works with is opened here, and given to those that name it.
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import AsyncGenerator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -16,7 +16,7 @@ import asyncpg
 import falcon.asgi
 
 from keyrack.access import sessions
-from keyrack.access.auth import Manager
+from keyrack.access.caller import Caller
 from keyrack.access.devices import Device
 from keyrack.access.grants import Grant
 from keyrack.access.keys import KeyRefused
@@ -127,33 +127,36 @@ class Server:
     ) -> Answer:
         process, endpoint = self.process, handler.endpoint
         proven = process.access.check() if _asks_who(endpoint) else None
-        manager, device, customer = await self._who(http, endpoint)
+        caller, device, customer = await self._who(http, endpoint)
         expected = intake.expected(http, endpoint)
         body, value, preferred = b"", None, NONE
         if endpoint.body is not None or endpoint.shows is not None:
             preferred = preferences(http.get_header("Prefer"))
         if endpoint.body is not None or endpoint.raw:
             body = await intake.body(http, endpoint, self.settings, room)
-            manager, device, customer = await self._who(http, endpoint)  # what they may have lost while it came
+            caller, device, customer = await self._who(http, endpoint)  # what they may have lost while it came
         if endpoint.form is not None:
             value = endpoint.form(body)
         elif endpoint.body is not None:
             value = checked(endpoint.body, body, endpoint.what, strict=preferred.strict)
         request = Request(
-            self.database(endpoint, manager, customer), process.batches, process.announce, http.scope[ID],
-            http.method, http.path, http.remote_addr, manager, customer, intake.ids(endpoint, params),
+            self.database(endpoint, caller, customer), process.batches, process.announce, http.scope[ID],
+            http.method, http.path, http.remote_addr, caller, customer, intake.ids(endpoint, params),
             http.scope["query_string"], body, http.scope["http_version"] != "1.0", device,
             preferred.returns if endpoint.shows is not None else "", expected, http.get_header("If-None-Match"),
         )  # fmt: skip
         if endpoint.also:
             request.also = prefers(http.get_header("Accept") or "", endpoint.also.split(";")[0], endpoint.media_type)
-        if manager is not None and (endpoint.media_type == EVENTS or endpoint.follows):
+        if caller is not None and (endpoint.media_type == EVENTS or endpoint.follows):
             request.last_event, request.stays = (
                 http.get_header("Last-Event-ID"),
-                partial(self._stays, http, endpoint, customer, manager.grants[customer]),
+                partial(self._stays, http, endpoint, customer, caller.grants[customer]),
             )
             request.holds = partial(http.scope.__setitem__, HELD)
             request.events = prefers(http.get_header("Accept") or "", EVENTS, endpoint.media_type)
+        if endpoint.by_secret:
+            request.authorization = http.get_header("Authorization")
+            request.without_key = http.get_header(self._key_header) is None
         process.access.hold(proven)  # the body may have taken long
         perform = partial(self._asked, handler, value, http.get_header("Idempotency-Key"))
         answer = await position.answered(http, endpoint, request, perform, process.replicas)
@@ -161,18 +164,20 @@ class Server:
             http.scope[HELD] = answer.parts
         return answer
 
-    async def _who(self, http: falcon.asgi.Request, endpoint: Endpoint) -> tuple[Manager | None, Device | None, int]:
+    async def _who(self, http: falcon.asgi.Request, endpoint: Endpoint) -> tuple[Caller | None, Device | None, int]:
         """Who calls, and for which customer, 0 for none; that it may. Raises `Unauthorized`, `Forbidden`, `NotFound`,
         `BadRequest`."""
-        manager = await self.caller(http, key=endpoint.key, token=endpoint.token)
-        customer = intake.customer(http, manager) if endpoint.customer and manager else 0
+        asks_itself = endpoint.by_secret and self.settings.clients_without_key
+        wants_key = endpoint.key and not (asks_itself and http.get_header(self._key_header) is None)
+        caller = await self.caller(http, key=wants_key, token=endpoint.token)
+        customer = intake.customer(http, caller) if endpoint.customer and caller else 0
         key = http.get_header(DEVICE_KEY)
         device = await self.process.access.device(key, endpoint.device) if endpoint.device else None
         customer = device.customer if device else customer
-        http.scope[WHO] = (customer, manager.id if manager else 0)
-        acting.set(actor(http, manager, device))
-        endpoint.permit(manager, customer)
-        return manager, device, customer
+        http.scope[WHO] = (customer, caller.id if caller else 0)
+        acting.set(actor(http, caller, device))
+        endpoint.permit(caller, customer)
+        return caller, device, customer
 
     async def _asked(self, handler: Handler, value: Any, key: str | None, request: Request) -> Answer:
         return await self.perform(handler, request, value, key)
@@ -207,13 +212,13 @@ class Server:
                     self.process.replicas.wrote(request.customer)
         raise Unavailable(NOT_NOW)
 
-    def database(self, endpoint: Endpoint, manager: Manager | None, customer: int) -> Database:
+    def database(self, endpoint: Endpoint, caller: Caller | None, customer: int) -> Database:
         """The database on behalf of whoever asks; who is not known yet is served by the process's own connections."""
-        if manager is None and not customer:
+        if caller is None and not customer:
             return self.process.own
-        return self.process.db.of(customer, manager.id if manager else 0, reads=endpoint.method == "GET")
+        return self.process.db.of(customer, caller.id if caller else 0, reads=endpoint.method == "GET")
 
-    async def caller(self, http: falcon.asgi.Request, *, key: bool, token: bool) -> Manager | None:
+    async def caller(self, http: falcon.asgi.Request, *, key: bool, token: bool) -> Caller | None:
         """Who calls, as far as these are asked for. Raises `Unauthorized`, `NotFound`.
 
         A page of the console calls in its session: it stands for both.
@@ -223,13 +228,19 @@ class Server:
             self.sessions.check_origin(http)
             session = await self.signed_in(http)
             return await access.acting(session.subject)
+        given, authorization = http.get_header(self._key_header), http.get_header("Authorization")
+        if key and token and given is None and self.settings.clients_without_key and authorization:
+            with suppress(Refusal):  # what the token lacks is said after the key
+                caller = await access.caller(authorization)
+                if access.goes_without_key(caller, given):
+                    return caller
         if key:
             try:
-                await access.check_key(http.get_header(self._key_header))
+                await access.check_key(given)
             except KeyRefused as refused:
                 refused.logged(http.remote_addr)
                 raise
-        return await access.manager(http.get_header("Authorization")) if token else None
+        return await access.caller(authorization) if token else None
 
     async def signed_in(self, http: falcon.asgi.Request, *, used: bool = True) -> Session:
         """The session of a browser. Raises `Unauthorized` where there is none."""
@@ -269,13 +280,13 @@ class Server:
         of a session. Raises `Refusal`."""
         access, key, authorization = self.process.access, self._key_header, http.get_header("Authorization")
         if OF_PAGE in http.scope:
-            manager, until = await access.acting((await self.signed_in(http, used=False)).subject), math.inf
+            caller, until = await access.acting((await self.signed_in(http, used=False)).subject), math.inf
         else:
             until = await access.until(http.get_header(key), authorization)
-            manager = await access.manager(authorization)
-        manager.check(customer)
-        endpoint.permit(manager, customer)
-        return until if manager.grants[customer] == grant else 0.0  # whoever begins anew sees what it may now
+            caller = await access.caller(authorization)
+        caller.check(customer)
+        endpoint.permit(caller, customer)
+        return until if caller.grants[customer] == grant else 0.0  # whoever begins anew sees what it may now
 
 
 def _asks_who(endpoint: Endpoint) -> bool:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import structlog
 
 from keyrack.access import sessions
-from keyrack.access.auth import digest, new_secret
+from keyrack.access.digests import digest, new_secret
 from keyrack.access.limits import Limit, network, shown
 from keyrack.database.acting import Actor, acting
 from keyrack.errors import TooManyRequests
@@ -86,7 +86,7 @@ async def _connect(visit: Visit, came: Came, manager: int) -> None:
     who = await process.access.acting(session.subject) if session else None
     if who is None or who.id != manager:
         raise NotSignedIn("other", "whoever has begun to connect the account is not signed in any more")
-    acting.set(Actor("manager", who.username, who.id, visit.address, visit.id))
+    acting.set(Actor("manager", who.name, who.id, visit.address, visit.id))
     await accounts.connect(process.own, came.provider, came.account, manager)
 
 

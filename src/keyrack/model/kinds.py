@@ -99,6 +99,21 @@ RECORDED: Mapping[str, Mapping[str, str]] = {
         "role.updated": "A manager has another role in the customer, or another limit.",
         "role.withdrawn": "A manager has no role in the customer any more.",
     },
+    "client": {
+        "client.created": "A machine client was made.",
+        "client.updated": "A machine client has another name or another end, or was disabled or enabled.",
+        "client.deleted": "A machine client was removed.",
+    },
+    "scopes": {
+        "scopes.granted": "A machine client may act for the customer, with some scopes.",
+        "scopes.updated": "A machine client has other scopes in the customer.",
+        "scopes.withdrawn": "A machine client may not act for the customer any more.",
+    },
+    "clientSecret": {
+        "clientSecret.created": "A machine client got another secret.",
+        "clientSecret.updated": "A secret of a machine client was changed.",
+        "clientSecret.deleted": "A secret of a machine client was removed.",
+    },
     "permission": {
         "permission.refused": "Somebody was refused what a permission is wanted for, so many times within a minute.",
     },
@@ -115,6 +130,8 @@ INSTALLATION: Mapping[str, tuple[str, ...]] = {
     ),
     "identity": ("identity.connected", "identity.updated", "identity.disconnected"),
     "apiKey": ("apiKey.created", "apiKey.updated", "apiKey.deleted"),
+    "client": ("client.created", "client.updated", "client.deleted"),
+    "clientSecret": ("clientSecret.created", "clientSecret.updated", "clientSecret.deleted"),
     "signingKey": ("signingKey.created", "signingKey.updated", "signingKey.deleted"),
     "brandKey": ("brandKey.created", "brandKey.updated", "brandKey.deleted"),
     "keyForm": ("keyForm.created", "keyForm.updated", "keyForm.deleted"),

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+from keyrack.model.access_meanings import OF_ACCESS
 from keyrack.model.log_meanings import OF_LOG
 from keyrack.model.own_meanings import OPERATION_ID, OWN
 from keyrack.model.readings import READINGS
@@ -54,6 +55,8 @@ EVERYWHERE: Members = {
     "code": ("What it is, for programs; docs/errors lists all.", "invalid-members"),
     "detail": ("What is wrong, in words.", "Couldn't create car. No valid name provided."),
     "eventId": ("The id of the event.", 120),
+    "clientId": ("The number of the client.", 12),
+    "secretId": ("The number of the secret.", 3),
     "webhookId": ("The id of the webhook.", 1),
     "changeId": ("The number of the change.", 17),
     "deliveryId": ("The id of the delivery.", 42),
@@ -186,6 +189,7 @@ OF: Mapping[str, Members] = {
     },
     **OWN,
     **OF_LOG,
+    **OF_ACCESS,
 }
 
 

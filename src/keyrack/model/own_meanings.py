@@ -12,14 +12,6 @@ _ERROR = ("Why it came to nothing; null where it succeeded.", None)
 _LAST_SEEN = ("When the unit read what it told last; null for a car of which nothing was told.", "2026-05-01T08:15:00Z")
 
 OWN: Mapping[str, Mapping[str, tuple[str, Any]]] = {
-    "AccessToken": {
-        "access_token": ("What `Authorization: Bearer ...` carries.", "eyJhbGciOiJSUzI1NiJ9.e30.c2lnbmF0dXJl"),
-        "expires_in": ("Seconds for which it is good, as text.", "3600"),
-        "token_type": ("Always `Bearer`.", "Bearer"),
-        "username": ("The manager's user name.", "manager@example.com"),
-        "password": ("The manager's password.", "correct horse battery staple"),
-        "grant_type": ("Always `password`.", "password"),
-    },
     "SdkToken": {
         "customerId": ("The customer that the user is in, as a number.", 1),
         "sdkKey": ("A secret of the customer, which the operator of the server makes.", "sdk_5Zk3v0s8Qm1r"),

@@ -85,6 +85,7 @@ class Free(StrEnum):
     ANYBODY = "anybody"
     DEVICE = "a device key"
     CALLER = "every caller, about itself"
+    PERSON = "every manager, about itself"
 
 
 class Role(StrEnum):
@@ -120,6 +121,8 @@ def closed(permissions: Iterable[Permission]) -> frozenset[Permission]:
     return frozenset(every | {one for one in reads if one is not None})
 
 
+# What a machine client may have: none that lets a program make itself, or somebody else, more than it is
+PROGRAMS = tuple(one for one in Permission if one not in (Permission.MANAGERS_WRITE, Permission.CLIENTS_WRITE))
 _WHO_MAY = frozenset(one for one in Permission if one.startswith(("managers:", "clients:")))
 _FLEET = frozenset(
     [

@@ -35,8 +35,9 @@ def _via(table: LiteralString, column: LiteralString, group: LiteralString, item
 
 CUSTOMER = Resource(
     "Customer",
-    "customer {t} join manager_customer {t}_link using (customer_id)",
-    "{t}_link.manager_id = $1",
+    "customer {t} join (select customer_id, manager_id as caller_id from manager_customer union all"
+    " select customer_id, client_id from client_customer) {t}_link using (customer_id)",
+    "{t}_link.caller_id = $1",
     {"id": string("{t}.customer_id::text"), "name": string("{t}.name", search=True)},
     permission=Free.CALLER,
 )

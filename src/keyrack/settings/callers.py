@@ -49,6 +49,13 @@ class Callers(BaseSettings):
         description="Seconds between two writes of what a process has refused for want of a permission: the log of "
         "changes has it counted, not one by one.",
     )
+    client_limit: int = Field(
+        default=100, ge=1, le=10_000, description="Machine clients that each customer may manage, at most."
+    )
+    clients_without_key: bool = Field(
+        default=False,
+        description="Whether machine clients may call without an API key, and get their tokens without one.",
+    )
     access_seconds: float = Field(
         default=1.0,
         ge=1,

@@ -6,7 +6,7 @@ from keyrack.database.migrations import module
 from keyrack.database.migrations.recorded import Recorded
 
 revision = "0037"
-down_revision = "0031"
+down_revision = "0032"
 
 PROVIDER = """
 create table provider (
@@ -99,7 +99,7 @@ RECORDED = (
 
 def tables() -> list[Recorded]:
     """Of what the state is compared with the log."""
-    return [*module("0031").tables(), *RECORDED]
+    return [*module("0032").tables(), *RECORDED]
 
 
 def upgrade() -> None:

@@ -1,0 +1,54 @@
+"""In charge of who calls, once it is known: a manager or a machine client, and what it may in which customer."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from keyrack.access.grants import NOTHING, Grant, NotPermitted
+from keyrack.errors import Forbidden, NotFound
+from keyrack.model.permissions import Free, Permission
+from keyrack.reasons import NO_CUSTOMER, Reason
+
+FOR_PEOPLE = Reason(
+    "for-people-only",
+    "This is about the account of a person, and a machine client has none.",
+    "Ask with the token of a person. What a client may, GET /clients/{clientId} says to who may see clients.",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """Who calls, and what it may in which customer. Managers and clients are numbered together."""
+
+    id: int
+    name: str
+    grants: Mapping[int, Grant]
+    sign_outs: int = 0  # tokens of a manager that say less are over
+    is_client: bool = False
+    secrets: frozenset[int] = frozenset()  # of a client: tokens that were had by another one are over
+    until: float = math.inf  # seconds since 1970, when it may call no longer
+
+    def check(self, customer: int) -> None:
+        """Raises `NotFound` for a customer that is none of the caller's."""
+        if customer not in self.grants:
+            raise NotFound(NO_CUSTOMER)
+
+    def may(self, permission: Permission, customer: int) -> bool:
+        return permission in self.grants.get(customer, NOTHING).permissions
+
+    def where(self, permission: Permission) -> list[int]:
+        """The customers in which the caller has it."""
+        return [customer for customer, grant in self.grants.items() if permission in grant.permissions]
+
+
+def permit(caller: Caller | None, wanted: Permission | Free, customer: int) -> None:
+    """Raises `NotPermitted` unless who calls has what is wanted: in the customer, or, of what belongs to none (0), in
+    one of its own; `Forbidden` for a client where only people have something."""
+    if wanted is Free.PERSON and caller is not None and caller.is_client:
+        raise Forbidden(FOR_PEOPLE)
+    if isinstance(wanted, Free):
+        return
+    if caller is None or not (caller.may(wanted, customer) if customer else caller.where(wanted)):
+        raise NotPermitted(wanted, customer)
