@@ -17,11 +17,12 @@ from keyrack.federation import states
 from keyrack.federation.metadata import LOOKS, Directory
 from keyrack.federation.providers import Provider
 from keyrack.settings import Settings
+from tests.commands.test_cli import Operator
 from tests.federation.conftest import NAME, Visitor, added
 from tests.federation.oidc import Oidc
 from tests.federation.test_sign_on import fresh
-from tests.people import NO_TLS, Person, Town, refused
-from tests.servers import RunningServer, Sql
+from tests.people import NO_TLS, Person, Town, done, refused
+from tests.servers import RunningServer, Sql, eventually
 
 CONNECT = "/console/{}/settings/accounts/connect"
 
@@ -123,6 +124,21 @@ def test_who_has_no_password_has_no_other_way_in(town: Town, sql: Sql, visitor: 
         answer = person.client.post("/oauth2/token", data=form, headers={"vendor-API-Key": person.api_key})
         assert answer.status_code in (400, 401)
         assert visitor.go("/console/sign-in", form).status_code == 401
+
+
+def test_the_log_says_what_the_tables_have(
+    visitor: Visitor, oidc: Oidc, town: Town, server: RunningServer, dsn: str
+) -> None:
+    """Of providers, their domains, and accounts that are connected, and are no longer; `server` numbers changes."""
+    assert server.url
+    for name in ("pia", "quin"):
+        person = town.person(name)
+        oidc.says(fresh())
+        signed_in(visitor, person).go(visitor.answered(visitor.begin(CONNECT.format(person.customer))))
+    (row,) = person.get("/me/identities").json()
+    done(person.delete(f"/me/identities/{row['id']}"))
+    verify = ("audit", "verify", "--installation", "--tables", "--json")
+    eventually(lambda: Operator(dsn).quick(*verify)[0] == 0, "the log and the tables to say the same")
 
 
 def test_signing_out_goes_on_to_the_provider(visitor: Visitor, oidc: Oidc, town: Town, sql: Sql) -> None:

@@ -128,7 +128,7 @@ INSTALLATION: Mapping[str, tuple[str, ...]] = {
         "provider.domainAdded",
         "provider.domainRemoved",
     ),
-    "identity": ("identity.connected", "identity.updated", "identity.disconnected"),
+    "identity": ("identity.created", "identity.updated", "identity.deleted"),
     "apiKey": ("apiKey.created", "apiKey.updated", "apiKey.deleted"),
     "client": ("client.created", "client.updated", "client.deleted"),
     "clientSecret": ("clientSecret.created", "clientSecret.updated", "clientSecret.deleted"),

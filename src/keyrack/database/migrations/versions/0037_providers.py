@@ -92,7 +92,7 @@ RECORDED = (
     Recorded(
         "manager_identity", "identity", "{r}.identity_id::text", ("identity_id",),
         {"providerId": "{r}.provider_id", "subject": "{r}.subject", "managerId": "{r}.manager_id"},
-        customer="0", created="connected", deleted="disconnected",
+        customer="0",
     ),
 )  # fmt: skip
 
