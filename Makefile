@@ -202,4 +202,4 @@ lock:
 
 ## clean: without the virtual environment, the console's third-party files and what tools have left
 clean:
-	rm -rf $(VENV) $(TOOLS) $(SITE_TOOLS) $(CLIENTS) .site dist $(ASSETS) $(dir $(ASSETS)).assets-* .pytest_cache .ruff_cache
+	rm -rf $(VENV) $(TOOLS) $(SITE_TOOLS) $(CLIENTS) .provider .site dist $(ASSETS) $(dir $(ASSETS)).assets-* .pytest_cache .ruff_cache

@@ -46,6 +46,7 @@ HEADINGS: dict[str, dict[str, tuple[str, str]]] = {
             "Add, list, rename and remove customers, whose fleets are kept apart.",
         ),
         "manager": ("keyrack.commands.manager", "Say who logs in, and for which customers."),
+        "provider": ("keyrack.commands.provider", "Say with which accounts of elsewhere people may sign in."),
         "client": ("keyrack.commands.client", "Say which programs call in their own name, and what they may."),
         "user": ("keyrack.commands.user", "Show what is stored about a person, or erase it."),
         "privacy": ("keyrack.commands.privacy", "Say what is stored of a customer's cars, and for how long."),

@@ -22,6 +22,7 @@ from keyrack.database import heartbeat, partitions
 from keyrack.database.acting import acting, system
 from keyrack.database.connection import Database, Row, Statements, is_interruption
 from keyrack.database.trouble import Interruptions
+from keyrack.federation import states
 from keyrack.settings import Settings
 from keyrack.webhooks import forgetting
 
@@ -58,6 +59,7 @@ STEPS = (
     Step("revocations", tokens.forget),
     Step("links of people", passwords_anew.forget),
     Step("steps of signing in", steps.forget),
+    Step("sign-ins under way", states.forget),
     Step("erased people", erasing.finish, every=60),
     Step("people in no customer", privacy.forget_people),
     Step("idempotency keys", idempotency.forget),

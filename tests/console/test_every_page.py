@@ -26,7 +26,8 @@ LOOKS: list[dict[str, Any]] = [
     for language in ("en-GB", "de-DE")
     for width in (320, 1280)
 ]
-NO_PAGES = re.compile(r"/assets/|/export|\.csv|/options|/choices/|/check$|/outcomes$|\.pmtiles$")  # what a page fetches
+# What a page fetches, and where providers send people back to
+NO_PAGES = re.compile(r"/assets/|/export|\.csv|/options|/choices/|/check$|/outcomes$|\.pmtiles$|/callback$")
 
 
 def name(row: Row) -> str:

@@ -29,6 +29,7 @@ from tests.documents.reading import inlined
 from tests.endpoints.test_ingest import unit_of
 from tests.http.test_contract import KEYED, TOKENED, WITH_CUSTOMER, content, over, path_of, unknown_method
 from tests.http.test_hostile import Line, head
+from tests.http.test_tenancy import connected
 from tests.people import JOIN, Person, Town, web
 from tests.servers import RunningServer, Sql, eventually
 
@@ -375,6 +376,13 @@ def past_the_end(person: Person) -> tuple[str, str]:
     return "GET", f"/changes?$filter=id gt {settled(person) + 1}"
 
 
+def only_way_in(person: Person) -> int:
+    """The account of a manager who has no password."""
+    whose = f"where username = '{person.username}'"  # in one transaction, so that its token stays good
+    person.sql.execute(f"update manager set password_hash = null {whose}; update manager set sign_outs = 0 {whose}")
+    return int(str(connected(person)["identityId"]))
+
+
 NOWHERE = 2147483647
 CASES: dict[str, Callable[[Person], tuple[Any, ...]]] = {
     "wrong-password": lambda p: (
@@ -393,6 +401,8 @@ CASES: dict[str, Callable[[Person], tuple[Any, ...]]] = {
     "passkey-not-verified": lambda p: just_now(p, "PUT", "/me/passkeys", {"name": "Laptop", "credential": {}}),
     "rule-without-factor": lambda p: ("PUT", "/factor-rules", {"roles": ["Owner"]}),
     "session-not-found": lambda p: ("DELETE", "/sessions/1"),
+    "identity-not-found": lambda p: ("DELETE", "/me/identities/1"),
+    "last-way-in": lambda p: ("DELETE", f"/me/identities/{only_way_in(p)}"),
     "invalid-if-match": lambda p: (
         "PATCH", f"/cars/{p.car()}", [step("/name", "x")], {"headers": {"If-Match": "no tag"}},
     ),

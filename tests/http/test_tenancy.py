@@ -19,8 +19,8 @@ from keyrack.endpoints import ALL
 from tests.changes.signing import signed
 from tests.endpoints.test_ingest import unit_of
 from tests.http.test_contract import name
-from tests.people import JOIN, NUMBERS, Person
-from tests.servers import eventually
+from tests.people import JOIN, Person
+from tests.servers import NUMBERS, eventually
 
 Ids = dict[str, Any]
 
@@ -242,6 +242,16 @@ def signed_in(person: Person) -> Ids:
     return {"sessionId": person.get("/sessions").json()[-1]["id"]}
 
 
+def connected(person: Person) -> Ids:
+    """An account of a provider by which the manager signs in."""
+    made = "insert into provider (name, label, issuer, client_id, client_secret, algorithms)"
+    made += " values ($1, $1, 'https://x.example', 'x', '', '{RS256}') returning provider_id"
+    provider = person.sql.value(made, f"p{next(NUMBERS)}")
+    joined = "insert into manager_identity (provider_id, subject, manager_id) select $1, 'x', manager_id from manager"
+    joined += " where username = $2 returning identity_id"
+    return {"identityId": person.sql.value(joined, provider, person.username)}
+
+
 # Where the rows must stand in a relation for the request to succeed in their owner's hands
 WORLDS: Mapping[str, Callable[[Person], Ids]] = {
     "GET /cars/{carId}/products": installed,
@@ -266,6 +276,7 @@ WORLDS: Mapping[str, Callable[[Person], Ids]] = {
     "POST /sdk/token": sdk_user,
     "POST /webhooks/{webhookId}/deliveries/{deliveryId}/replay": delivered,
     "DELETE /sessions/{sessionId}": signed_in,
+    "DELETE /me/identities/{identityId}": connected,
     "DELETE /clients/{clientId}/secrets/{secretId}": with_secrets,
     "DELETE /me/passkeys/{passkeyId}": with_passkey,
 }

@@ -60,6 +60,7 @@ class SignedIn:
     amr: tuple[str, ...] = ("pwd",)  # how (RFC 8176)
     has_factor: bool = False  # a password alone is not enough
     needs_factor: bool = False  # a role, in whichever customer, wants one
+    provider: int | None = None  # which has said who it is, of single sign-on
 
 
 class Access:

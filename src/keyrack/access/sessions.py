@@ -32,8 +32,8 @@ update session set seen_at = now() where session_id = $1 and seen_at < now() - i
 # Those that were seen last stay; the new one is among them
 BEGIN: LiteralString = """
 with begun as (
-  insert into session (manager_id, hash, sign_outs, address, agent, time_zone, amr)
-  values ($1, $2, $3, $4, $5, $6, $8)),
+  insert into session (manager_id, hash, sign_outs, address, agent, time_zone, amr, provider_id)
+  values ($1, $2, $3, $4, $5, $6, $8, $9)),
 gone as (
   delete from session where session_id = any(array(
     select session_id from session where manager_id = $1 order by seen_at desc, session_id desc offset $7)))
@@ -78,7 +78,7 @@ async def begin(
     secret = new_secret()
     await db.execute(
         BEGIN, signed_in.manager, digest(secret), signed_in.sign_outs, address, agent[:LONGEST_AGENT], time_zone,
-        settings.sessions_per_manager - 1, signed_in.amr,
+        settings.sessions_per_manager - 1, signed_in.amr, signed_in.provider,
     )  # fmt: skip
     return secret
 

@@ -8,6 +8,7 @@ from typing import Any
 PERSONAL: dict[str, frozenset[str]] = {
     "user": frozenset(("emailAddress", "firstName", "lastName")),
     "manager": frozenset(("username",)),
+    "identity": frozenset(("subject",)),
 }
 NONE = frozenset[str]()
 

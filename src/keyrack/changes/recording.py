@@ -13,8 +13,9 @@ from keyrack.database.schema import SchemaError
 RECORDED = (
     "api_key", "assignment", "brand_key", "car", "client", "client_customer", "client_secret", "contract", "customer",
     "customer_user", "device_key", "factor_rule", "fleet_group", "group_car", "group_product", "group_service",
-    "group_user", "invitation", "key_form", "manager", "manager_customer", "manager_role", "passkey", "person",
-    "product", "recovery", "sdk_key", "service", "signing_key", "totp", "webhook",
+    "group_user", "invitation", "key_form", "manager", "manager_customer", "manager_identity", "manager_role",
+    "passkey", "person", "product", "provider", "provider_domain", "recovery", "sdk_key", "service", "signing_key",
+    "totp", "webhook",
 )  # fmt: skip
 _LOG = "the log of changes itself"
 _READINGS = "what units tell: a log itself"
@@ -40,6 +41,7 @@ NOT_RECORDED = {
     "housekeeping": _PROCESSES,
     "idempotency_key": "answers that are kept for a repeat",
     "imported_id": "which number stood for which one elsewhere",
+    "login_state": "sign-ins under way, of which what they connect is recorded",
     "mail": _WORK,
     "odometer": _READINGS,
     "operation": "a log itself, and each change that comes of it names it",

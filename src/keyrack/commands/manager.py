@@ -45,6 +45,9 @@ FORGET_PASSKEYS: LiteralString = "delete from passkey where manager_id = $1"
 FORGET_APP: LiteralString = "delete from totp where manager_id = $1"
 FORGET_RECOVERY: LiteralString = "delete from recovery where manager_id = $1"
 DELETE: LiteralString = "delete from manager where manager_id = $1 returning username"
+DISCONNECT: LiteralString = """
+delete from manager_identity where manager_id = $1 and provider_id = $2 returning identity_id
+"""
 UNKNOWN: LiteralString = """
 select id from unnest($1::integer[]) id where not exists (select from customer where customer_id = id) order by id
 """
@@ -109,16 +112,22 @@ async def add(
     role: Annotated[Role, OfRole],
     more: Annotated[list[int] | None, typer.Argument(parser=reference("customer"), hidden=True)] = None,
     password: Password = None,
+    has_password: Annotated[
+        bool, typer.Option("--with-password/--no-password", help="Whether it may sign in with one.")
+    ] = True,
 ) -> Said:
     """Add a manager for one or more customers, in a role."""
+    if password and not has_password:
+        raise typer.BadParameter("A password is given, and none is wanted.")
     secret = password or digests.new_secret()
     with on_constraint(
         {"manager_username_key": (Conflict, Reason("manager-exists", f"There is already a manager called {username}."))}
     ):
-        id = await session.sql.fetchval(INSERT, username, await Passwords().hash(secret))
+        hash = await Passwords().hash(secret) if has_password else None
+        id = await session.sql.fetchval(INSERT, username, hash)
     await _join(session, id, [*customer, *(more or [])], role)
-    told = "" if password else f"\nPassword: {secret}\n{SHOWN_ONCE}"
-    shown = {} if password else {"password": secret}
+    told = "" if password or not has_password else f"\nPassword: {secret}\n{SHOWN_ONCE}"
+    shown = {} if password or not has_password else {"password": secret}
     return Said({"id": id, "username": username} | shown, f"Manager {id} added: {username}.{told}")
 
 
@@ -260,6 +269,20 @@ async def _check_owners(session: Session, owned: list[int], *, ownerless: bool) 
             f"Customer {without[0]} would be left without an owner who may sign in. Make somebody else one first, or"
             " say --leave-without-owner."
         )
+
+
+@command(app, "disconnect")
+async def disconnect(
+    session: Session,
+    id: Manager,
+    provider: Annotated[
+        int, typer.Option(parser=reference("provider"), metavar="ID|NAME", help="The provider of the account.")
+    ],
+) -> Said:
+    """Disconnect a manager from an account of a provider; whoever has signed in by it is signed out."""
+    if await session.sql.fetchval(DISCONNECT, id, provider) is None:
+        raise Failed(f"Manager {id} has no account of provider {provider}.")
+    return Said({"id": id}, f"Manager {id} is disconnected from its account of provider {provider}.")
 
 
 async def _join(session: Session, id: int, customers: list[int], role: Role) -> None:

@@ -41,6 +41,7 @@ class Name:
 NOUNS = {
     "customer": Noun("customer", "called", "select customer_id as id, name, null::integer as of from customer"),
     "manager": Noun("manager", "called", "select manager_id as id, username as name, null::integer as of from manager"),
+    "provider": Noun("provider", "called", "select provider_id as id, name, null::integer as of from provider"),
     "client": Noun("client", "called", "select client_id as id, name, null::integer as of from client"),
     "api_key": Noun("API key", "called", "select api_key_id as id, name, null::integer as of from api_key"),
     "sdk_key": Noun("SDK key", "called", "select sdk_key_id as id, name, customer_id as of from sdk_key"),

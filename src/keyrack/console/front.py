@@ -8,6 +8,7 @@ from keyrack.api.exchange import Answer, answer
 from keyrack.console.rendering import gettext, plain, redirect, root
 from keyrack.console.settings import zones
 from keyrack.errors import NotFound, Refusal, TooManyRequests, WrongCredentials
+from keyrack.http import single_sign_on
 from keyrack.http.pages import BELOW, Pages, Visit, customer_of, first_customer
 from keyrack.reasons import NOTHING_HERE, Reason
 
@@ -20,6 +21,7 @@ NOBODYS = Reason(
 )
 LONGEST_CODE = 100  # characters of a code
 LONGEST = 1_000  # characters of a user name or a password
+NEXT = 2_000  # characters of where to go after signing in
 
 
 @pages.get("")
@@ -39,7 +41,7 @@ def _customer(visit: Visit) -> int:
 
 @pages.get("/sign-in", open=True)
 async def form(visit: Visit) -> Answer:
-    return _form(visit)
+    return await _form(visit)
 
 
 @pages.post("/sign-in", open=True)
@@ -50,13 +52,13 @@ async def sign_in(visit: Visit) -> Answer:
             raise WrongCredentials
         signed_in = await visit.sign_in(username, password)
     except (WrongCredentials, TooManyRequests) as refusal:
-        return _form(visit, refusal)
-    zone, next = _zone(visit.sent("time_zone")), visit.sent("next")
+        return await _form(visit, refusal)
+    there, next = zone(visit.sent("time_zone")), visit.sent("next")
     if signed_in.has_factor:
-        await visit.wait(signed_in, zone)
+        await visit.wait(signed_in, there)
         return redirect(f"{root(visit)}/sign-in/second?next={quote(next, safe='')}")
-    await visit.begin(signed_in, zone)
-    return redirect(_next(visit, next))
+    await visit.begin(signed_in, there)
+    return redirect(offer(visit, next))
 
 
 @pages.get("/sign-in/second", open=True)
@@ -77,7 +79,7 @@ async def show_code(visit: Visit) -> Answer:
     if shown is None:
         return _again(visit)
     await visit.begin(*shown)
-    return redirect(_next(visit, visit.sent("next")))
+    return redirect(offer(visit, visit.sent("next")))
 
 
 @pages.post("/sign-in/challenge", open=True)
@@ -94,9 +96,9 @@ async def show_passkey(visit: Visit) -> Answer:
     try:
         signed_in = await visit.show_passkey(visit.sent("credential"))
     except (WrongCredentials, TooManyRequests) as refusal:
-        return _form(visit, refusal, by_passkey=True)
-    await visit.begin(signed_in, _zone(visit.sent("time_zone")))
-    return redirect(_next(visit, visit.sent("next")))
+        return await _form(visit, refusal, by_passkey=True)
+    await visit.begin(signed_in, zone(visit.sent("time_zone")))
+    return redirect(offer(visit, visit.sent("next")))
 
 
 async def _second(visit: Visit, refusal: Refusal | None = None) -> Answer:
@@ -125,16 +127,23 @@ def _too_many(visit: Visit, refusal: Refusal) -> str:
 
 @pages.post("/sign-out", open=True)
 async def sign_out(visit: Visit) -> Answer:
-    await visit.sign_out()
+    if address := await single_sign_on.sign_out(visit):
+        return onward(visit, address)
     return redirect(f"{root(visit)}/sign-in?out")
 
 
-def _zone(name: str) -> str | None:
+def onward(visit: Visit, address: str) -> Answer:
+    """A page that goes on to a provider by itself. A redirect would not do: it counts as sent by the form, which the
+    policy of the pages forbids wherever a provider leads on to (CSP 3, section 4.2.4)."""
+    return plain(visit, "onward.html", address=address)
+
+
+def zone(name: str) -> str | None:
     """The zone that the browser says it is in, if there is one of that name."""
     return name if name in dict(zones()) else None
 
 
-def _form(visit: Visit, refusal: Refusal | None = None, *, by_passkey: bool = False) -> Answer:
+async def _form(visit: Visit, refusal: Refusal | None = None, *, by_passkey: bool = False) -> Answer:
     wrong = gettext(visit, "That took too long. Sign in again.") if "over" in visit.query else ""
     if isinstance(refusal, TooManyRequests):
         wrong = _too_many(visit, refusal)
@@ -146,10 +155,11 @@ def _form(visit: Visit, refusal: Refusal | None = None, *, by_passkey: bool = Fa
     return plain(
         visit, "sign_in.html", status=refusal.status if refusal else 200, wrong=wrong, username=visit.sent("username"),
         next=next, signed_out="out" in visit.query, is_set="set" in visit.query, passkeys=visit.passkey_host,
+        providers=await single_sign_on.offered(visit),
     )  # fmt: skip
 
 
-def _next(visit: Visit, wanted: str) -> str:
+def offer(visit: Visit, wanted: str) -> str:
     """Where to go after signing in: a page of the console, never elsewhere."""
     wanted = wanted.removeprefix(root(visit).removesuffix(BELOW))  # a browser knows what a proxy puts before it
     path = wanted.partition("?")[0].partition("#")[0]

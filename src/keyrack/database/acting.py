@@ -19,8 +19,8 @@ Type = Literal["manager", "client", "device", "user", "operator", "system"]
 # Written to all the time, and by single statements, which need not say who acts: changes of these are recorded by no
 # release. Of a table that stands nowhere, one to come, it is said
 UNRECORDED = frozenset((
-    "car_state", "delivery", "delivery_lane", "event", "heartbeat", "housekeeping", "odometer", "operation",
-    "position", "rate_limit", "session", "telemetry",
+    "car_state", "delivery", "delivery_lane", "event", "heartbeat", "housekeeping", "login_state", "odometer",
+    "operation", "position", "rate_limit", "session", "telemetry",
 ))  # fmt: skip
 
 

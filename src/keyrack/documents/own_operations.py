@@ -226,6 +226,11 @@ OWN: Mapping[str, tuple[str, str]] = {
     "PUT /me/password": ("changePassword", "The current password is needed as well. Sign in again afterwards."),
     "DELETE /sessions": ("endSessions", "Every browser has to sign in again. Access tokens stay as they are."),
     "DELETE /sessions/{sessionId}": ("endSession", "That browser has to sign in again."),
+    "GET /me/identities": ("listIdentities", "The manager's accounts at providers of single sign-on."),
+    "DELETE /me/identities/{identityId}": (
+        "disconnectIdentity",
+        "Nobody signs in by that account any more. The last way to sign in stays.",
+    ),
     "GET /me/factors": ("getFactors", "What there is beside the password, and whether a role needs one."),
     "GET /me/passkeys": ("listPasskeys", "With when each was last used. Their keys are never shown."),
     "POST /me/passkeys/options": (

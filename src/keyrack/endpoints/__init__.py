@@ -20,6 +20,7 @@ from keyrack.endpoints import (
     factors,
     groups,
     health,
+    identities,
     ingest,
     installations,
     live,
@@ -42,6 +43,6 @@ from keyrack.endpoints import (
 MODULES = (
     oauth2, well_known, customers, retention, cars, users, erasure, assignments, groups, products, services,
     installations, pairings, brands, sdk, events, changes, checkpoints, access, ingest, positions, operations, batch,
-    webhook_kinds, webhooks, managers, factor_rules, clients, live, me, factors, documents, health,
+    webhook_kinds, webhooks, managers, factor_rules, clients, live, me, identities, factors, documents, health,
 )  # fmt: skip
 ALL: tuple[Endpoint, ...] = tuple(row for module in MODULES for row in module.endpoints.rows)

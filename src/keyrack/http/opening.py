@@ -26,6 +26,7 @@ from keyrack.database.replicas import Replicas
 from keyrack.database.telling import CHANNEL, Tell, Teller
 from keyrack.endpoints.documents import Documents
 from keyrack.endpoints.health import Readiness
+from keyrack.federation.sign_on import SignOn
 from keyrack.http import crowd, parts
 from keyrack.loops import lasting
 from keyrack.odata import Limits
@@ -49,6 +50,7 @@ class Process:
     replicas: Replicas | None
     batches: Batches
     refusals: Refusals
+    sign_on: SignOn
     made: Mapping[type, object]  # what an endpoint may name, by its type
 
 
@@ -95,6 +97,7 @@ async def opened(settings: Settings, dsn: str, readiness: Readiness) -> AsyncGen
     connector.leadership.watch(renewed)
     announce, tell, batches = Announcer(db), Teller(db), Batches(db)
     refusals = Refusals(own, settings.refusal_seconds)
+    sign_on = SignOn(own, settings, vault)
     tasks = [
         asyncio.create_task(lasting("listener", access.listener.run)),
         asyncio.create_task(lasting("heartbeat", heartbeat.run)),
@@ -123,13 +126,14 @@ async def opened(settings: Settings, dsn: str, readiness: Readiness) -> AsyncGen
             with suppress(TimeoutError):
                 async with asyncio.timeout(settings.database_proof_seconds):
                     await heartbeat.proven.wait()
-        yield Process(db, own, access, announce, tell, replicas, batches, refusals, made)
+        yield Process(db, own, access, announce, tell, replicas, batches, refusals, sign_on, made)
     finally:
         for task in tasks:
             task.cancel()
             with suppress(asyncio.CancelledError):
                 await task
         await refusals.write()
+        await sign_on.close()
         await feed.close()
         if replicas is not None:
             await replicas.close()

@@ -64,6 +64,7 @@ EVERYWHERE: Members = {
     "deliveryId": ("The id of the delivery.", 42),
     "sessionId": ("The id of the session.", 7),
     "passkeyId": ("The id of the passkey.", 3),
+    "identityId": ("The id of the account.", 3),
     "keyFormId": ("The id of the key form, as `keyForm.id` of a key tells it.", 1),
     "searchDate": ("A time as in RFC 3339, with `Z` or an offset, percent-encoded.", "2026-05-01T08:15:00Z"),
     "brand": ("The name of the brand, percent-encoded; its case does not matter.", "Demo"),

@@ -223,6 +223,12 @@ OWN: Mapping[str, Mapping[str, tuple[str, Any]]] = {
         "createdAt": ("When the manager signed in.", "2026-05-01T07:30:00Z"),
         "lastSeen": ("When the session was last used.", "2026-05-01T08:15:00Z"),
     },
+    "Identity": {
+        "id": ("The number of the account.", 3),
+        "provider": ("What the provider is called in commands.", "example"),
+        "label": ("What people call the provider.", "Example"),
+        "createdAt": ("When it was connected.", "2026-05-01T07:30:00Z"),
+    },
     "Factors": {
         "id": ("The number of the manager.", 1),
         "hasApp": ("Whether an app is set up for codes.", True),

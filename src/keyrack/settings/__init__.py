@@ -15,6 +15,7 @@ from keyrack.settings.callers import Callers
 from keyrack.settings.checkpoints import Checkpoints
 from keyrack.settings.configuration import ConfigurationError, ConfigurationFile, masked, nearest, sections
 from keyrack.settings.edge import Edge
+from keyrack.settings.federation import Federation
 from keyrack.settings.lists import Lists
 from keyrack.settings.live import Live
 from keyrack.settings.mail import Mail
@@ -36,7 +37,21 @@ __all__ = [
 
 
 class Settings(
-    Units, Work, Checkpoints, Callers, Sessions, Mail, Batches, Lists, Maps, Live, Edge, Storage, Monitoring, Tracing
+    Units,
+    Work,
+    Checkpoints,
+    Callers,
+    Sessions,
+    Federation,
+    Mail,
+    Batches,
+    Lists,
+    Maps,
+    Live,
+    Edge,
+    Storage,
+    Monitoring,
+    Tracing,
 ):
     """Every setting; docs/settings.md is made from these fields."""
 
@@ -64,7 +79,7 @@ class Settings(
         """What was given in the call, then files of secrets, then the environment, then the configuration file."""
         return init_settings, SecretFiles(settings_cls), env_settings, ConfigurationFile(settings_cls)
 
-    @field_validator("trusted_proxies", "webhook_networks", "webhook_refused")
+    @field_validator("trusted_proxies", "webhook_networks", "webhook_refused", "provider_networks")
     @classmethod
     def _are_networks(cls, value: str, about: ValidationInfo) -> str:
         proxies = about.field_name == "trusted_proxies"

@@ -25,8 +25,8 @@ class Sessions(BaseSettings):
     fresh_sign_in_minutes: int = Field(
         default=10,
         ge=1,
-        description="Minutes after signing in within which passkeys and other second factors may be added and removed; "
-        "later one signs in again first.",
+        description="Minutes after signing in within which passkeys and other second factors may be added and removed, "
+        "and accounts of providers connected; later one signs in again first.",
     )
     passkeys_per_manager: int = Field(default=20, ge=1, le=1_000, description="Passkeys of a manager, at most.")
     sign_in_steps_per_manager: int = Field(

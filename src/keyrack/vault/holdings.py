@@ -19,6 +19,7 @@ PRIVATE_KEY = "signing_key.private_key"
 SIGNING_SECRET = "webhook.signing_secret"  # noqa: S105 - a name; the old one too: a rotation only moves it
 STATIC_SECRET = "webhook.secret"  # noqa: S105 - a name
 TOTP_SECRET = "totp.secret"  # noqa: S105 - a name
+CLIENT_SECRET = "provider.client_secret"  # noqa: S105 - a name
 
 AT_ONCE = 500  # rows of a statement
 
@@ -71,6 +72,14 @@ HOLDINGS = (
         "update totp t set secret = u.sealed"
         " from unnest($1::integer[], $2::text[], $3::bytea[]) u (customer_id, id, sealed)"
         " where t.manager_id = u.id::integer",
+    ),
+    Holding(
+        CLIENT_SECRET,
+        "select 0 as customer_id, provider_id as id, client_secret as sealed from provider"
+        " where data_key_of(client_secret) <> $1 order by provider_id limit $2 for update",
+        "update provider p set client_secret = u.sealed"
+        " from unnest($1::integer[], $2::integer[], $3::bytea[]) u (customer_id, id, sealed)"
+        " where p.provider_id = u.id",
     ),
 )
 

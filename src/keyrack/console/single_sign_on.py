@@ -1,0 +1,86 @@
+"""Single sign-on: to a provider and back, and the accounts that a person has connected."""
+
+from __future__ import annotations
+
+import time
+
+from keyrack.api.exchange import Answer
+from keyrack.console.front import NEXT, offer, onward, zone
+from keyrack.console.languages import N_
+from keyrack.console.rendering import base, gettext, page, plain, redirect, root, why
+from keyrack.console.settings import SECTION
+from keyrack.errors import Conflict
+from keyrack.http import single_sign_on
+from keyrack.http.pages import Pages, Visit
+from keyrack.http.single_sign_on import Outcome
+
+pages = Pages()
+
+# Why nobody is signed in -> in words; no more than they say is told to who has not shown who they are
+WORDS = {
+    "provider": N_("The sign-in did not work. Try again; if it fails again, tell whoever runs this server."),
+    "declined": N_("The sign-in was not finished. Nothing has changed."),
+    "lapsed": N_("This sign-in is over, or it was begun in another browser. Sign in again."),
+    "unknown": N_("Nobody is known here for this account. Ask a manager of your company to add you."),
+    "connected": N_(
+        "This account cannot be connected: it belongs to somebody else, or you have connected another one."
+    ),
+    "other": N_("You are not signed in any more as whoever wanted to connect the account. Sign in, and try again."),
+    "crowded": N_("Too many people are signing in at the moment. Try again in some minutes."),
+}
+
+
+@pages.post("/sign-in/provider", open=True)
+async def begin(visit: Visit) -> Answer:
+    name, next = visit.sent("name"), visit.sent("next")[:NEXT]
+    return _onward(visit, await single_sign_on.begin(visit, name, next, zone(visit.sent("time_zone"))))
+
+
+@pages.get("/sign-in/callback", open=True)
+async def callback(visit: Visit) -> Answer:
+    """Where providers send people back to."""
+    outcome = await single_sign_on.finish(visit)
+    if outcome.why:
+        return _failed(visit, outcome)
+    return redirect(offer(visit, outcome.next) + ("?saved=connected" if outcome.connected else ""))
+
+
+@pages.get("/{customer}/settings/accounts")
+async def accounts(visit: Visit) -> Answer:
+    return await _accounts(visit)
+
+
+async def _accounts(visit: Visit, wrong: str = "") -> Answer:
+    connected = (await visit.call("GET", "/me/identities", query={"$orderby": "label"})).json
+    names = {account["provider"] for account in connected}
+    others = [(name, label) for name, label in await single_sign_on.offered(visit) if name not in names]
+    return await page(
+        visit, "accounts.html", status=409 if wrong else 200, section=SECTION, connected=connected,
+        others=others, saved=visit.asked("saved"), wrong=wrong,
+    )  # fmt: skip
+
+
+@pages.post("/{customer}/settings/accounts/connect")
+async def connect(visit: Visit) -> Answer:
+    """Only soon after signing in: whoever finds a browser open is not to stay in by an account of theirs."""
+    if visit.person.session.began + 60 * visit.settings.fresh_sign_in_minutes < time.time():
+        return await _accounts(visit, gettext(visit, "You signed in some time ago. Sign out and in again first."))
+    next = f"{base(visit)}/settings/accounts"
+    return _onward(visit, await single_sign_on.begin(visit, visit.sent("name"), next, None, connect=True))
+
+
+@pages.post("/{customer}/settings/accounts/disconnect")
+async def disconnect(visit: Visit) -> Answer:
+    try:
+        await visit.call("DELETE", "/me/identities/{identityId}", visit.sent("account"))
+    except Conflict as refusal:
+        return await _accounts(visit, why(visit, refusal.reason))
+    return redirect(f"{base(visit)}/settings/accounts?saved=disconnected")
+
+
+def _onward(visit: Visit, outcome: Outcome) -> Answer:
+    return _failed(visit, outcome) if outcome.why else onward(visit, outcome.next)
+
+
+def _failed(visit: Visit, outcome: Outcome) -> Answer:
+    return plain(visit, "not_signed_in.html", status=403, said=gettext(visit, WORDS[outcome.why]), back=root(visit))

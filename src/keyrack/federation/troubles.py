@@ -1,0 +1,31 @@
+"""In charge of why nobody was signed in: a word for the page, and what the operator's log is told."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+Why = Literal["provider", "declined", "lapsed", "unknown", "connected", "other", "crowded"]
+
+
+class NotSignedIn(Exception):
+    """Nobody was signed in. `why` says to the person what is to be done, and no more:
+
+    - `provider`: the provider cannot be reached, or what it answered is refused;
+    - `declined`: the provider says that the person did not go through with it, or may not;
+    - `lapsed`: the answer belongs to no sign-in that this browser has under way;
+    - `unknown`: nobody here is known for the account;
+    - `connected`: the account is somebody else's here, or another account is connected already;
+    - `other`: somebody else has signed in here since connecting was begun;
+    - `crowded`: too many sign-ins are under way.
+    """
+
+    def __init__(self, why: Why, told: str) -> None:
+        super().__init__(told)
+        self.why: Why = why
+
+
+class ProviderTrouble(NotSignedIn):
+    """The provider cannot be reached, or what it says is refused: `told` says what, for the operator."""
+
+    def __init__(self, told: str) -> None:
+        super().__init__("provider", told)
