@@ -1,0 +1,58 @@
+"""What a client may: what its token was asked for, as far as the client has it now."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any, cast
+from uuid import UUID
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from keyrack.access.clients import calling
+from keyrack.access.tokens import Token
+from keyrack.database.connection import Database
+from keyrack.model.permissions import PROGRAMS, closed
+
+SUBJECT = UUID(int=1)
+# Some that are none, or none of clients: they give nothing, wherever they stand
+NAMES = st.frozensets(
+    st.sampled_from([*map(str, PROGRAMS), "clients:write", "managers:write", "cars:*", "Cars:read", ""])
+)
+HELD = st.dictionaries(st.integers(1, 5), NAMES, max_size=3)
+
+
+class Rows:
+    """A database that has this one client."""
+
+    def __init__(self, held: dict[int, frozenset[str]], secrets: list[int]) -> None:
+        whose = held or {None: None}  # of a client without a customer
+        self.rows = [
+            {"client_id": 7, "name": "X", "until": 1e12, "secrets": secrets, "customer_id": customer, "scopes": scopes}
+            for customer, scopes in whose.items()
+        ]
+
+    async def fetch(self, *_: object) -> list[dict[str, Any]]:
+        return self.rows
+
+
+def of(asked: frozenset[str], held: dict[int, frozenset[str]], secrets: list[int]) -> Any:
+    return asyncio.run(calling(cast("Database", Rows(held, secrets)), Token("a", SUBJECT, 1e12, 0, asked, 1)))
+
+
+@given(asked=NAMES, held=HELD)
+def test_it_is_what_both_say(asked: frozenset[str], held: dict[int, frozenset[str]]) -> None:
+    caller = of(asked, held, [1, 2])
+    programs = {str(one): one for one in PROGRAMS}
+
+    def meant(names: frozenset[str]) -> frozenset[object]:
+        return frozenset(closed([programs[name] for name in names if name in programs]))
+
+    assert caller.grants.keys() == held.keys()
+    for customer, scopes in held.items():
+        assert caller.grants[customer].permissions == meant(asked) & meant(scopes)
+
+
+@given(asked=NAMES, held=HELD)
+def test_a_token_of_a_removed_secret_is_nobodys(asked: frozenset[str], held: dict[int, frozenset[str]]) -> None:
+    assert of(asked, held, [2]) is None
