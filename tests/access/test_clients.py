@@ -258,7 +258,7 @@ def test_a_secret_is_changed_without_a_pause(alice: Person) -> None:
     assert alice.delete(f"{program.path}/secrets/{first['id']}").status_code == 404
 
 
-TAKEN = ["/enabled", "/scopes", "client", "expires"]
+TAKEN = ["/enabled", "/scopes", "client", "expires", "secret", "token"]
 
 
 @pytest.mark.parametrize("what", TAKEN)
@@ -269,11 +269,18 @@ def test_what_is_taken_holds_on_every_process_and_open_stream(
     headers = {**alice.headers, **program.headers()}
     with (
         httpx.Client(base_url=other.url + "/v3", headers=headers, timeout=30) as elsewhere,
-        watching(alice, "?topics=cars", url=other.url, **program.headers()) as stream,
+        watching(alice, "?topics=cars", url=other.url, Authorization=headers["Authorization"]) as stream,
     ):
         assert elsewhere.get("/cars").status_code == alice.get("/cars", headers=headers).status_code == 200
         if what == "client":
             alice.delete(program.path)
+        elif what == "secret":
+            (secret,) = alice.get(program.path + "/secrets").json()
+            assert alice.delete(f"{program.path}/secrets/{secret['id']}").status_code == 204
+        elif what == "token":
+            token = headers["Authorization"].removeprefix("Bearer ")
+            shown = {"client_id": program.id, "client_secret": program.secret}
+            assert posted(alice, "revoke", token=token, **shown).status_code == 200
         elif what == "expires":
             sql.execute("update client set expires_at = now() where client_id = $1", program.number)
         else:
