@@ -37,7 +37,8 @@ class Rows:
 
 
 def of(asked: frozenset[str], held: dict[int, frozenset[str]], secrets: list[int]) -> Any:
-    return asyncio.run(calling(cast("Database", Rows(held, secrets)), Token("a", SUBJECT, 1e12, 0, asked, 1)))
+    token = Token("a", SUBJECT, 1e12, 0, scopes=asked, secret=1)
+    return asyncio.run(calling(cast("Database", Rows(held, secrets)), token))
 
 
 @given(asked=NAMES, held=HELD)

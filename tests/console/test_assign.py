@@ -271,7 +271,7 @@ def test_a_lapsed_session_keeps_what_was_filled_in(carol: Person, kim: int, desk
     page.get_by_role("link", name="Sign in again").click()
     page.get_by_label("User name").fill(carol.username)
     page.get_by_label("Password").fill(PASSWORD)
-    page.get_by_role("button", name="Sign in").click()
+    page.get_by_role("button", name="Sign in", exact=True).click()
     expect(page.get_by_role("heading", level=1, name="New assignment")).to_be_visible()
     expect(page.get_by_role("combobox", name="Car")).to_have_value("Pool car")
     expect(page.get_by_role("combobox", name="User")).to_have_value(re.compile("Kim"))

@@ -30,11 +30,11 @@ def test_a_manager_signs_in_and_out(alice: Person, desk: Desk) -> None:
     expect(page.get_by_role("heading", level=1)).to_have_text("Sign in to Keyrack")
     page.get_by_label("User name").fill(alice.username)
     page.get_by_label("Password").fill("not this one")
-    page.get_by_role("button", name="Sign in").click()
+    page.get_by_role("button", name="Sign in", exact=True).click()
     expect(page.get_by_role("alert")).to_contain_text("The user name or the password is wrong.")
     expect(page.get_by_label("User name")).to_have_value(alice.username)
     page.get_by_label("Password").fill(PASSWORD)
-    page.get_by_role("button", name="Sign in").click()
+    page.get_by_role("button", name="Sign in", exact=True).click()
     page.wait_for_url(f"**/console/{alice.customer}/sessions-of-nobody")
     assert {row["userAgent"].partition("/")[0] for row in alice.get("/sessions").json()} >= {"Mozilla"}
 

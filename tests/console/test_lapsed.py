@@ -62,7 +62,7 @@ def test_behind_a_proxy_one_is_led_back_too(alice: Person, dsn: str, settings: S
 def sign_in(page: Page, person: Person) -> None:
     page.get_by_label("User name").fill(person.username)
     page.get_by_label("Password").fill(PASSWORD)
-    page.get_by_role("button", name="Sign in").click()
+    page.get_by_role("button", name="Sign in", exact=True).click()
 
 
 def test_ticked_rows_are_ticked_again(carol: Person, desk: Desk) -> None:

@@ -7,7 +7,7 @@ from html import unescape
 
 from tests.people import Person
 
-MOST = 100  # pages that are looked at
+MOST = 150  # pages that are looked at
 VALUE = re.compile(r"(?<=/)\d+|(?<==)[^&]*")  # an id, or the value of a query's parameter
 
 

@@ -168,8 +168,19 @@ NEAREST = (
 )
 SERIAL = "update product set serial_number = serial_number || 'x' where customer_id = $1 and product_id = $2"
 SERVICE = "update service set name = name || 'x' where customer_id = $1 and service_id = $2"
+ROLE = (
+    "update manager_role set role = case role when 'Viewer' then 'Dispatcher' else 'Viewer' end"
+    " where customer_id = $1 and manager_id = $2"
+)
+RECOVERY = (
+    "insert into recovery (manager_id, hashes) select manager_id, array[''::bytea] from manager where username = $1"
+    " on conflict (manager_id) do update set hashes = recovery.hashes || excluded.hashes"
+)
 # What changes the answer of each single read
 CHANGES: Mapping[str, Callable[[Person, Ids], Any]] = {
+    "GET /me/factors": lambda person, ids: person.sql.execute(RECOVERY, person.username),
+    "GET /managers/{managerId}": written(ROLE, "managerId"),
+    "GET /clients/{clientId}": rename("/clients/{clientId}"),
     "GET /me": lambda person, ids: person.put("/me/preferences", {"theme": "dark", "language": None, "timeZone": None}),
     "GET /cars/{carId}": rename("/cars/{carId}"),
     "GET /cars/{carId}/telemetry": written(TOLD, "carId"),
@@ -454,7 +465,14 @@ def test_what_honours_if_match_is_what_has_a_read_of_its_own() -> None:
     assert set(wanted) == {
         f"{method} {path}"
         for method in ("PATCH", "DELETE")
-        for path in ("/cars/{carId}", "/assignments/{assignmentId}", "/groups/{groupId}", "/webhooks/{webhookId}")
+        for path in (
+            "/cars/{carId}",
+            "/assignments/{assignmentId}",
+            "/groups/{groupId}",
+            "/webhooks/{webhookId}",
+            "/managers/{managerId}",
+            "/clients/{clientId}",
+        )
     }
     assert {name(row) for row in COMPARING if row.settled is not None} == {
         "PATCH /assignments/{assignmentId}",

@@ -334,7 +334,7 @@ def test_bytes_in_the_path(alice: Person, path: str) -> None:
     clear(answer, 404)
 
 
-VALUES = {"/carId": 1, "/url": "https://example.org/"}  # of a step, where "A" is none
+VALUES = {"/carId": 1, "/url": "https://example.org/", "/role": "Auditor"}  # of a step, where "A" is none
 
 
 @over([endpoint for endpoint in ALL if endpoint.parameters and endpoint.customer])

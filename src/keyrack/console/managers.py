@@ -76,6 +76,7 @@ async def invite(visit: Visit) -> Answer:
 
 @pages.post("/{customer}/settings/managers/{manager}/role", permission=Permission.MANAGERS_WRITE)
 async def change(visit: Visit) -> Answer:
+    await visit.call("GET", "/managers/{managerId}", visit.ids["manager"])
     step = {"op": "replace", "path": "/role", "value": visit.sent("role")}
     return await _done(visit, "role", "PATCH", "/managers/{managerId}", visit.ids["manager"], body=[step])
 

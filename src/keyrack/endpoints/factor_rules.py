@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from typing import Annotated, LiteralString
 
 from pydantic import Field
 
-from keyrack.api.endpoint import Endpoints
-from keyrack.api.exchange import NO_CONTENT, Answer, Request, answer
+from keyrack.api import conditions
+from keyrack.api.endpoint import TAGGED, Endpoints
+from keyrack.api.exchange import NO_CONTENT, Answer, Request
 from keyrack.errors import Conflict
 from keyrack.model.bodies import Grant
 from keyrack.model.permissions import Role
@@ -41,11 +43,12 @@ class FactorRules(Grant):
     "Which roles need a second factor in the customer",
     status=200,
     answers=FactorRules,
+    headers=TAGGED,
     ours=True,
 )
 async def rules(request: Request) -> Answer:
     rows = await request.db.fetch(RULES, request.customer)
-    return answer({"roles": [row["role"] for row in rows]})
+    return conditions.made(request, json.dumps({"roles": [row["role"] for row in rows]}).encode())
 
 
 @endpoints.put(

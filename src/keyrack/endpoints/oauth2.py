@@ -57,7 +57,7 @@ FORM: tuple[Reason, ...] = (FORM_TOO_LONG, NO_FORM, GIVEN_TWICE, MISSING_PARAMET
 FRESH = {"Cache-Control": "no-store"}
 # Of rows where somebody shows a secret to a form
 SECRETS: dict[str, Any] = {
-    "status": 200, "permission": Free.ANYBODY, "token": False, "customer": False, "by_secret": True, "secret": True,
+    "status": 200, "permission": Free.ANYBODY, "token": False, "customer": False, "by_secret": True,
 }  # fmt: skip
 
 
@@ -82,6 +82,7 @@ class AccessToken(BaseModel):
         401: (WRONG_CREDENTIALS, INVALID_CLIENT),
         429: (RATE_LIMITED,),
     },
+    secret=True,
     **SECRETS,
 )
 async def token(request: Request, wanted: Grant, settings: Settings, access: Access) -> Answer:
