@@ -24,6 +24,7 @@ from tests.changes.feed.log import made
 from tests.commands.test_doctor import told as doctor
 from tests.database.cluster import Cluster, Server, running_cluster
 from tests.database.test_failover import Asking
+from tests.http.test_tenancy import client, member_of
 from tests.people import Person, Town, refused
 from tests.servers import RunningServer, Sql, eventually
 
@@ -172,7 +173,7 @@ def test_every_read_is_answered_alike(home: House) -> None:
     ids |= {"assignmentId": alice.assignment(alice.car_with_box(), user), "eventId": alice.event(car, user)}
     ids |= {"webhookId": alice.put("/webhooks", {"url": "http://127.0.0.1:9/"}).json()["id"], "brand": "VW"}
     ids |= {"serviceId": alice.get("/services").json()[0]["id"]}
-    ids |= {"searchDate": "2026-05-01T08:00:00Z"}
+    ids |= {"searchDate": "2026-05-01T08:00:00Z", "managerId": member_of(alice), "clientId": client(alice)}
     span = "?from=2026-05-01T08:00:00Z&to=2026-05-02T08:00:00Z"
     found = 0
     for row in (row for row in ALL if row.replicated and "deliveryId" not in row.path):

@@ -19,13 +19,13 @@ from keyrack.access import clients, devices, tokens
 from keyrack.access.caller import Caller
 from keyrack.access.devices import Device, Scope
 from keyrack.access.digests import digest
-from keyrack.access.grants import granted
+from keyrack.access.grants import Grant, granted, within
 from keyrack.access.keys import EXPIRED, MISSING, KeyRefused, good_until
 from keyrack.access.memory import Memory
 from keyrack.access.passwords import Passwords
 from keyrack.access.signing import SigningKeys
 from keyrack.access.tokens import API_AUDIENCE, TOKEN_SECONDS, TYPE, Token
-from keyrack.database.connection import Database
+from keyrack.database.connection import Database, Row
 from keyrack.database.heartbeat import Heartbeat
 from keyrack.database.listener import Listener
 from keyrack.errors import Forbidden, NotFound, Unauthorized
@@ -35,7 +35,7 @@ from keyrack.vault.sealing import Vault
 
 MANAGER: LiteralString = """
 select m.manager_id, m.username, m.sign_outs, c.customer_id, r.role, coalesce(r.is_limited, true) as is_limited,
-  f.role is not null as needs_factor
+  r.scope_id, r.groups, f.role is not null as needs_factor
 from manager m left join manager_customer c using (manager_id) left join manager_role r using (customer_id, manager_id)
   left join factor_rule f on f.customer_id = c.customer_id and f.role = r.role
 where m.subject = $1 and not m.is_disabled
@@ -240,14 +240,17 @@ class Access:
         rows = await self._db.fetch(MANAGER, subject)
         if not rows:
             return None
-        grants = {
-            row["customer_id"]: granted(
-                row["role"], is_limited=row["is_limited"], lacks_factor=row["needs_factor"] and not has_factor
-            )
-            for row in rows
-        }
+        grants = {row["customer_id"]: _grant(row, has_factor=has_factor) for row in rows}
         grants.pop(None, None)  # of a manager without a customer
         return Caller(rows[0]["manager_id"], rows[0]["username"], grants, rows[0]["sign_outs"])
 
     def _may_remember(self) -> bool:
         return self.listener is not None and self.listener.fresh
+
+
+def _grant(row: Row, *, has_factor: bool) -> Grant:
+    """What a manager may in the customer of the row."""
+    lacks_factor = row["needs_factor"] and not has_factor
+    if row["scope_id"] is not None:
+        return within(row["role"], row["scope_id"], row["groups"], lacks_factor=lacks_factor)
+    return granted(row["role"], is_limited=row["is_limited"], lacks_factor=lacks_factor)

@@ -38,7 +38,11 @@ class Caller:
             raise NotFound(NO_CUSTOMER)
 
     def may(self, permission: Permission, customer: int) -> bool:
-        return permission in self.grants.get(customer, NOTHING).permissions
+        return permission in self.grant(customer).permissions
+
+    def grant(self, customer: int) -> Grant:
+        """What the caller may in the customer; nothing where that is none of its own."""
+        return self.grants.get(customer, NOTHING)
 
     def where(self, permission: Permission) -> list[int]:
         """The customers in which the caller has it."""

@@ -36,7 +36,7 @@ async def slowed(
         yield
     except (WrongCredentials, InvalidClient):
         LOG_INS.add("wrong")
-        log.warning("log-in refused", address=shown(network(address)))  # programs read it: docs/operating.md
+        log.warning("log-in refused", address=shown(address))  # programs read it: docs/operating.md
         raise
     except Exception:  # whether it was right is not known
         LOG_INS.add("failed")

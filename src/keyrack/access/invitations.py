@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime
 from typing import LiteralString, NamedTuple
 
 from keyrack.access.digests import digest, new_secret
+from keyrack.access.owners import OWNER_LIMITED
 from keyrack.database.connection import Statements
 from keyrack.errors import Conflict
 from keyrack.model.permissions import Role
@@ -33,14 +35,14 @@ select exists (select from manager_customer join manager using (manager_id)
 """
 REPLACED: LiteralString = "delete from invitation where customer_id = $1 and lower(address) = lower($2)"
 INSERT: LiteralString = """
-insert into invitation (customer_id, address, role, invited_by, hash, expires_at)
-values ($1, $2, $3, $4, $5, now() + make_interval(hours => $6)) returning invitation_id, expires_at
+insert into invitation (customer_id, address, role, groups, invited_by, hash, expires_at)
+values ($1, $2, $3, $4, $5, $6, now() + make_interval(hours => $7)) returning invitation_id, expires_at
 """
 MAIL: LiteralString = """
 insert into mail (kind, address, invited_to, invitation, language) values ('invitation', $1, $2, $3, $4)
 """
 FIND: LiteralString = """
-select i.customer_id, i.invitation_id, i.address, i.role, i.invited_by, c.name as customer,
+select i.customer_id, i.invitation_id, i.address, i.role, i.groups, i.invited_by, c.name as customer,
   (select manager_id from manager m where lower(m.username) = lower(i.address)) as manager
 from invitation i join customer c using (customer_id)
 where (i.hash = $1 or i.mailed_hash = $1) and i.expires_at > now()
@@ -50,14 +52,13 @@ MAKE: LiteralString = """
 insert into manager (username, password_hash) values ($1, $2) on conflict do nothing returning manager_id
 """
 JOIN: LiteralString = "insert into manager_customer (customer_id, manager_id) values ($1, $2) on conflict do nothing"
-# Who has got a role meanwhile keeps it: it may be the last owner's
+# Who has got a role meanwhile keeps it: it may be the last owner's. A group that is not there any more is in no limit;
+# who is limited to none that is there sees nothing
 GIVE: LiteralString = """
-insert into manager_role (customer_id, manager_id, role) values ($1, $2, $3)
+insert into manager_role (customer_id, manager_id, role, groups, is_limited) values ($1, $2, $3,
+  case when $4::integer[] is not null then array(select group_id from fleet_group
+    where customer_id = $1 and group_id = any($4)) end, $4 is not null)
 on conflict (customer_id, manager_id) do nothing
-"""
-SET_ROLE: LiteralString = """
-insert into manager_role (customer_id, manager_id, role) values ($1, $2, $3)
-on conflict (customer_id, manager_id) do update set role = excluded.role
 """
 
 
@@ -84,6 +85,7 @@ class Found(NamedTuple):
     id: int
     address: str
     role: Role
+    groups: tuple[int, ...] | None  # it will be limited to
     invited_by: str
     name: str  # of the customer
     manager: int | None  # who has the address already
@@ -95,20 +97,26 @@ async def invite(
     customer: int,
     address: str,
     role: Role,
+    groups: Sequence[int] | None,
     by: str,
     *,
     mail: bool,
     language: str | None = None,
 ) -> Invited:
     """Invite an address, in the caller's transaction, which holds the customer (`owners.hold`); an open invitation of
-    the same address is replaced. With `mail` a mail with a link of its own is sent as well. Raises `Conflict`."""
+    the same address is replaced. Without `groups` it is for the whole fleet. With `mail` a mail with a link of its own
+    is sent as well. Raises `Conflict`."""
+    if role is Role.OWNER and groups is not None:
+        raise Conflict(OWNER_LIMITED)
     if await connection.fetchval(ACTS, customer, address):
         raise Conflict(ALREADY)
     await connection.execute(REPLACED, customer, address)
     if await connection.fetchval(HELD, customer, address) >= settings.invitation_limit:
         raise Conflict(TOO_MANY)
     secret = new_secret()
-    row = await connection.fetchrow(INSERT, customer, address, str(role), by, digest(secret), settings.invitation_hours)
+    row = await connection.fetchrow(
+        INSERT, customer, address, str(role), groups, by, digest(secret), settings.invitation_hours
+    )
     assert row is not None  # noqa: S101 - an insert without a condition
     if mail:
         await connection.execute(MAIL, address, customer, row["invitation_id"], language)
@@ -126,7 +134,8 @@ async def found(statements: Statements, secret: str) -> Found:
     if row is None:
         raise LinkOver
     return Found(
-        row["customer_id"], row["invitation_id"], row["address"], Role(row["role"]), row["invited_by"], row["customer"],
+        row["customer_id"], row["invitation_id"], row["address"], Role(row["role"]),
+        None if row["groups"] is None else tuple(row["groups"]), row["invited_by"], row["customer"],
         row["manager"],
     )  # fmt: skip
 
@@ -146,5 +155,5 @@ async def accept(connection: Statements, secret: str, *, manager: int | None, pa
             raise AccountThere
     assert manager is not None  # noqa: S101 - an insert without a condition
     await connection.execute(JOIN, invitation.customer, manager)
-    await connection.execute(GIVE, invitation.customer, manager, str(invitation.role))
+    await connection.execute(GIVE, invitation.customer, manager, str(invitation.role), invitation.groups)
     return manager

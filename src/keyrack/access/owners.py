@@ -13,6 +13,11 @@ LAST_OWNER = Reason(
     "The customer would be left without an owner who may sign in.",
     "Make somebody else an owner first, and wait until that person has accepted.",
 )
+OWNER_LIMITED = Reason(
+    "owner-not-limited",
+    "An owner says who may in the whole customer, and cannot be limited to groups.",
+    "Give another role, or remove the groups in the same change.",
+)
 # Who changes who may waits for whoever else does so: two owners do not remove each other
 LOCK: LiteralString = "select true from customer where customer_id = any($1) order by customer_id for no key update"
 WITHOUT: LiteralString = """

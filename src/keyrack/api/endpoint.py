@@ -17,6 +17,7 @@ from pydantic import TypeAdapter
 
 from keyrack.access.caller import Caller, permit
 from keyrack.access.devices import Scope
+from keyrack.access.grants import LimitedToGroups
 from keyrack.api.exchange import Answer, Request
 from keyrack.api.ids import path_id
 from keyrack.api.parameters import Parameter
@@ -53,6 +54,9 @@ class Endpoint:
     # What takes long and needs no connection: makes of the checked body what `run` gets; it may name parts as well
     before: Callable[..., Awaitable[Any]] | None = None
     before_parts: tuple[type, ...] = ()
+    # For who is limited to groups: the members of the body that name things; what is not in the groups is looked for
+    # under a number that nothing has, in the path as well. A write without it, even `()`, is not for them
+    limited: tuple[str, ...] | None = None
     # It changes what pending operations stand on: these are applied first, unless it is refused by this look already
     ground: Check | None = None
     settles: Callable[[Any], bool] = lambda value: True  # whether this value for the body does so
@@ -98,11 +102,18 @@ class Endpoint:
     def permit(self, caller: Caller | None, customer: int) -> None:
         """Raises `NotPermitted` unless the caller has what the row wants."""
         permit(caller, self.permission, customer)
+        if customer and not self.honours_limits and caller is not None and caller.grant(customer).scope is not None:
+            raise LimitedToGroups(self.permission, customer)
 
     @cached_property
     def parameters(self) -> list[str]:
         """The names of the path's parameters, in their order."""
         return [part.split("}")[0] for part in self.path.split("{")[1:]]
+
+    @cached_property
+    def honours_limits(self) -> bool:
+        """Whether it may be called by who is limited to groups."""
+        return self.limited is not None or (self.read is not None and self.read.is_limited)
 
     @property
     def shown_status(self) -> int:
@@ -170,7 +181,7 @@ class Endpoints:
         """A read: one statement over a resource; `one` row by its key, or all; `of` the parent of the path's id."""
         if one and of is None and not by:
             by = resource.order("{t}") + " = $2"
-        select = Select(resource, one, of, by, paged, bool(empty) and not one, teller)
+        select = Select(resource, one, of, by, paged, bool(empty) and not one, teller=teller)
         read = Read(select, missing or NOTHING_HERE, empty, silent, tenant or Read.tenant)
         reasons = tuple(reason for reason in (missing, empty, silent) if reason)
         refuses = ({404: reasons} if reasons else {}) | row.pop("refuses", {})

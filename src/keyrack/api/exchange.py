@@ -10,6 +10,7 @@ from uuid import UUID
 
 from keyrack.access.caller import Caller, permit
 from keyrack.access.devices import Device
+from keyrack.access.grants import NOTHING, Grant
 from keyrack.api.held import Held
 from keyrack.assignments.asking import Asker, checksum
 from keyrack.database.batching import Batches
@@ -54,6 +55,16 @@ class Request:
     events: bool = False  # the client wants server-sent events
     also: bool = False  # the client prefers the other media type that the endpoint has
     holds: Callable[[Held], None] | None = None  # what is held open until it is answered has its end known by this
+
+    @property
+    def grant(self) -> Grant:
+        """What whoever asks may in the customer."""
+        return self.caller.grant(self.customer) if self.caller and self.customer else NOTHING
+
+    @property
+    def scope(self) -> int | None:
+        """What exists for who is limited to groups; None for who is not."""
+        return self.grant.scope
 
     @property
     def compares(self) -> bool:

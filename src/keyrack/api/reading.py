@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cache
 
 from keyrack import odata
 from keyrack.api import conditions, lists
 from keyrack.api.exchange import Answer, Request
 from keyrack.api.lists import Listing
-from keyrack.api.reads import PAGE, Select
+from keyrack.api.reads import PAGE, Parent, Select
 from keyrack.api.spool import Spool
 from keyrack.database.connection import Row
 from keyrack.errors import NotFound
+from keyrack.model.limits import later, limited
 from keyrack.odata import Limits, Query
 from keyrack.reasons import NOTHING_HERE, Reason
 from keyrack.settings import Settings
@@ -29,8 +31,8 @@ class Read:
     tenant: Callable[[Request], int] = lambda request: request.customer
 
     async def __call__(self, request: Request, _body: None, limits: Limits, spool: Spool, settings: Settings) -> Answer:
-        select, query = self.select, self.query(request, limits)
-        args = (self.tenant(request), *request.ids) if select.resource.scope or select.of else request.ids
+        select, query = self._selected(request), self.query(request, limits)
+        args = (*self._before(request), *request.ids)
         first = len(args) + 1
         if select.one:
             row = self._found(await request.db.fetchrow(select.statement(query, first), *args, *query.args))
@@ -77,12 +79,27 @@ class Read:
     def query(self, request: Request, limits: Limits) -> Query:
         """What the query options ask for. Raises `BadRequest`, `NotImplemented`, and `NotPermitted` where they reach
         what the caller may not read."""
-        select = self.select
-        first = len(request.ids) + (2 if select.resource.scope or select.of else 1)
+        select = self._selected(request)
+        first = len(self._before(request)) + len(request.ids) + 1
         query = odata.query(select.resource, request.query, select.shape, alias="t", first=first, limits=limits)
         for resource in (select.resource, *((select.of.resource,) if select.of else ()), *query.beside):
             request.permit(resource.permission)
         return query
+
+    @property
+    def is_limited(self) -> bool:
+        """Whether it honours that somebody is limited to groups."""
+        read = (self.select.resource, self.select.of and self.select.of.resource, self.select.teller)
+        return all(resource is None or resource.limit is not None for resource in read)
+
+    def _selected(self, request: Request) -> Select:
+        return self.select if request.scope is None else _limited(self.select)
+
+    def _before(self, request: Request) -> tuple[int, ...]:
+        """The parameters before the path's ids: the tenant, and the scope of who is limited."""
+        if not (self.select.resource.scope or self.select.of):
+            return ()
+        return (self.tenant(request),) if request.scope is None else (self.tenant(request), request.scope)
 
     def _body(self, row: Row, query: Query, body: bytes | None) -> bytes:
         """The JSON of a statement's row. Raises `NotFound`."""
@@ -102,3 +119,11 @@ class Read:
             address = settings.public_url + "/v3" + request.path
             headers |= lists.next_page(address, request.query, (query.skip or 0) + int(PAGE))
         return headers
+
+
+@cache
+def _limited(select: Select) -> Select:
+    """The same for who is limited to groups: the scope is parameter `$2`. Raises `TypeError` where there is none."""
+    parent = select.of and Parent(limited(select.of.resource), select.of.link)
+    teller = select.teller and limited(select.teller)
+    return replace(select, resource=limited(select.resource), of=parent, by=later(select.by), first="$3", teller=teller)

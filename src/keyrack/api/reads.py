@@ -40,6 +40,7 @@ class Select:
     by: LiteralString = ""
     paged: bool = False
     tells_absence: bool = False  # an empty list is a 404, unless it was only filtered
+    first: LiteralString = "$2"  # of the path's ids
     teller: Resource | None = None  # whose row may be there while the one row that was asked for is not yet
 
     @property
@@ -272,7 +273,7 @@ class Select:
         if self.of is None:
             return ""
         parent = self.of.resource
-        found: LiteralString = parent.scope.format(t="p") + " and " + parent.order("p") + " = $2"
+        found: LiteralString = parent.scope.format(t="p") + " and " + parent.order("p") + " = " + self.first
         return parent.table.format(t="p") + then + found
 
 

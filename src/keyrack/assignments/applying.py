@@ -23,6 +23,7 @@ from keyrack.webhooks.failures import GIVEN_UP
 
 _COLUMNS: LiteralString = (
     "customer_id, operation_id, kind, cause, car_id, user_id, assignment_id, request, attempts, traceparent,"
+    " is_limited,"
     " extract(epoch from clock_timestamp() - requested_at)::float8 as waited"
 )
 # The first ones, in the order in which they are to be applied: ends that a change of the ground has brought about
@@ -155,7 +156,7 @@ async def give_up(connection: Connection, row: Row) -> Done:
 def _operation(row: Row) -> Operation:
     return Operation(
         row["customer_id"], row["kind"], row["cause"], row["car_id"], row["user_id"], row["assignment_id"],
-        row["request"],
+        row["request"], row["is_limited"],
     )  # fmt: skip
 
 

@@ -40,6 +40,7 @@ class Wanted:
     request: Mapping[str, Any]  # start, end, lifetime, renewableAfter of a creation; the members that a change names
     checksum: str
     asker: Asker
+    is_limited: bool = False  # who asks is limited to groups: it is about the assignment's car and user of now alone
     operation: UUID = field(default_factory=uuid4)
 
 
@@ -66,18 +67,18 @@ with wanted as (
     exists (select from customer_user u where u.customer_id = $1 and u.user_id = coalesce(w.user_id, a.user_id))
       as "user"
   from unnest($2::uuid[], $3::text[], $4::integer[], $5::integer[], $6::integer[], $7::text[]::jsonb[], $8::text[],
-              $9::integer[], $10::text[], $11::text[], $12::text[]) with ordinality
+              $9::integer[], $10::text[], $11::text[], $12::text[], $13::boolean[]) with ordinality
     w (operation_id, kind, assignment_id, car_id, user_id, request, checksum, asked_by, asked_from, request_id,
-       traceparent, place)
+       traceparent, is_limited, place)
   left join lateral (
     select car_id, user_id from assignment where customer_id = $1 and assignment_id = w.assignment_id limit 1) a on true
 ),
 asked as (
   insert into operation
     (customer_id, operation_id, kind, car_id, user_id, assignment_id, request, checksum, asked_by, asked_from,
-     request_id, traceparent)
+     request_id, traceparent, is_limited)
   select $1, operation_id, kind, coalesce(its_car, car_id), coalesce(its_user, user_id), assignment_id, request,
-    checksum, asked_by, asked_from, request_id, traceparent
+    checksum, asked_by, asked_from, request_id, traceparent, is_limited
   from wanted where there and car and "user" order by place
 )
 select there, car, "user" from wanted order by place
@@ -115,7 +116,7 @@ async def ask(statements: Statements, customer: int, wanted: Sequence[Wanted]) -
         ASK, customer, [w.operation for w in wanted], [w.kind for w in wanted], [w.assignment for w in wanted],
         [w.car for w in wanted], [w.user for w in wanted], [json.dumps(w.request) for w in wanted],
         [w.checksum for w in wanted], [w.asker.manager for w in wanted], [w.asker.address for w in wanted],
-        [w.asker.request for w in wanted], [w.asker.traceparent for w in wanted],
+        [w.asker.request for w in wanted], [w.asker.traceparent for w in wanted], [w.is_limited for w in wanted],
     )  # fmt: skip
     return [Found(row["there"], row["car"], row["user"]) for row in rows]
 

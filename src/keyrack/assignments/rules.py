@@ -101,6 +101,12 @@ class Operation:
     user: int | None
     assignment: int | None
     request: Mapping[str, Any]  # of a creation and of an end that was brought about: the assignment; else the changes
+    is_limited: bool = False  # it is for the assignment as it was when it was asked for, of this car and user alone
+
+    def reaches(self, found: Assignment) -> bool:
+        """Whether it is for this assignment as it is now: what was given another car or user before its turn may be
+        out of the groups of who asked."""
+        return not self.is_limited or (found.car, found.user) == (self.car, self.user)
 
 
 @dataclass(slots=True)
@@ -161,7 +167,7 @@ def _create(operation: Operation, ground: Ground) -> Decision:
 def _update(operation: Operation, ground: Ground) -> Decision:
     key = (operation.customer, operation.assignment or 0)
     before = ground.assignments.get(key)
-    if before is None:
+    if before is None or not operation.reaches(before):
         return Decision(_as_asked(operation), GONE)
     wanted = before.patched(operation.request)
     try:
@@ -184,8 +190,9 @@ def _check_times(wanted: Assignment) -> None:
 
 def _delete(operation: Operation, ground: Ground) -> Decision:
     key = (operation.customer, operation.assignment or 0)
-    before = ground.assignments.pop(key, None)
-    if before is not None:
+    before = ground.assignments.get(key)
+    if before is not None and operation.reaches(before):
+        del ground.assignments[key]
         ground.changed.discard(key)
         ground.ended.add(key)
         return Decision(before.shown())

@@ -10,30 +10,21 @@ import typer
 
 from keyrack.access import digests, invitations, owners, passwords_anew
 from keyrack.access.passwords import SHORTEST, Passwords
+from keyrack.commands import membership
+from keyrack.commands.membership import Limits, OfRole, Ownerless, Whole
 from keyrack.commands.names import reference
 from keyrack.commands.options import which, whose, words
 from keyrack.commands.printing import Failed, Listed, Said
 from keyrack.commands.session import SHOWN_ONCE, Session, command
-from keyrack.errors import Conflict, NotFound, on_constraint
+from keyrack.errors import Conflict, on_constraint
 from keyrack.model.bodies import stamp
 from keyrack.model.permissions import Role
 from keyrack.model.texts import email_address
-from keyrack.reasons import NO_CUSTOMER, Reason
+from keyrack.reasons import Reason
 
 app = typer.Typer()
 
 INSERT: LiteralString = "insert into manager (username, password_hash) values ($1, $2) returning manager_id"
-JOIN: LiteralString = """
-insert into manager_customer (customer_id, manager_id) select unnest($2::integer[]), $1 on conflict do nothing
-"""
-GIVE: LiteralString = """
-insert into manager_role (customer_id, manager_id, role) select unnest($2::integer[]), $1, $3
-on conflict (customer_id, manager_id) do update set role = excluded.role
-"""
-WHERE_OWNER: LiteralString = """
-select array(select customer_id from manager_role where manager_id = $1 and role = 'Owner' order by 1)
-"""
-LEAVE: LiteralString = "delete from manager_customer where manager_id = $1 and customer_id = any($2::integer[])"
 UPDATE: LiteralString = """
 update manager set password_hash = coalesce($2, password_hash), is_disabled = coalesce($3, is_disabled)
 where manager_id = $1 returning username
@@ -48,19 +39,12 @@ DELETE: LiteralString = "delete from manager where manager_id = $1 returning use
 DISCONNECT: LiteralString = """
 delete from manager_identity where manager_id = $1 and provider_id = $2 returning identity_id
 """
-UNKNOWN: LiteralString = """
-select id from unnest($1::integer[]) id where not exists (select from customer where customer_id = id) order by id
-"""
 LIST: LiteralString = """
 select manager_id as id, username, is_disabled as "isDisabled", created_at as "createdAt",
   array(select customer_id from manager_customer c where c.manager_id = m.manager_id order by 1) as customers,
   array(select coalesce(role, '-') from manager_customer c left join manager_role using (customer_id, manager_id)
     where c.manager_id = m.manager_id order by customer_id) as roles
 from manager m order by manager_id
-"""
-HELD: LiteralString = """
-select c as id from unnest($2::integer[]) c
-where not exists (select from manager_customer where manager_id = $1 and customer_id = c) order by c
 """
 
 
@@ -93,15 +77,6 @@ Password = Annotated[
 
 
 Manager = Annotated[int, which("manager")]
-OfRole = typer.Option(
-    "--role", case_sensitive=False, help="What the manager may in the customers that are named: docs/access.md."
-)
-
-
-Ownerless = Annotated[
-    bool,
-    typer.Option("--leave-without-owner", help="Go on though a customer is left without an owner who may sign in."),
-]
 
 
 @command(app, "add")
@@ -111,6 +86,7 @@ async def add(
     customer: Annotated[list[int], whose("A customer to act for: its id or its name; may be given several times.")],
     role: Annotated[Role, OfRole],
     more: Annotated[list[int] | None, typer.Argument(parser=reference("customer"), hidden=True)] = None,
+    group: Limits = None,
     password: Password = None,
     has_password: Annotated[
         bool, typer.Option("--with-password/--no-password", help="Whether it may sign in with one.")
@@ -125,7 +101,8 @@ async def add(
     ):
         hash = await Passwords().hash(secret) if has_password else None
         id = await session.sql.fetchval(INSERT, username, hash)
-    await _join(session, id, [*customer, *(more or [])], role)
+    customers = [*customer, *(more or [])]
+    await membership.join(session, id, customers, role, await membership.limits(session, customers, group))
     told = "" if password or not has_password else f"\nPassword: {secret}\n{SHOWN_ONCE}"
     shown = {} if password or not has_password else {"password": secret}
     return Said({"id": id, "username": username} | shown, f"Manager {id} added: {username}.{told}")
@@ -153,6 +130,8 @@ async def change(
     new_password: Annotated[bool, typer.Option("--new-password", help="Generate a new password.")] = False,
     customer: Annotated[list[int] | None, whose("A customer to act for from now on, in the role of --role.")] = None,
     role: Annotated[Role | None, OfRole] = None,
+    group: Limits = None,
+    whole_fleet: Whole = False,
     remove_customer: Annotated[list[int] | None, whose("A customer to act for no longer.", "--remove-customer")] = None,
     enable: Annotated[
         bool | None, typer.Option("--enable/--disable", help="Whether the manager may log in and act.")
@@ -166,17 +145,20 @@ async def change(
         raise typer.BadParameter("Say what to change; --help lists it.")
     if bool(customer) != (role is not None):
         raise typer.BadParameter("A role is one in a customer: name both, with --role and --customer.")
+    if (group or whole_fleet) and (role is None or (group and whole_fleet)):
+        raise typer.BadParameter("A role is limited to groups, or is for the whole fleet: name it, and one of both.")
     hash = None if secret is None else await Passwords().hash(secret)
-    owned = await _owned(session, id)
+    owned = await membership.owned(session, id)
     username = await session.sql.fetchval(UPDATE, id, hash, None if enable is None else not enable)
     if username is None:
         raise _no_manager(id)
-    if missing := await session.sql.fetch(HELD, id, remove_customer or []):
+    if missing := await session.sql.fetch(membership.HELD, id, remove_customer or []):
         raise Failed(f"Manager {id} does not act for customer {missing[0]['id']}.")
-    await session.sql.execute(LEAVE, id, remove_customer or [])
+    await session.sql.execute(membership.LEAVE, id, remove_customer or [])
     if role is not None:
-        await _join(session, id, customer or [], role)
-    await _check_owners(session, owned, ownerless=ownerless)
+        groups = await membership.limits(session, customer or [], group)
+        await membership.join(session, id, customer or [], role, groups, whole=whole_fleet)
+    await membership.check_owners(session, owned, ownerless=ownerless)
     told = f"\nPassword: {secret}\n{SHOWN_ONCE}" if new_password else ""
     value = {"id": id, "username": username} | ({"password": secret} if new_password else {})
     return Said(value, f"Manager {id} changed.{told}")
@@ -212,11 +194,11 @@ async def reset_factors(
 @command(app, "remove")
 async def remove(session: Session, id: Manager, ownerless: Ownerless = False) -> Said:
     """Remove a manager; its tokens are refused at once."""
-    owned = await _owned(session, id)
+    owned = await membership.owned(session, id)
     username = await session.sql.fetchval(DELETE, id)
     if username is None:
         raise _no_manager(id)
-    await _check_owners(session, owned, ownerless=ownerless)
+    await membership.check_owners(session, owned, ownerless=ownerless)
     return Said({"id": id}, f"Manager {id} removed: {username}.")
 
 
@@ -226,17 +208,19 @@ async def invite(
     address: Annotated[str, typer.Argument(metavar="ADDRESS", callback=mailbox)],
     customer: Annotated[int, whose("The customer to act for: its id or its name.")],
     role: Annotated[Role, OfRole],
+    group: Limits = None,
     mail: Annotated[bool, typer.Option("--mail", help="Mail a link to the address as well.")] = False,
 ) -> Said:
     """Invite somebody to act for a customer: prints a link that works once."""
     if mail and not session.settings.sends_mail:
         raise Failed("No mail is sent: KEYRACK_MAIL_HOST and KEYRACK_MAIL_FROM say by which server, and from whom.")
     await owners.hold(session.sql, customer)
-    if await session.sql.fetch(UNKNOWN, [customer]):
+    if await session.sql.fetch(membership.UNKNOWN, [customer]):
         raise Failed(f"There is no customer {customer}.")
     by = session.settings.brand
     try:
-        made = await invitations.invite(session.sql, session.settings, customer, address, role, by, mail=mail)
+        groups = await membership.limits(session, [customer], group)
+        made = await invitations.invite(session.sql, session.settings, customer, address, role, groups, by, mail=mail)
     except Conflict as refusal:
         raise Failed(refusal.text) from None
     value = {"id": made.id, "link": made.link, "expires": stamp(made.expires), "mailed": mail}
@@ -255,22 +239,6 @@ async def reset_password(
     return Said({"link": made.link}, f"For {minutes} minutes {username} sets a password at:\n{made.link}\n{SHOWN_ONCE}")
 
 
-async def _owned(session: Session, id: int) -> list[int]:
-    """The customers that the manager owns, of which nobody else changes who may until this is done."""
-    owned = await session.sql.fetchval(WHERE_OWNER, id)
-    await owners.hold(session.sql, *owned)
-    return owned
-
-
-async def _check_owners(session: Session, owned: list[int], *, ownerless: bool) -> None:
-    """Raises `Failed` where one of them has no owner any more, and that was not said to be meant."""
-    if not ownerless and (without := await owners.without(session.sql, *owned)):
-        raise Failed(
-            f"Customer {without[0]} would be left without an owner who may sign in. Make somebody else one first, or"
-            " say --leave-without-owner."
-        )
-
-
 @command(app, "disconnect")
 async def disconnect(
     session: Session,
@@ -283,16 +251,6 @@ async def disconnect(
     if await session.sql.fetchval(DISCONNECT, id, provider) is None:
         raise Failed(f"Manager {id} has no account of provider {provider}.")
     return Said({"id": id}, f"Manager {id} is disconnected from its account of provider {provider}.")
-
-
-async def _join(session: Session, id: int, customers: list[int], role: Role) -> None:
-    if unknown := await session.sql.fetch(UNKNOWN, customers):
-        raise Failed(f"There is no customer {', '.join(str(row['id']) for row in unknown)}.")
-    with on_constraint(
-        {"manager_customer_customer_id_fkey": (NotFound, NO_CUSTOMER.saying("A customer was removed meanwhile."))}
-    ):
-        await session.sql.execute(JOIN, id, customers)
-        await session.sql.execute(GIVE, id, customers, role)
 
 
 def _no_manager(id: int) -> Failed:

@@ -33,6 +33,7 @@ class Actor:
     id: int | None = None
     address: str | None = None
     request: str | None = None
+    scope: int | None = None  # limited to groups: what is made joins them
 
     @property
     def told(self) -> str:
@@ -51,7 +52,10 @@ acting: ContextVar[Actor | None] = ContextVar("acting", default=None)
 def beginning() -> str:
     """The statement that begins a transaction of whoever acts; one round trip, whoever it is."""
     actor = acting.get()
-    return "begin" if actor is None else f"begin; set local keyrack.who to '{actor.told}'"
+    if actor is None:
+        return "begin"
+    limit = "" if actor.scope is None else f"; set local keyrack.scope to '{actor.scope}'"
+    return f"begin; set local keyrack.who to '{actor.told}'{limit}"
 
 
 def operator() -> Actor:

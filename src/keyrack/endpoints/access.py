@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Annotated, Any
 
 from pydantic import Field
 
-from keyrack.api import conditions
+from keyrack.api import conditions, limited
 from keyrack.api.endpoint import TAGGED, Endpoints
 from keyrack.api.exchange import Answer, Request
 from keyrack.api.parameters import INVALID, MOMENT, Parameter, a_time, given
@@ -108,6 +108,7 @@ REFUSES = {400: (INVALID, AT_OR_RANGE, EMPTY_RANGE, IN_FUTURE, TOO_MANY), 410: (
     "GET",
     "/cars/{carId}/access",
     "Who could open a car, at a time or over one",
+    limited=(),
     answers=CarAccess,
     refuses={**REFUSES, 404: (NO_CAR,)},
     **ROW,
@@ -120,6 +121,7 @@ async def of_car(request: Request, settings: Settings) -> Answer:
     "GET",
     "/users/{userId}/access",
     "Which cars a user could open, at a time or over one",
+    limited=(),
     answers=UserAccess,
     refuses={**REFUSES, 404: (NO_USER,)},
     **ROW,
@@ -140,6 +142,8 @@ async def _answer(request: Request, thing: Thing, missing: Reason, settings: Set
     if len(rows) > most:
         raise BadRequest(TOO_MANY.format(most=most))
     events, more = await inquiry.events(*of, since, until, known.last)
+    if request.scope is not None:
+        rows, events = await _of_groups(request, request.scope, rows), _in_groups(request, events)
     asked = {"at": _utc(since)} if until is None else {"from": _utc(since), "to": _utc(until)}
     told = {
         f"{thing}Id": id,
@@ -151,6 +155,21 @@ async def _answer(request: Request, thing: Thing, missing: Reason, settings: Set
     return conditions.made(request, body.encode())
 
 
+async def _of_groups(request: Request, scope: int, rows: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """Those whose car and user exist for who asks, with the box and the service as far as they do."""
+    named = {(name, row[column]) for row in rows for name, column in PARTS.items() if row[column] is not None}
+    gone = await limited.hidden(request.db, request.customer, scope, named)
+    seen = [row for row in rows if not gone & {("carId", row["car_id"]), ("userId", row["user_id"])}]
+    hides = {"box_id": "productId", "service_id": "serviceId"}
+    return [{**row, **{column: None for column, name in hides.items() if (name, row[column]) in gone}} for row in seen]
+
+
+def _in_groups(request: Request, events: Sequence[str]) -> list[str]:
+    """Those about what was in one of the groups when it changed."""
+    return [item for item in events if request.grant.groups & set(json.loads(item)["groups"])]
+
+
+PARTS = {"carId": "car_id", "userId": "user_id", "productId": "box_id", "serviceId": "service_id"}
 MEMBERS = {
     "assignmentId": "assignment_id", "carId": "car_id", "userId": "user_id", "since": "since", "until": "until",
     "knownFrom": "known_from", "knownUntil": "known_until", "boxId": "box_id", "serviceId": "service_id",

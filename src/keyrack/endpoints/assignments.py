@@ -17,7 +17,7 @@ from keyrack.api import conditions
 from keyrack.api.endpoint import Endpoints
 from keyrack.api.exchange import Answer, Request
 from keyrack.assignments import asking
-from keyrack.assignments.asking import Found, Wanted
+from keyrack.assignments.asking import Asker, Found, Wanted
 from keyrack.assignments.holds import apply_at_once, settle
 from keyrack.assignments.rules import LIFETIME, LIFETIME_BOUND, lifetimes
 from keyrack.database.connection import Database, Statements
@@ -120,6 +120,7 @@ async def accept(
 @endpoints.put(
     "/assignments",
     "Ask for an assignment",
+    limited=("carId", "userId"),
     body=NewAssignment,
     what=CREATE,
     shows=ONE_OPERATION,
@@ -144,12 +145,13 @@ def creation(request: Request, body: NewAssignment) -> Wanted:
     _check(CREATE, "/{}".format, body.start, body.end, body.lifetime, body.renewable_after)
     last = body.end and stamp(body.end)
     asked = {"start": stamp(body.start), "end": last, "lifetime": body.lifetime, "renewableAfter": body.renewable_after}
-    return Wanted("CreateAssignment", None, body.car_id, body.user_id, asked, request.checksum, request.asker)
+    return Wanted("CreateAssignment", None, body.car_id, body.user_id, asked, *_asked(request))
 
 
 @endpoints.patch(
     "/assignments/{assignmentId}",
     "Ask for a change of an assignment",
+    limited=("carId", "userId"),
     body=Patch[AssignmentPatch],
     what=UPDATE,
     shows=ONE_OPERATION,
@@ -180,14 +182,13 @@ def change(request: Request, patch: list[AssignmentPatch]) -> Wanted:
         complete="lifetime" in changes,
     )
     (id,) = request.ids
-    return Wanted(
-        "UpdateAssignment", id, changes.get("carId"), changes.get("userId"), changes, request.checksum, request.asker
-    )
+    return Wanted("UpdateAssignment", id, changes.get("carId"), changes.get("userId"), changes, *_asked(request))
 
 
 @endpoints.delete(
     "/assignments/{assignmentId}",
     "Ask for the end of an assignment",
+    limited=(),
     shows=ONE_OPERATION,
     compares=ASSIGNMENT,
     settled=conditions.is_there(ASSIGNMENT, NO_ASSIGNMENT),
@@ -201,7 +202,12 @@ async def delete(request: Request, settings: Settings) -> Answer:
 def end(request: Request) -> Wanted:
     """The end of the path's assignment."""
     (id,) = request.ids
-    return Wanted("DeleteAssignment", id, None, None, {}, request.checksum, request.asker)
+    return Wanted("DeleteAssignment", id, None, None, {}, *_asked(request))
+
+
+def _asked(request: Request) -> tuple[str, Asker, bool]:
+    """Which request it was, who has sent it, and whether that one is limited to groups."""
+    return request.checksum, request.asker, request.scope is not None
 
 
 async def _ask(request: Request, wanted: Wanted, settings: Settings) -> Answer:

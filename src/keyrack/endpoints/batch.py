@@ -11,7 +11,7 @@ from typing import Any, LiteralString, cast
 
 from keyrack.access.auth import Access
 from keyrack.access.limits import Limit
-from keyrack.api import items
+from keyrack.api import items, limited
 from keyrack.api.endpoint import Endpoints
 from keyrack.api.exchange import Answer, Request, Undone, answer
 from keyrack.api.items import Item, Several
@@ -157,7 +157,7 @@ async def checked(request: Request, body: OneBatch, settings: Settings, access: 
         for number, (row, ids, value) in enumerate(ways(body)):
             found.append(await items.checked_item(request, row, ids, value, parts))
             await items.breathe(number)
-    return Checked(found, body, assignments.limit(settings))
+    return Checked(await limited.items_within(request, found), body, assignments.limit(settings))
 
 
 def _has_password(item: object) -> bool:
@@ -191,6 +191,7 @@ async def _may(statements: Statements, request: Request, batch: Checked) -> None
 @endpoints.post(
     "/batch",
     "Many creations, changes and ends of one kind",
+    limited=(),
     body=AnyBatch,
     what=BATCH,
     before=checked,

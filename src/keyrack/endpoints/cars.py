@@ -164,6 +164,7 @@ UPDATE_CAR = "update car"
 @endpoints.put(
     "/cars",
     "Create a car",
+    limited=(),
     body=NewCar,
     what=CREATE_CAR,
     status=201,
@@ -180,6 +181,7 @@ async def create(request: Request, car: NewCar) -> Answer:
 @endpoints.patch(
     "/cars/{carId}",
     "Change a car",
+    limited=(),
     body=Patch[CarPatch],
     what=UPDATE_CAR,
     shows=ONE_CAR,
@@ -215,6 +217,7 @@ async def _deletable(statements: Statements, request: Request, _body: None = Non
 @endpoints.delete(
     "/cars/{carId}",
     "Delete a car; its assignments end by webhook",
+    limited=(),
     ground=_deletable,
     compares=CAR,
     refuses={404: (NO_CAR,)},

@@ -24,7 +24,7 @@ from keyrack.api.spool import Spool
 from keyrack.changes import feed
 from keyrack.changes.feed import Extent
 from keyrack.endpoints.live import OLD_HTTP
-from keyrack.errors import BadRequest
+from keyrack.errors import BadRequest, Forbidden
 from keyrack.model.changes import CHANGE
 from keyrack.odata import Limits
 from keyrack.reasons import Fault, Reason
@@ -39,6 +39,12 @@ NOT_OF_STREAMS = Reason(
     "stream-with-options",
     "A stream of changes takes no query options but epoch and $filter=id gt N.",
     "Leave out the others, and pass over what is not wanted; or ask for the list, with `wait`.",
+)
+
+NOT_FOR_LIMITED = Reason(
+    "no-stream-for-limited",
+    "A stream of changes is the same for all who listen, and you are limited to groups.",
+    "Ask for the list with `wait`; `Changes-Newest` of each answer is the number to go on from.",
 )
 
 
@@ -83,6 +89,7 @@ Listed = tuple[Answer, Extent]
     read=READ,
     refuses={
         400: (INVALID, OLD_HTTP, NOT_OF_STREAMS),
+        403: (NOT_FOR_LIMITED,),
         410: (feed.CURSOR_GONE,),
         429: (FULL_OF_CUSTOMER, FULL_OF_CALLER),
         503: (FULL,),
@@ -99,6 +106,8 @@ async def changes(request: Request, limits: Limits, spool: Spool, settings: Sett
     READ.query(replace(request, ids=(0,)), limits)  # what is wrong with the options comes first
     begins = odata.beginning(request.query, "id", limits)
     if request.events and request.stays is not None:
+        if request.scope is not None:
+            raise Forbidden(NOT_FOR_LIMITED)
         return await _stream(request, epoch, begins, following)
 
     async def listed() -> Listed:
@@ -132,7 +141,7 @@ async def _awaited(
     request.holds(waiter)
     with following.waiting(waiter) as log:
         while _has_nothing(found) and await waiter.awaits(log, found[1], until):
-            wanted = (request.customer, log.extent, request.query, request.if_none_match)
+            wanted = (request.customer, request.scope, log.extent, request.query, request.if_none_match)
             found = await following.once(wanted, listed)
             if found[0].parts is not None:  # which can be read once
                 found = await listed()

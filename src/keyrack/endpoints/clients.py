@@ -17,11 +17,12 @@ from keyrack.api import conditions
 from keyrack.api.endpoint import Endpoints, Parent
 from keyrack.api.exchange import NO_CONTENT, Answer, Request, answer
 from keyrack.database.connection import Row, Statements
-from keyrack.errors import Conflict, NotFound
+from keyrack.errors import BadRequest, Conflict, NotFound
 from keyrack.model.bodies import Grant, Int32, Moment, Name, Patch, checked, no_valid, patched
+from keyrack.model.faults import at
 from keyrack.model.fields import Resource, boolean, date_time, guid, int32, opaque, string
 from keyrack.model.permissions import PROGRAMS, Permission
-from keyrack.reasons import Reason
+from keyrack.reasons import Fault, Reason
 from keyrack.settings import Settings
 
 endpoints = Endpoints("Clients", "clients")
@@ -191,8 +192,12 @@ async def create(request: Request, client: NewClient, settings: Settings) -> Ans
     ours=True,
 )
 async def update(request: Request, patch: list[ClientPatch]) -> Answer:
-    given = {name: value for name, value in patched(patch, UPDATE).items() if name != "expires" or value is not None}
+    removed = {step.path[1:] for step in patch if step.op == "remove"}
+    given = {name: value for name, value in patched(patch, UPDATE).items() if name not in removed}
     whole = checked(CHANGED, json.dumps(given).encode(), UPDATE, patch=patch).model_dump()
+    if "expires" in given and whole["expires"] is None:  # what gives more is said in so many words
+        missing = Fault("missing", "It is a time; `remove` gives one without end.", at(patch, "expires"))
+        raise BadRequest(no_valid(UPDATE, "expires"), errors=[missing])
     changes = {step.path[1:]: whole[step.path[1:]] for step in patch}
     async with request.db.transaction() as connection:
         await conditions.compare(connection, request, CLIENT, NO_CLIENT)

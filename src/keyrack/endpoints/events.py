@@ -170,6 +170,7 @@ async def record(db: Database, customer: int, parts: Sequence[Sequence[Told]]) -
 @endpoints.put(
     "/events",
     "Record that a car was opened or closed",
+    limited=("carId", "userId"),
     body=NewEvent,
     what=CREATE_EVENT,
     status=201,

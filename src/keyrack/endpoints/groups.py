@@ -37,6 +37,11 @@ STILL_IN_USE = Reason(
     "The group still has relations. Delete all relations first.",
     "Take its cars, users, services and products out first.",
 )
+LIMITS = Reason(
+    "group-limits-managers",
+    "Managers are limited to the group. Give them other groups first.",
+    "GET /managers tells who is limited to it.",
+)
 NAME_TOO_LONG = Reason(
     "group-name-too-long",
     "Couldn't update group. The name must not be longer than 250 characters.",
@@ -118,6 +123,7 @@ async def create(request: Request, group: NewGroup) -> Answer:
 @endpoints.patch(
     "/groups/{groupId}",
     "Rename a group",
+    limited=(),
     body=Patch[GroupPatch],
     what=UPDATE_GROUP,
     shows=ONE_GROUP,
@@ -140,11 +146,15 @@ async def update(request: Request, patch: list[GroupPatch]) -> Answer:
 
 
 @endpoints.delete(
-    "/groups/{groupId}", "Delete an empty group", compares=GROUP, refuses={404: (NO_GROUP,), 409: (STILL_IN_USE,)}
+    "/groups/{groupId}",
+    "Delete an empty group",
+    compares=GROUP,
+    refuses={404: (NO_GROUP,), 409: (STILL_IN_USE, LIMITS)},
 )
 async def delete(request: Request) -> Answer:
     in_use = (Conflict, STILL_IN_USE)
-    with on_constraint({f"group_{item}_group_fkey": in_use for item in ("car", "user", "service", "product")}):
+    of_things = {f"group_{item}_group_fkey": in_use for item in ("car", "user", "service", "product")}
+    with on_constraint({**of_things, "scope_group_group_fkey": (Conflict, LIMITS)}):
         async with conditions.unchanged(request, GROUP, NO_GROUP) as statements:
             if await statements.fetchval(DELETE, request.customer, *request.ids) is None:
                 raise NotFound(NO_GROUP)
@@ -195,6 +205,7 @@ def links(path: str, item_path: str, body: type[Body], thing: LiteralString, mis
     @endpoints.put(
         path,
         f"Put a {thing} into a group",
+        limited=(f"{thing}Id",),
         body=body,
         what=what,
         refuses={400: (no_valid(what, f"{thing}Id"),), 404: (NO_GROUP, missing), 409: (already,)},
@@ -204,7 +215,7 @@ def links(path: str, item_path: str, body: type[Body], thing: LiteralString, mis
             await request.db.execute(insert, request.customer, *request.ids, getattr(item, column))
         return NO_CONTENT
 
-    @endpoints.delete(item_path, f"Take a {thing} out of a group", refuses={404: (NO_GROUP, absent)})
+    @endpoints.delete(item_path, f"Take a {thing} out of a group", limited=(), refuses={404: (NO_GROUP, absent)})
     async def remove(request: Request) -> Answer:
         group, item = request.ids
         if not await request.db.fetchval(delete, request.customer, group, item):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import LiteralString
 
+from keyrack.api import limited
 from keyrack.api.endpoint import Endpoints
 from keyrack.api.exchange import NO_CONTENT, Answer, Request
 from keyrack.assignments.asking import end_all_of_car
@@ -95,22 +96,30 @@ def no_product(what: str) -> Reason:
     return NO_NAME.format(what=what)
 
 
-async def find_product(statements: Statements, customer: int, ref: ProductRef, what: str) -> Row:
+async def find_product(statements: Statements, request: Request, ref: ProductRef, what: str) -> Row:
     """The product that is named. Raises `BadRequest`, `NotFound`."""
-    product = await statements.fetchrow(PRODUCT, customer, *product_given(ref, what))
+    product = await _product(statements, request, ref, what)
     if product is None:
         raise NotFound(NO_PRODUCT)
     return product
 
 
-async def _product_and_car(statements: Statements, customer: int, wanted: Installation, what: str) -> Row:
+async def _product(statements: Statements, request: Request, ref: ProductRef, what: str) -> Row | None:
+    """The product that is named, if it exists for who asks. Raises `BadRequest`."""
+    product = await statements.fetchrow(PRODUCT, request.customer, *product_given(ref, what))
+    if product is None or await limited.hides(request, "productId", product["product_id"], statements):
+        return None
+    return product
+
+
+async def _product_and_car(statements: Statements, request: Request, wanted: Installation, what: str) -> Row:
     """The product, where the car is there too. Raises `BadRequest`, `NotFound`.
 
     The car is looked up later and refused first: as no car comes back, what was seen of the product was seen while the
     car was there.
     """
-    product = await statements.fetchrow(PRODUCT, customer, *product_given(wanted, what))
-    await check_car(statements, customer, wanted.car_id)
+    product = await _product(statements, request, wanted, what)
+    await check_car(statements, request.customer, wanted.car_id)
     if product is None:
         raise NotFound(NO_PRODUCT)
     return product
@@ -118,7 +127,7 @@ async def _product_and_car(statements: Statements, customer: int, wanted: Instal
 
 async def _installable(statements: Statements, request: Request, wanted: Installation) -> Row:
     """The product, which can be installed. Raises `BadRequest`, `NotFound`, `Conflict`."""
-    product = await _product_and_car(statements, request.customer, wanted, INSTALL)
+    product = await _product_and_car(statements, request, wanted, INSTALL)
     if product["car_id"] is not None:
         raise Conflict(ALREADY)
     if not product["served"]:
@@ -128,7 +137,7 @@ async def _installable(statements: Statements, request: Request, wanted: Install
 
 async def _removable(statements: Statements, request: Request, wanted: Installation) -> Row:
     """The product, which is in the car. Raises `BadRequest`, `NotFound`, `Conflict`."""
-    product = await _product_and_car(statements, request.customer, wanted, UNINSTALL)
+    product = await _product_and_car(statements, request, wanted, UNINSTALL)
     if product["car_id"] is None:
         raise Conflict(NOT_INSTALLED)
     if product["car_id"] != wanted.car_id:
@@ -139,6 +148,7 @@ async def _removable(statements: Statements, request: Request, wanted: Installat
 @endpoints.put(
     "/installations",
     "Install a product into a car",
+    limited=("productId", "carId"),
     body=Installation,
     what=INSTALL,
     ground=_installable,
@@ -160,6 +170,7 @@ async def install(request: Request, wanted: Installation) -> Answer:
 @endpoints.delete(
     "/installations",
     "Take a product out of a car; with a key box the car's assignments end by webhook",
+    limited=("productId", "carId"),
     body=Installation,
     what=UNINSTALL,
     ground=_removable,

@@ -50,6 +50,7 @@ def _permitted(request: Request, named: frozenset[Topic] | None) -> frozenset[To
     "GET",
     "/live",
     "What has changed, as it happens: names of topics as server-sent events",
+    limited=(),
     status=200,
     media_type=EVENTS,
     refuses={

@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, LiteralString
+import json
+from collections.abc import Sequence
+from typing import Annotated, Any, Literal, LiteralString
 
-from pydantic import BeforeValidator, Field
+from pydantic import BeforeValidator, Field, TypeAdapter
 
 from keyrack.access import invitations, owners
 from keyrack.access.invitations import ALREADY, TOO_MANY
-from keyrack.access.owners import LAST_OWNER
+from keyrack.access.owners import LAST_OWNER, OWNER_LIMITED
 from keyrack.api import conditions
 from keyrack.api.endpoint import Endpoints
 from keyrack.api.exchange import NO_CONTENT, Answer, Request, answer
 from keyrack.database.connection import Statements
-from keyrack.errors import NotFound
-from keyrack.model.bodies import EmailAddress, Grant, Int32, Moment, Patch, no_valid, patched, stamp
-from keyrack.model.fields import Resource, boolean, date_time, int32, string
+from keyrack.endpoints.groups import NO_GROUP
+from keyrack.errors import BadRequest, Conflict, NotFound, on_constraint
+from keyrack.model.bodies import EmailAddress, Grant, Id, Int32, Moment, Patch, checked, no_valid, patched, stamp
+from keyrack.model.faults import at
+from keyrack.model.fields import Resource, boolean, date_time, int32, opaque, string
 from keyrack.model.permissions import Permission, Role
-from keyrack.reasons import Reason
+from keyrack.reasons import Fault, Reason
 from keyrack.settings import Settings
 
 endpoints = Endpoints("Managers", "managers")
@@ -32,6 +36,7 @@ NO_INVITATION = Reason(
     "Unable to find an invitation for the given invitationId which is assigned to the given customerId.",
     "Use an id that GET /invitations returns; one that was accepted or withdrawn is gone.",
 )
+MOST_GROUPS = 100  # that somebody is limited to
 INVITE, UPDATE = "invite manager", "update manager"
 
 MANAGER = Resource(
@@ -44,6 +49,7 @@ MANAGER = Resource(
         "username": string("{t}_m.username", search=True),
         "role": string("{t}_r.role", nullable=True, enum=tuple(map(str, Role))),
         "isLimited": boolean("coalesce({t}_r.is_limited, false)"),
+        "groups": opaque("to_jsonb({t}_r.groups)"),
         "enabled": boolean("(not {t}_m.is_disabled)"),
     },
     permission=Permission.MANAGERS_READ,
@@ -56,6 +62,7 @@ INVITATION = Resource(
         "id": int32("{t}.invitation_id"),
         "emailAddress": string("{t}.address", search=True),
         "role": string("{t}.role", enum=tuple(map(str, Role))),
+        "groups": opaque("to_jsonb({t}.groups)"),
         "invitedBy": string("{t}.invited_by"),
         "created": date_time("{t}.created_at"),
         "expires": date_time("{t}.expires_at"),
@@ -65,6 +72,18 @@ INVITATION = Resource(
 LEAVE: LiteralString = "delete from manager_customer where customer_id = $1 and manager_id = $2 returning true"
 HERE: LiteralString = "select true from manager_customer where customer_id = $1 and manager_id = $2"
 WITHDRAW: LiteralString = "delete from invitation where customer_id = $1 and invitation_id = $2 returning true"
+ROLE: LiteralString = "select role, groups from manager_role where customer_id = $1 and manager_id = $2"
+SET_ROLE: LiteralString = """
+insert into manager_role (customer_id, manager_id, role, groups, is_limited)
+values ($1, $2, $3, $4::integer[], $4 is not null) on conflict (customer_id, manager_id)
+do update set role = excluded.role, groups = excluded.groups, is_limited = excluded.is_limited
+"""
+# They stay until it is done
+HAS_GROUPS: LiteralString = """
+select (select count(*) from (
+  select from fleet_group where customer_id = $1 and group_id = any($2::integer[]) for key share) g)
+  = (select count(distinct g) from unnest($2) g)
+"""
 LANGUAGE: LiteralString = "select language from manager where manager_id = $1"
 
 endpoints.get("/managers", MANAGER, "Who acts for the customer, and in which role", ours=True)
@@ -82,11 +101,15 @@ def _role(value: object) -> object:
 RoleName = Annotated[Role, BeforeValidator(_role)]
 
 
+Groups = Annotated[list[Id] | None, Field(min_length=1, max_length=MOST_GROUPS)]
+
+
 class NewManager(Grant):
     """Whom to invite, and to which role."""
 
     email_address: EmailAddress
     role: RoleName
+    groups: Groups = None
 
 
 class ManagerInvited(Grant):
@@ -97,9 +120,19 @@ class ManagerInvited(Grant):
 
 
 class ManagerPatch(Grant):
-    op: Literal["replace"]
-    path: Literal["/role"]
-    value: Annotated[RoleName, Field()]
+    op: Literal["remove", "replace"]
+    path: Literal["/role", "/groups"]
+    value: Any = None
+
+
+class Changed(Grant):
+    """What a patch may leave behind: each member checked as in an invitation. Only the groups can be removed."""
+
+    role: RoleName = Role.VIEWER
+    groups: Groups = None
+
+
+CHANGED = TypeAdapter(Changed)
 
 
 @endpoints.put(
@@ -110,7 +143,11 @@ class ManagerPatch(Grant):
     status=201,
     answers=ManagerInvited,
     secret=True,
-    refuses={400: (no_valid(INVITE, "emailAddress"), no_valid(INVITE, "role")), 409: (TOO_MANY, ALREADY)},
+    refuses={
+        400: tuple(no_valid(INVITE, name) for name in ("emailAddress", "role", "groups")),
+        404: (NO_GROUP,),
+        409: (TOO_MANY, ALREADY, OWNER_LIMITED),
+    },
     ours=True,
 )
 async def invite(request: Request, wanted: NewManager, settings: Settings) -> Answer:
@@ -119,10 +156,12 @@ async def invite(request: Request, wanted: NewManager, settings: Settings) -> An
     mails = settings.sends_mail
     async with request.db.transaction() as connection:
         await owners.hold(connection, request.customer)
+        await _check_groups(connection, request.customer, wanted.groups)
         language = await connection.fetchval(LANGUAGE, caller.id) if caller else None
         made = await invitations.invite(
-            connection, settings, request.customer, wanted.email_address, wanted.role, by, mail=mails, language=language
-        )
+            connection, settings, request.customer, wanted.email_address, wanted.role, wanted.groups, by, mail=mails,
+            language=language,
+        )  # fmt: skip
     told = {"id": made.id, "link": made.link, "expires": stamp(made.expires), "mailed": mails}
     return answer(told, 201, {"Cache-Control": "no-store"})
 
@@ -142,21 +181,45 @@ async def withdraw(request: Request) -> Answer:
 
 @endpoints.patch(
     "/managers/{managerId}",
-    "Give a manager another role",
+    "Give a manager another role, or limit it to groups",
     body=Patch[ManagerPatch],
     what=UPDATE,
     shows=ONE_MANAGER,
     compares=MANAGER,
-    refuses={400: (no_valid(UPDATE, "role"),), 404: (NO_MANAGER_HERE,), 409: (LAST_OWNER,)},
+    refuses={
+        400: (no_valid(UPDATE, "role"), no_valid(UPDATE, "groups")),
+        404: (NO_MANAGER_HERE, NO_GROUP),
+        409: (LAST_OWNER, OWNER_LIMITED),
+    },
     ours=True,
 )
 async def update(request: Request, patch: list[ManagerPatch]) -> Answer:
-    role = patched(patch, UPDATE)["role"]
+    """It holds within a second, on open streams as well."""
+    removed = {step.path[1:] for step in patch if step.op == "remove"}
+    given = {name: value for name, value in patched(patch, UPDATE).items() if name not in removed}
+    whole = checked(CHANGED, json.dumps(given).encode(), UPDATE, patch=patch)
+    if "groups" in given and whole.groups is None:  # what gives more is said in so many words
+        missing = Fault("missing", "It is a list of groups; `remove` gives the whole fleet.", at(patch, "groups"))
+        raise BadRequest(no_valid(UPDATE, "groups"), errors=[missing])
+    named = {step.path for step in patch}
     async with request.db.transaction() as connection:
         await _held(connection, request)
-        await connection.execute(invitations.SET_ROLE, request.customer, request.ids[0], str(role))
+        row = await connection.fetchrow(ROLE, request.customer, request.ids[0])
+        role = str(whole.role) if "/role" in named else row and row["role"]
+        groups = whole.groups if "/groups" in named else row and row["groups"]
+        if role is None:
+            raise BadRequest(no_valid(UPDATE, "role"), errors=[Fault("missing", "The manager has none.", "")])
+        await _check_groups(connection, request.customer, whole.groups)
+        with on_constraint({"manager_role_owner": (Conflict, OWNER_LIMITED)}):
+            await connection.execute(SET_ROLE, request.customer, request.ids[0], role, groups)
         await owners.check(connection, request.customer)
     return NO_CONTENT
+
+
+async def _check_groups(connection: Statements, customer: int, groups: Sequence[int] | None) -> None:
+    """Raises `NotFound` unless the customer has them."""
+    if groups is not None and not await connection.fetchval(HAS_GROUPS, customer, groups):
+        raise NotFound(NO_GROUP)
 
 
 @endpoints.delete(

@@ -46,7 +46,7 @@ async def _both(statements: Statements, request: Request, wanted: Pairing, what:
     service = await statements.fetchrow(SERVICE, request.customer, wanted.service_id)
     if service is None:
         raise NotFound(NO_SERVICE)
-    return service, await find_product(statements, request.customer, wanted, what)
+    return service, await find_product(statements, request, wanted, what)
 
 
 async def _pairable(statements: Statements, request: Request, wanted: Pairing) -> tuple[Row, Row]:
@@ -68,6 +68,7 @@ async def _paired(statements: Statements, request: Request, wanted: Pairing) -> 
 @endpoints.put(
     "/pairings",
     "Pair a service with a product",
+    limited=("productId", "serviceId"),
     body=Pairing,
     what=PAIR,
     ground=_pairable,
@@ -89,6 +90,7 @@ async def pair(request: Request, wanted: Pairing) -> Answer:
 @endpoints.delete(
     "/pairings",
     "Unlink a service from its product",
+    limited=("productId", "serviceId"),
     body=Pairing,
     what=UNPAIR,
     ground=_paired,

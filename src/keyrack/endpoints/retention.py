@@ -61,6 +61,7 @@ class Kept(Body):
     "/retention",
     "What is kept of the customer, for how long, and how far back it reaches",
     status=200,
+    limited=(),
     answers=list[Kept],
     headers=TAGGED,
     ours=True,

@@ -14,6 +14,7 @@ from pydantic import BaseModel
 from keyrack.access.auth import Access
 from keyrack.access.caller import permit
 from keyrack.access.digests import digest
+from keyrack.api import limited
 from keyrack.api.endpoint import Endpoints
 from keyrack.api.exchange import Answer, Request, answer
 from keyrack.errors import BadRequest
@@ -63,7 +64,11 @@ async def token(request: Request, wanted: SdkTokenRequest, access: Access) -> An
     subject = None
     if request.caller and wanted.customer_id in request.caller.grants:
         permit(request.caller, Permission.SDK_WRITE, wanted.customer_id)
-        subject = await request.db.fetchval(SUBJECT, wanted.customer_id, digest(wanted.sdk_key), wanted.user_id)
+        scope = request.caller.grant(wanted.customer_id).scope
+        user = wanted.user_id
+        if scope is not None and await limited.hidden(request.db, wanted.customer_id, scope, [("userId", user)]):
+            raise BadRequest(INVALID_COMBINATION)
+        subject = await request.db.fetchval(SUBJECT, wanted.customer_id, digest(wanted.sdk_key), user)
     if subject is None:
         raise BadRequest(INVALID_COMBINATION)
     customer = wanted.customer_id

@@ -6,6 +6,7 @@ import secrets
 from typing import Literal, LiteralString, NamedTuple
 
 from keyrack.access.auth import Access
+from keyrack.api import limited
 from keyrack.api.endpoint import Endpoints
 from keyrack.api.exchange import NO_CONTENT, Answer, Request, answer
 from keyrack.api.reads import Parent
@@ -137,6 +138,7 @@ async def hashed(request: Request, user: NewUser, access: Access) -> WithHash:
 @endpoints.put(
     "/users",
     "Create a user in the customer",
+    limited=(),
     body=NewUser,
     what=CREATE_USER,
     before=hashed,
@@ -164,15 +166,24 @@ async def create(request: Request, new: WithHash) -> Answer:
 async def _somebody(statements: Statements, request: Request, user: SomeUser) -> int:
     """The id of whoever is meant. Raises `BadRequest` unless exactly one valid identifier is given, `NotFound` for
     nobody."""
-    return await _found(statements, request, user, NOBODY)
+    id = await _found(statements, request, user, NOBODY)
+    if await _is_elsewhere(statements, request, id) and await statements.fetchval(MEMBER, request.customer, id):
+        raise NotFound(NOBODY)
+    return id
 
 
 async def _member(statements: Statements, request: Request, user: SomeUser) -> int:
     """The id of the customer's user. Raises `BadRequest`, `NotFound`."""
     id = await _found(statements, request, user, NOT_ASSIGNED)
-    if not await statements.fetchval(MEMBER, request.customer, id):
+    is_member = await statements.fetchval(MEMBER, request.customer, id)
+    if not is_member or await _is_elsewhere(statements, request, id):
         raise NotFound(NOT_ASSIGNED)
     return id
+
+
+async def _is_elsewhere(statements: Statements, request: Request, id: int) -> bool:
+    """Whether who asks is limited to groups in which the user is not."""
+    return await limited.hides(request, "userId", id, statements)
 
 
 async def _found(statements: Statements, request: Request, user: SomeUser, missing: Reason) -> int:
@@ -183,7 +194,7 @@ async def _found(statements: Statements, request: Request, user: SomeUser, missi
         id = await statements.fetchval(BY_ADDRESS, user.email_address, address)
         valid = id is not None or _is_address(address)
     else:
-        id = await statements.fetchval(BY_ID, user.user_id, request.where(Permission.USERS_READ))
+        id = await statements.fetchval(BY_ID, user.user_id, _where(request))
         valid = (user.user_id or 0) > 0
     if not valid:
         place = "/emailAddress" if address else "/userId"
@@ -191,6 +202,12 @@ async def _found(statements: Statements, request: Request, user: SomeUser, missi
     if id is None:
         raise NotFound(missing)
     return id
+
+
+def _where(request: Request) -> list[int]:
+    """The customers in which whoever asks may see every user; and the one that is asked for."""
+    caller, customers = request.caller, request.where(Permission.USERS_READ)
+    return [one for one in customers if caller and (one == request.customer or caller.grant(one).scope is None)]
 
 
 def _is_address(text: str) -> bool:
@@ -203,6 +220,7 @@ def _is_address(text: str) -> bool:
 @endpoints.put(
     "/users/assignments/customers",
     "Assign a user to the customer",
+    limited=(),
     body=SomeUser,
     what="assign user to customer",
     ground=_somebody,
@@ -221,6 +239,7 @@ async def assign(request: Request, user: SomeUser) -> Answer:
 @endpoints.delete(
     "/users/assignments/customers",
     "Take a user out of the customer; the user's assignments there end by webhook",
+    limited=(),
     body=SomeUser,
     what="unassign user from customer",
     ground=_member,

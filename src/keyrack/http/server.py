@@ -21,7 +21,7 @@ from keyrack.access.devices import Device
 from keyrack.access.grants import Grant
 from keyrack.access.keys import KeyRefused
 from keyrack.access.sessions import Session
-from keyrack.api import idempotency, topics
+from keyrack.api import idempotency, limited, topics
 from keyrack.api.endpoint import Check, Endpoint
 from keyrack.api.exchange import Answer, Request, Undone
 from keyrack.api.held import Held
@@ -175,7 +175,7 @@ class Server:
         device = await self.process.access.device(key, endpoint.device) if endpoint.device else None
         customer = device.customer if device else customer
         http.scope[WHO] = (customer, caller.id if caller else 0)
-        acting.set(actor(http, caller, device))
+        acting.set(actor(http, caller, device, customer))
         endpoint.permit(caller, customer)
         return caller, device, customer
 
@@ -187,6 +187,7 @@ class Server:
         changed: `value` is its checked body, `key` its Idempotency-Key. Raises `Refusal`."""
         endpoint, access = handler.endpoint, self.process.access
         proven = access.check() if _asks_who(endpoint) else None
+        request, value = await limited.within(request, endpoint, value)
         value = await handler.before(request, value)
         key = key if endpoint.repeatable else None
         ground = endpoint.ground or (endpoint.settled if request.compares else None)

@@ -59,7 +59,7 @@ class PageRoute:
     async def _answer(self, http: falcon.asgi.Request, page: Page | None, visit: Visit) -> Answer:
         if page is None or not page.open:
             visit.who = await self._who(http)
-        acting.set(actor(http, visit.who and visit.who.manager, None))
+        self._acts(http, visit)
         if page is None and self._by_method:
             raise MethodNotAllowed(sorted(self._by_method))
         if page is None:
@@ -69,9 +69,13 @@ class PageRoute:
             visit.form = await intake.form(http, self._server.settings, anybodys=page.open)
         if "customer" in visit.ids:
             visit.customer = customer_of(visit.person, visit.ids["customer"])
+            self._acts(http, visit)
         if page.permission is not None:
             visit.needs(page.permission)
         return await page.run(visit)
+
+    def _acts(self, http: falcon.asgi.Request, visit: Visit) -> None:
+        acting.set(actor(http, visit.who and visit.who.manager, None, visit.customer))
 
     async def _who(self, http: falcon.asgi.Request) -> Person:
         """Raises `Unauthorized`."""

@@ -32,7 +32,8 @@ OF_ACCESS: Mapping[str, Mapping[str, tuple[str, Any]]] = {
             "kim@example.com",
         ),
         "role": ("The role in this customer; null for none, and so no right.", "Dispatcher"),
-        "isLimited": ("Whether the role is limited to groups.", False),
+        "isLimited": ("Whether the role is limited to groups.", True),
+        "groups": ("The groups that the role is limited to; null for the whole fleet.", [2]),
         "enabled": ("Whether the account may sign in.", True),
         "emailAddress": ("Who is invited; it becomes the user name.", "kim@example.com"),
         "link": (
@@ -48,6 +49,7 @@ OF_ACCESS: Mapping[str, Mapping[str, tuple[str, Any]]] = {
         "id": ("The number of the invitation.", 5),
         "emailAddress": ("Who is invited.", "kim@example.com"),
         "role": ("The role that whoever accepts will have.", "Dispatcher"),
+        "groups": ("The groups that it will be limited to; null for the whole fleet.", [2]),
         "invitedBy": ("Who has invited.", "owner@example.com"),
         "created": ("When that was.", "2026-05-01T08:15:00Z"),
         "expires": ("When it is over.", "2026-05-08T08:15:00Z"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import LiteralString
 
-from keyrack.model.fields import Complex, Field, Resource, date_time, int64, opaque, string
+from keyrack.model.fields import Complex, Field, Limit, Resource, date_time, int64, opaque, string
 from keyrack.model.permissions import Permission
 
 ACTOR: tuple[LiteralString, ...] = ("type", "id", "name")
@@ -45,5 +45,6 @@ CHANGE = Resource(
         "before": opaque(_content("before")),
         "after": opaque(_content("after")),
     },
+    limit=Limit("", "{t}.groups && (select s.groups from scope s where s.customer_id = $1 and s.scope_id = $2)"),
     permission=Permission.CHANGES_READ,
 )

@@ -86,6 +86,7 @@ class Relation:
     target: str  # a resource's name
     link: LiteralString
     many: bool = True
+    limited: bool = False  # it leads to the rows that exist for who is limited to groups
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +100,15 @@ class Newest:
     scope: LiteralString  # the tenant's predicate, and that there is a value
     order: LiteralString  # the order of `field`, as the index has it and exactly
     key: LiteralString
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """Which rows exist for who is limited to groups: the scope, which is parameter `$2`, is joined behind the table."""
+
+    table: LiteralString
+    scope: LiteralString
+    fields: Mapping[str, Field] = field(default_factory=dict[str, Field])  # that show less to them
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -115,6 +125,7 @@ class Resource:
     walks: tuple[str, ...] = ()  # beside the key, the fields in whose order an index leads through a tenant's rows
     newest: Newest | None = None
     unseen: tuple[LiteralString, ...] = ()  # what can be changed and is never shown, such as a secret
+    limit: Limit | None = None  # without one nothing of it exists for who is limited to groups
     permission: Permission | Free = field(kw_only=True)  # what whoever reads it needs, on its own or beside another
 
     def only(self, *names: str) -> Resource:

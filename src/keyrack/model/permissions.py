@@ -131,6 +131,18 @@ _FLEET = frozenset(
         Permission.EVENTS_READ, Permission.POSITIONS_READ, Permission.ACCESS_READ, Permission.LIVE_READ,
     ]
 )  # fmt: skip
+# What a role keeps of its permissions where it is limited to groups: whatever else it may tells of the whole fleet, or
+# reaches all of it
+WITHIN_GROUPS = frozenset(
+    [
+        Permission.CUSTOMER_READ, Permission.CARS_READ, Permission.CARS_WRITE, Permission.USERS_READ,
+        Permission.USERS_WRITE, Permission.ASSIGNMENTS_READ, Permission.ASSIGNMENTS_WRITE, Permission.GROUPS_READ,
+        Permission.GROUPS_WRITE, Permission.PRODUCTS_READ, Permission.SERVICES_READ, Permission.INSTALLATIONS_WRITE,
+        Permission.PAIRINGS_WRITE, Permission.KEYS_READ, Permission.SDK_WRITE, Permission.EVENTS_READ,
+        Permission.EVENTS_WRITE, Permission.POSITIONS_READ, Permission.ACCESS_READ, Permission.CHANGES_READ,
+        Permission.BATCH_WRITE, Permission.LIVE_READ,
+    ]
+)  # fmt: skip
 # What each role has: a role that is not here, or none at all, has nothing
 GRANTED: Mapping[Role, frozenset[Permission]] = {
     Role.OWNER: frozenset(Permission),

@@ -7,6 +7,7 @@ from typing import LiteralString
 
 from keyrack.model.fields import (
     Complex,
+    Limit,
     Relation,
     Resource,
     boolean,
@@ -16,6 +17,7 @@ from keyrack.model.fields import (
     string,
     wall_clock,
 )
+from keyrack.model.limits import limit_of, within
 from keyrack.model.permissions import Free, Permission
 
 _OF_CUSTOMER: LiteralString = "{t}.customer_id = $1"
@@ -32,6 +34,13 @@ def _via(table: LiteralString, column: LiteralString, group: LiteralString, item
         " and l." + column + " = {" + item + "}." + column + ")"
     )
 
+
+_OF_GROUP = Limit(
+    " join scope_group {t}_in on {t}_in.customer_id = {t}.customer_id and {t}_in.group_id = {t}.group_id",
+    "{t}_in.customer_id = $1 and {t}_in.scope_id = $2",
+)
+# The number of a product that does not exist for somebody is not told
+_OWN_PRODUCT = int32("case when " + within("product", "{t}.product_id") + " then {t}.product_id end", nullable=True)
 
 CUSTOMER = Resource(
     "Customer",
@@ -61,6 +70,7 @@ CAR = Resource(
         "groups": Relation("Group", _via("group_car", "car_id", "t", "p")),
     },
     walks=("name", "licensePlate", "vin"),
+    limit=limit_of("car"),
     permission=Permission.CARS_READ,
 )
 
@@ -82,6 +92,7 @@ USER = Resource(
         "assignments": Relation("AssignmentOfUser", "{t}.customer_id = {p}.customer_id and {t}.user_id = {p}.user_id"),
         "groups": Relation("Group", _via("group_user", "user_id", "t", "p")),
     },
+    limit=limit_of("user"),
     permission=Permission.USERS_READ,
 )
 
@@ -103,6 +114,7 @@ ASSIGNMENT = Resource(
         "user": Relation("User", "{t}.customer_id = {p}.customer_id and {t}.user_id = {p}.user_id", many=False),
     },
     walks=("start",),
+    limit=limit_of("car", user=True),
     permission=Permission.ASSIGNMENTS_READ,
 )
 ASSIGNMENT_OF_CAR = ASSIGNMENT.only("id", "userId", "start", "end")
@@ -120,6 +132,7 @@ GROUP = Resource(
         "products": Relation("Product", _via("group_product", "product_id", "p", "t")),
     },
     walks=("name",),
+    limit=_OF_GROUP,
     permission=Permission.GROUPS_READ,
 )
 
@@ -143,6 +156,7 @@ PRODUCT = Resource(
         "groups": Relation("Group", _via("group_product", "product_id", "t", "p")),
     },
     walks=("uniqueId", "serialNumber"),
+    limit=limit_of("product"),
     permission=Permission.PRODUCTS_READ,
 )
 PRODUCT_LISTED = PRODUCT.without("dongleTerminationTimeStamp")
@@ -169,6 +183,7 @@ SERVICE = Resource(
         ),
     },
     walks=("name",),
+    limit=replace(limit_of("service"), fields={"productId": _OWN_PRODUCT}),
     permission=Permission.SERVICES_READ,
 )
 SERVICE_OF_PRODUCT = SERVICE.without("productId")
@@ -188,6 +203,7 @@ CONTRACT = Resource(
         "unitOfNotice": string("{t}.unit_of_notice", nullable=True),
     },
     key=("orderNumber", "documentNumber"),
+    limit=limit_of("service"),
     permission=Permission.SERVICES_READ,
 )
 
@@ -211,6 +227,7 @@ EVENT = Resource(
         "user": Relation("User", "{t}.customer_id = {p}.customer_id and {t}.user_id = {p}.user_id", many=False),
     },
     walks=("utcDateTime",),
+    limit=limit_of("car", user=True),
     permission=Permission.EVENTS_READ,
 )
 

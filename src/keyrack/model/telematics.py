@@ -19,6 +19,7 @@ from keyrack.model.fields import (
     opaque,
     string,
 )
+from keyrack.model.limits import limit_of
 from keyrack.model.permissions import Permission
 from keyrack.model.resources import CAR
 
@@ -38,6 +39,7 @@ LOCATION = Resource(
         "odometer": double_as_text("{t}_state.odometer"),
     },
     key=(),
+    limit=limit_of("car"),
     permission=Permission.POSITIONS_READ,
 )
 
@@ -72,6 +74,7 @@ LOCATION_AT = Resource(
         "odometer": double_as_text("{t}_odometer.odometer"),
     },
     key=(),
+    limit=limit_of("car"),
     permission=Permission.POSITIONS_READ,
 )
 
@@ -134,6 +137,7 @@ TELEMETRY = Resource(
         **{name: _amount(name) for name in _DOUBLES},
     },
     key=(),
+    limit=limit_of("car"),
     permission=Permission.POSITIONS_READ,
 )
 
@@ -181,5 +185,6 @@ POSITION = Resource(
         "{l}.read_quarter desc, {l}.read_at desc",
         "{l}.car_id",
     ),
+    limit=limit_of("car"),
     permission=Permission.POSITIONS_READ,
 )

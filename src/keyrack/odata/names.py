@@ -7,6 +7,7 @@ from functools import cache
 from typing import NoReturn
 
 from keyrack.model.fields import Complex, Field, Relation, Resource, Type
+from keyrack.model.limits import limited
 from keyrack.model.resources import RESOURCES
 from keyrack.odata.constants import refuse
 from keyrack.odata.paths import NEEDS
@@ -77,7 +78,8 @@ def type_name(resource: Resource) -> str:
 
 def target(relation: Relation) -> Resource:
     """The resource whose rows the relation leads to."""
-    return RESOURCES[relation.target]
+    found = RESOURCES[relation.target]
+    return limited(found) if relation.limited else found
 
 
 def refuse_rows(path: str, resource: Resource, rest: Sequence[str]) -> NoReturn:

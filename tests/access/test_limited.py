@@ -1,0 +1,134 @@
+"""Who is limited to groups: only what is in them exists, in every read and write, derived from the table of endpoints."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import pytest
+
+from keyrack.access.grants import LIMITED
+from keyrack.endpoints import ALL
+from keyrack.model.permissions import WITHIN_GROUPS, Permission, Role
+from tests.access.limits import as_meant, into, limit, limited, put
+from tests.http.test_contract import ENDLESS, name, over, path_of
+from tests.http.test_tenancy import BY, NOWHERE, Ids, ask, member, slots, world
+from tests.people import Person, Town
+from tests.servers import Sql
+
+OF_CUSTOMER = [row for row in ALL if row.customer]
+HONOURING = [row for row in OF_CUSTOMER if row.honours_limits and row.permission in WITHIN_GROUPS]
+REFUSING = [row for row in OF_CUSTOMER if row not in HONOURING]
+WITH_SLOTS = [row for row in HONOURING if slots(row)]
+
+
+class House(NamedTuple):
+    """A customer with somebody who sees all of it, and one person for each of two groups."""
+
+    whole: Person
+    mine: int  # the groups
+    theirs: int
+    gina: Person  # of the first one
+    theo: Person  # of the other
+
+
+@pytest.fixture(scope="module")
+def house(town: Town) -> House:
+    whole = town.person("whole")
+    mine, theirs = whole.group("Mine"), whole.group("Theirs")
+    return House(
+        whole, mine, theirs, limited(town, whole, "gina", [mine]), limited(town, whole, "theo", [theirs])
+    )
+
+
+@over(REFUSING)
+def test_what_reaches_beyond_groups_is_refused(endpoint: Any, house: House) -> None:
+    method = "HEAD" if endpoint in ENDLESS else endpoint.method
+    answer = house.gina.call(method, path_of(endpoint), {} if endpoint.body is not None else None)
+    assert answer.status_code == 403
+    if endpoint.permission in (*managers_and_clients(),):
+        assert answer.json()["message"] == f"The permission {endpoint.permission} is missing."
+    else:
+        assert answer.json()["message"] == LIMITED.format(permission=endpoint.permission).text
+
+
+def managers_and_clients() -> list[Permission]:
+    """What no manager has who is not an owner."""
+    return [one for one in Permission if one.startswith(("managers:", "clients:"))]
+
+
+@over(WITH_SLOTS)
+def test_what_is_not_in_the_groups_is_answered_like_what_does_not_exist(endpoint: Any, house: House) -> None:
+    whole, gina = house.whole, house.gina
+    hers, his = world(endpoint, whole), world(endpoint, whole)
+    if name(endpoint) == "PUT /users/assignments/customers":
+        hers = member(whole)  # who is in the customer, and in the other group
+    into(whole, house.mine, his)
+    into(whole, house.theirs, hers)
+    limit(whole, gina, [house.mine, *([his["groupId"]] if "groupId" in his else [])])
+    limit(whole, house.theo, [house.theirs, *([hers["groupId"]] if "groupId" in hers else [])])
+    for slot in slots(endpoint):
+        by = {"by": slot} if name(endpoint) in BY else {}
+        answers = [ask(gina, endpoint, his | {slot: id} | by) for id in (hers[slot], NOWHERE.get(slot, 2147483646))]
+        assert [answer.status_code for answer in answers] == [404, 404], (slot, answers[0].text)
+        assert answers[0].content == answers[1].content
+        assert answers[0].headers["content-type"] == answers[1].headers["content-type"]
+    own = ask(gina, endpoint, his)
+    assert own.status_code not in (400, 403, 404), own.text
+    assert as_meant(whole.sql, whole.customer)
+
+
+def test_what_is_made_joins_the_groups(house: House, sql: Sql) -> None:
+    whole, gina = house.whole, house.gina
+    second = whole.group("Second")
+    limit(whole, gina, [house.mine, second])
+    car, user = gina.car("Made"), gina.user()
+    batch = {"kind": "cars", "items": [{"name": "One of many"}, {"name": "Another one"}]}
+    answer = gina.post("/batch", batch)
+    assert answer.status_code == 200, answer.text
+    made = [one["id"] for one in answer.json()["results"]]
+    for group in (house.mine, second):
+        cars = [row["id"] for row in whole.get(f"/groups/{group}/cars").json()]
+        assert {car, *made} <= set(cars)
+        assert user in [row["id"] for row in whole.get(f"/groups/{group}/users").json()]
+    shown = gina.put("/cars", {"name": "Shown"}, headers={"Prefer": "return=representation"})
+    assert (shown.status_code, shown.json()["name"]) == (201, "Shown")
+    assert gina.get(f"/cars/{car}").status_code == 200
+    assert house.theo.get(f"/cars/{car}").status_code == 404
+    assert whole.car("By somebody else") not in [row["id"] for row in gina.get("/cars").json()]
+    assert as_meant(sql, whole.customer)
+
+
+def test_an_owner_is_not_limited(house: House) -> None:
+    whole = house.whole
+    steps = [{"op": "replace", "path": "/role", "value": "Owner"}]
+    one = whole.sql.value("select manager_id from manager where username = $1", house.gina.username)
+    answer = whole.patch(f"/managers/{one}", steps)
+    assert (answer.status_code, "cannot be limited" in answer.text) == (409, True)
+    body = {"emailAddress": "o@example.com", "role": "Owner", "groups": [house.mine]}
+    assert whole.put("/managers", body).status_code == 409
+
+
+def test_the_last_to_leave_a_group_sees_nothing_of_it(house: House) -> None:
+    whole, gina = house.whole, house.gina
+    limit(whole, gina, [house.mine])
+    car = gina.car("Comes and goes")
+    assert whole.delete(f"/groups/{house.mine}/cars/{car}").status_code == 204
+    assert gina.get(f"/cars/{car}").status_code == 404
+    put(whole, house.mine, "carId", car)
+    assert gina.get(f"/cars/{car}").status_code == 200
+
+
+@pytest.mark.parametrize("role", [role for role in Role if role is not Role.OWNER])
+def test_each_role_keeps_within_groups_what_holds_there(role: Role, town: Town, house: House) -> None:
+    person = limited(town, house.whole, f"a {role}", [house.mine], role)
+    from keyrack.model.permissions import GRANTED
+
+    for endpoint in OF_CUSTOMER:
+        if endpoint in ENDLESS:
+            continue
+        answer = person.call(
+            endpoint.method, path_of(endpoint), {} if endpoint.body is not None and endpoint.form is None else None
+        )
+        may = endpoint in HONOURING and endpoint.permission in GRANTED[role]
+        assert (answer.status_code != 403) == may, (name(endpoint), answer.text)
+    person.client.close()
