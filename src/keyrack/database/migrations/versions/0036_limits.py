@@ -100,11 +100,14 @@ begin
   return new;
 end $$
 """
-# Another transaction may give one to somebody at the same time: then it stays
+# Another transaction may give one to somebody at the same time: then it stays. Its groups are locked against whatever
+# comes into them, which would find it there no more
 END_SCOPE = """
 create function end_scope() returns trigger language plpgsql as $$
 begin
-  if old.scope_id is not null then
+  if old.scope_id is not null and (tg_op = 'DELETE' or new.scope_id is distinct from old.scope_id) then
+    perform from fleet_group where customer_id = old.customer_id and group_id = any(old.groups)
+    order by group_id for update;
     delete from scope s where s.customer_id = old.customer_id and s.scope_id = old.scope_id
       and not exists (select from manager_role r where r.customer_id = s.customer_id and r.scope_id = s.scope_id);
   end if;
