@@ -227,6 +227,8 @@ def test_it_is_changed(alice: Person) -> None:
         assert program.change(path, value).status_code == 204
     found = alice.get(program.path).json()
     assert (found["name"], found["scopes"], found["expires"]) == ("Other", ["cars:read", "users:read"], until)
+    for step in ({"op": "replace", "path": "/expires"}, {"op": "replace", "path": "/expires", "value": None}):
+        assert alice.patch(program.path, [step]).status_code == 400  # no end is said in so many words
     assert alice.patch(program.path, [{"op": "remove", "path": "/expires"}]).status_code == 204
     assert alice.get(program.path).json()["expires"] is None
     for step in ({"op": "remove", "path": "/scopes"}, {"op": "remove", "path": "/name"}):

@@ -1,4 +1,4 @@
-"""Who is limited to groups: only what is in them exists, in every read and write, derived from the table of endpoints."""
+"""Who is limited to groups: only what is in them exists, in all reads and writes, derived from the table."""
 
 from __future__ import annotations
 
@@ -9,10 +9,12 @@ import pytest
 from keyrack.access.grants import LIMITED
 from keyrack.endpoints import ALL
 from keyrack.model.permissions import GRANTED, WITHIN_GROUPS, Permission, Role
-from tests.access.limits import as_meant, into, limit, limited, put
+from tests.access.limits import as_meant, into, limit, limited, number, put
+from tests.access.test_invitations import code_of, posted
+from tests.commands.test_cli import Operator
 from tests.http.test_contract import ENDLESS, name, over, path_of
 from tests.http.test_tenancy import BY, NOWHERE, ask, member, slots, world
-from tests.people import Person, Town
+from tests.people import PASSWORD, Person, Town
 from tests.servers import Sql
 
 OF_CUSTOMER = [row for row in ALL if row.customer]
@@ -97,11 +99,54 @@ def test_what_is_made_joins_the_groups(house: House, sql: Sql) -> None:
     assert as_meant(sql, whole.customer)
 
 
+def test_more_is_given_in_so_many_words_alone(house: House) -> None:
+    """What is misspelt, missing or null limits nobody less."""
+    whole, one = house.whole, number(house.theo)
+    before = whole.get(f"/managers/{one}").json()
+    assert before["groups"] and before["isLimited"]
+    for value in (None, [], [0], ["x"], "all", [2147483647], list(range(1, 200))):
+        step = {"op": "replace", "path": "/groups", "value": value}
+        assert whole.patch(f"/managers/{one}", [step]).status_code in (400, 404), value
+    assert whole.patch(f"/managers/{one}", [{"op": "replace", "path": "/groups"}]).status_code == 400
+    assert whole.patch(f"/managers/{one}", [{"op": "remove", "path": "/role"}]).status_code == 400
+    assert whole.patch(f"/managers/{one}", [{"op": "replace", "path": "/role", "value": "Viewer"}]).is_success
+    assert whole.get(f"/managers/{one}").json() == {**before, "role": "Viewer"}
+    for body in ({"group": [1]}, {"groups": []}, {"groups": [2147483647]}, {"groups": "all"}):
+        invited = {"emailAddress": "n@example.com", "role": "Viewer", **body}
+        assert whole.put("/managers", invited).status_code in (400, 404), body
+    assert whole.patch(f"/managers/{one}", [{"op": "remove", "path": "/groups"}]).is_success
+    assert not whole.get(f"/managers/{one}").json()["isLimited"]
+    limit(whole, house.theo, before["groups"])
+
+
+def test_who_is_invited_is_limited_from_the_beginning(house: House, dsn: str) -> None:
+    whole, group = house.whole, house.whole.group("Of the invited")
+    body = {"emailAddress": f"kim.{whole.customer}@example.com", "role": "Dispatcher", "groups": [group, house.mine]}
+    assert whole.put("/managers", body).status_code == 201
+    (invitation,) = [row for row in whole.get("/invitations").json() if row["emailAddress"] == body["emailAddress"]]
+    assert invitation["groups"] == body["groups"]
+    assert whole.delete(f"/groups/{group}").status_code == 204  # it limits nobody yet
+    made = whole.put("/managers", {**body, "groups": [house.mine]}).json()
+    operator = Operator(dsn)
+    posted(whole, "/invitation/accept", code=code_of(made), new="yes", new_password=PASSWORD)
+    (kim,) = [row for row in whole.get("/managers").json() if row["username"] == body["emailAddress"]]
+    assert (kim["role"], kim["groups"], kim["isLimited"]) == ("Dispatcher", [house.mine], True)
+    of_role = ("manager", "change", kim["id"], "--customer", whole.customer, "--role", "Viewer")
+    operator.value(*of_role, "--group", "Theirs")
+    assert whole.get(f"/managers/{kim['id']}").json()["groups"] == [house.theirs]
+    operator.value("manager", "change", kim["id"], "--customer", whole.customer, "--role", "Manager")
+    assert whole.get(f"/managers/{kim['id']}").json()["groups"] == [house.theirs]  # a role alone lifts no limit
+    told = operator.refused("manager", "change", kim["id"], "--customer", whole.customer, "--role", "Owner")
+    assert "cannot be limited" in told
+    assert "no group called ?" in operator.refused(*of_role, "--group", "?")
+    operator.value("manager", "change", kim["id"], "--customer", whole.customer, "--role", "Owner", "--whole-fleet")
+    assert whole.get(f"/managers/{kim['id']}").json()["isLimited"] is False
+
+
 def test_an_owner_is_not_limited(house: House) -> None:
     whole = house.whole
     steps = [{"op": "replace", "path": "/role", "value": "Owner"}]
-    one = whole.sql.value("select manager_id from manager where username = $1", house.gina.username)
-    answer = whole.patch(f"/managers/{one}", steps)
+    answer = whole.patch(f"/managers/{number(house.gina)}", steps)
     assert (answer.status_code, "cannot be limited" in answer.text) == (409, True)
     body = {"emailAddress": "o@example.com", "role": "Owner", "groups": [house.mine]}
     assert whole.put("/managers", body).status_code == 409

@@ -8,9 +8,11 @@ import sys
 from collections.abc import Iterator
 from typing import Any
 
+import asyncpg
 import httpx
 import pytest
 
+from keyrack.access.grants import within
 from keyrack.api.endpoint import Endpoint, Endpoints
 from keyrack.documents.tables import roles_markdown
 from keyrack.endpoints import ALL
@@ -172,10 +174,21 @@ def test_a_manager_without_a_role_has_no_right(town: Town, sql: Sql) -> None:
         assert asked(nobody, endpoint).status_code == 403
 
 
-def test_who_is_limited_to_groups_that_nobody_names_has_no_right(town: Town, sql: Sql) -> None:
-    limited = town.person("limited")
-    sql.execute("update manager_role set is_limited = true where customer_id = $1", limited.customer)
-    eventually(lambda: missing(limited.get("/cars"), "cars:read"), "the limit")
+def test_who_is_limited_to_no_group_sees_nothing(town: Town, sql: Sql) -> None:
+    limited = town.person("limited", Role.MANAGER)
+    limited.car()
+    limit = "update manager_role set groups = '{}', is_limited = true where customer_id = $1"
+    sql.execute(limit, limited.customer)
+    eventually(lambda: limited.get("/cars").json() == [], "the limit")
+    with pytest.raises(asyncpg.CheckViolationError):  # nobody is limited to nothing that is named
+        sql.execute("update manager_role set groups = null where customer_id = $1", limited.customer)
+
+
+def test_an_owner_who_is_limited_by_hand_has_no_right(town: Town, sql: Sql) -> None:
+    owner = town.person("an owner")
+    with pytest.raises(asyncpg.CheckViolationError):
+        sql.execute("update manager_role set groups = '{}', is_limited = true where customer_id = $1", owner.customer)
+    assert within("Owner", 1, [], lacks_factor=False).permissions == frozenset()
 
 
 def test_what_is_taken_is_gone_on_every_server(town: Town, sql: Sql, other: RunningServer) -> None:

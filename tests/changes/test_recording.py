@@ -244,6 +244,7 @@ UNTOLD = {
     "old_signing_secret": "the one of before", "managed_by": "whose log it is in",
     "mailed_hash": "the link of a mail, made anew with each",
     "used_at": "a use is no change", "last_step": "as above", "sign_count": "as above",
+    "scope_id": "what its groups are kept as",
     "credential_id": "what the device calls it", "public_key": "as above", "transports": "as above",
     "aaguid": "as above", "is_backed_up": "what the device does",
 }  # fmt: skip

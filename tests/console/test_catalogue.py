@@ -40,6 +40,7 @@ head-too-large too-many-streams too-much-under-way too-much-under-way-of-key too
 too-many-connections-of-address overloaded not-ready schema-not-current stopping
 invalid-position database-silent no-worker archive-late cursor-gone stream-with-options
 change-not-found change-not-proven checkpoint-ahead log-altered no-checkpoint password-not-enough
+no-stream-for-limited
 invalid-scope token-of-another two-client-authentications client-must-show-itself invalid-client for-people-only
 """
 OF_PROGRAMS = set(_CODES.split())

@@ -89,6 +89,8 @@ def sent(document: Json, endpoint: Endpoint, person: Person) -> httpx.Response:
     now = {"carDataReadTime": datetime.now(UTC).isoformat()} if endpoint.device else {}
     address = f"sam.{next(NUMBERS)}@example.com"
     unique = {"emailAddress": ours.get("emailAddress", address), "name": f"Name {next(NUMBERS)}"}
+    if endpoint.path == "/managers":
+        unique |= {"groups": [person.group()]}
     if endpoint.path == "/batch":
         unique |= {"id": person.car()}
     body = put(contents[JSON]["example"], {**unique, **now, **ours})

@@ -28,6 +28,7 @@ from tests.endpoints.batches import (
     single,
     statuses,
 )
+from tests.http.test_tenancy import member_of
 from tests.people import Person, nobody_works, refused, web
 from tests.servers import RunningServer, Sql, eventually
 
@@ -112,6 +113,14 @@ def test_the_checksum_of_an_item_is_that_of_its_canonical_body(alice: Person, us
 # What is refused: item by item, as the single request would be
 
 
+def limiting(person: Person) -> int:
+    """A group that somebody is limited to."""
+    group = person.group()
+    steps = [{"op": "replace", "path": "/groups", "value": [group]}]
+    assert person.patch(f"/managers/{member_of(person)}", steps).status_code == 204
+    return group
+
+
 def wrong_items(person: Person) -> list[tuple[str, Json]]:
     """For every row an item for each text that it may be refused with, and more."""
     car, user, group, taken = person.car_with_box(), person.user(), person.group(), person.group("Taken")
@@ -132,6 +141,7 @@ def wrong_items(person: Person) -> list[tuple[str, Json]]:
         "groups": [
             create(), create(name=""), create(name="Taken"), change(NOBODY, name="x"), change(taken, name=" "),
             change(taken, name="x" * 251), change(group, name="Taken"), end(NOBODY), end(group),
+            end(limiting(person)),
         ],
         "users": [
             create(), create(emailAddress="x", userData=data), create(emailAddress="a@example.org"),

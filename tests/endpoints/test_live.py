@@ -368,7 +368,7 @@ def test_so_many_customers_that_everybody_is_told() -> None:
         " and m.username = $1",
         "delete from manager where username = $1",
         "delete from manager_role using manager m where m.manager_id = manager_role.manager_id and m.username = $1",
-        "update manager_role set is_limited = true from manager m"
+        "update manager_role set groups = '{}', is_limited = true, role = 'Viewer' from manager m"
         " where m.manager_id = manager_role.manager_id and m.username = $1",
     ],
     ids=["key", "disabled", "signed out", "customer", "gone", "role", "limit"],
@@ -377,7 +377,8 @@ def test_who_may_not_watch_any_more_loses_the_stream(carol: Person, alice: Perso
     with watching(carol) as hers, watching(alice) as others:
         sql.execute(statement, carol.username)
         assert hers.ends() == "whole"
-        assert carol.get("/live").status_code in (401, 403, 404)
+        limited = statement.startswith("update manager_role")  # who comes again hears of less
+        assert carol.call("HEAD", "/live").status_code in ((200,) if limited else (401, 403, 404))
         alice.car()
         others.hears("cars")
 

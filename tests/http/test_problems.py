@@ -26,6 +26,7 @@ from keyrack.http.problems import shown
 from keyrack.settings import Settings
 from tests.changes.signing import settled, signed
 from tests.documents.reading import inlined
+from tests.endpoints.test_batch import limiting
 from tests.endpoints.test_ingest import unit_of
 from tests.http.test_contract import KEYED, TOKENED, WITH_CUSTOMER, content, over, path_of, unknown_method
 from tests.http.test_hostile import Line, head
@@ -384,6 +385,12 @@ def only_way_in(person: Person) -> int:
 
 
 NOWHERE = 2147483647
+
+
+def limiting_group(person: Person) -> tuple[Any, ...]:
+    return "DELETE", f"/groups/{limiting(person)}"
+
+
 CASES: dict[str, Callable[[Person], tuple[Any, ...]]] = {
     "wrong-password": lambda p: (
         "PUT", "/me/password", {"currentPassword": "another one", "newPassword": "long enough"},
@@ -452,6 +459,10 @@ CASES: dict[str, Callable[[Person], tuple[Any, ...]]] = {
     "manager-of-customer-not-found": lambda _: ("DELETE", f"/managers/{NOWHERE}"),
     "invitation-not-found": lambda _: ("DELETE", f"/invitations/{NOWHERE}"),
     "already-a-manager": already,
+    "group-limits-managers": limiting_group,
+    "owner-not-limited": lambda p: (
+        "PUT", "/managers", {"emailAddress": "x@example.com", "role": "Owner", "groups": [p.group()]},
+    ),
     "last-owner": lambda p: ("DELETE", f"/managers/{p.get('/me').json()['id']}"),
     "client-not-found": lambda _: ("DELETE", f"/clients/{NOWHERE}"),
     "client-secret-not-found": lambda p: ("DELETE", f"/clients/{client(p)}/secrets/{NOWHERE}"),
@@ -528,6 +539,7 @@ BELOW = {
 # What needs a broken database or many clients at once, or what the parser of HTTP does not let in: the spec's form is
 # shown where it is brought about, and the other one comes from the same function
 IN_TROUBLE = {
+    "limited-to-groups", "no-stream-for-limited",
     "too-many-invitations", "too-many-clients", "for-people-only", "token-of-another", "client-must-show-itself",
     "internal-error", "database-unreachable", "database-interrupted", "database-too-slow", "database-read-only",
     "query-too-slow", "answer-too-slow", "answer-too-long", "too-many-long-answers", "too-many-waiting",

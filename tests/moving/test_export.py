@@ -233,6 +233,7 @@ def test_every_table_of_a_customer_is_exported_or_named_here(sql: Sql) -> None:
         "customer", "customer_hold", "event_counter",  # in the manifest
         # secrets, and whoever manages the customer
         "client_customer", "device_key", "invitation", "manager_customer", "manager_role", "sdk_key",
+        "scope", "scope_group", "scope_member",  # what those are limited to who manage it
         "factor_rule",  # who imports says there what managers need
         "delivery", "delivery_lane", "removed_webhook",  # what was sent from here
         "idempotency_key",  # answers to requests at this server

@@ -20,6 +20,7 @@ RECORDED = (
 _LOG = "the log of changes itself"
 _READINGS = "what units tell: a log itself"
 _WORK = "work that waits, of which its outcome is recorded"
+_LIMIT = "what is in groups that somebody is limited to, which both are recorded"
 _PROCESSES = "how processes go about their work"
 NOT_RECORDED = {
     "access_change": "the numbers by which processes hear that access has changed",
@@ -50,6 +51,7 @@ NOT_RECORDED = {
     "rate_limit": "what is used of a rate",
     "removed_webhook": _WORK,
     "revoked_token": "tokens that are refused for as long as they would have been good",
+    "scope": _LIMIT, "scope_group": _LIMIT, "scope_member": _LIMIT,
     "session": "who is signed in; the next look at it may be the last",
     "sign_in_step": "who is about to sign in: what comes of it is a session",
     "telemetry": _READINGS,

@@ -261,6 +261,9 @@ def _words(visit: Visit, refusal: Refusal) -> str:
 
 
 def _to_outcome(visit: Visit, reply: Reply) -> Answer:
+    """What becomes of it; who may not know that looks at the assignments."""
+    if not visit.may(Permission.OPERATIONS_READ):
+        return redirect(_back(visit))
     return redirect(f"{base(visit)}/operations/{reply.headers['Operation-Id']}")
 
 

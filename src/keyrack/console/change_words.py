@@ -145,6 +145,7 @@ MEMBERS = {
     "historyDays": Member(N_("Days that history is kept"), N_("the days of history")),
     "isEnabled": Member(N_("Enabled"), N_("the state")),
     "isGateway": Member(N_("Gateway"), N_("the role as gateway")),
+    "groups": Member(N_("Groups"), N_("the groups")),
     "isLimited": Member(N_("Limited to groups"), N_("the limit")),
     "isTerminated": Member(N_("Ended"), N_("the state")),
     "keepsPositions": Member(N_("Keeps positions"), N_("the keeping of positions")),

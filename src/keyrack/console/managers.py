@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from keyrack.api.exchange import Answer
+from keyrack.console import fleet_parts
+from keyrack.console.fleet_parts import FleetPart
 from keyrack.console.forms import RIGHT, SHOWN, Wrong, invalid, key, refused
 from keyrack.console.lacking import NAMES
 from keyrack.console.languages import N_
@@ -17,6 +20,7 @@ pages = Pages()
 SECTION = "settings"
 DONE = {
     "role": N_("The role is changed. It holds at once."),
+    "groups": N_("The limit is changed. It holds at once, for what is open as well."),
     "removed": N_("The manager acts for this customer no longer."),
     "withdrawn": N_("The invitation is withdrawn: its link is not good any more."),
 }
@@ -33,11 +37,19 @@ async def managers(visit: Visit) -> Answer:
 async def _managers(visit: Visit, wrong: Wrong = RIGHT) -> Answer:
     rows = (await visit.call("GET", "/managers", query={"$orderby": "username"})).json
     invited = (await visit.call("GET", "/invitations", query={"$orderby": "created desc"})).json
+    groups: list[Any] = []
+    if _limits(rows, invited):
+        groups = (await visit.call("GET", "/groups", query={"$select": "id,name"})).json
     return await page(
         visit, "managers.html", status=wrong.status, section=SECTION, rows=rows, invited=invited, wrong=wrong,
         roles=_roles(visit), names={str(role): name for role, name in NAMES.items()}, own=visit.person.manager.id,
-        done=DONE.get(visit.asked("done"), ""),
+        done=DONE.get(visit.asked("done"), ""), groups={row["id"]: row["name"] for row in groups},
     )  # fmt: skip
+
+
+def _limits(*lists: Sequence[Mapping[str, Any]]) -> bool:
+    """Whether anybody is limited to groups."""
+    return any(row["groups"] is not None for rows in lists for row in rows)
 
 
 def _roles(visit: Visit) -> list[tuple[str, str]]:
@@ -47,28 +59,30 @@ def _roles(visit: Visit) -> list[tuple[str, str]]:
 
 @pages.get("/{customer}/settings/managers/invite", permission=Permission.MANAGERS_WRITE)
 async def form(visit: Visit) -> Answer:
-    return await _form(visit, {"address": "", "role": ""}, RIGHT)
+    return await _form(visit, {"address": "", "role": ""}, RIGHT, await fleet_parts.of_groups(visit, None))
 
 
-async def _form(visit: Visit, typed: dict[str, str], wrong: Wrong) -> Answer:
+async def _form(visit: Visit, typed: dict[str, str], wrong: Wrong, part: FleetPart) -> Answer:
     return await page(
         visit, "manager_invite.html", status=wrong.status, section=SECTION, typed=typed, wrong=wrong,
         roles=_roles(visit), back=f"{base(visit)}/settings/managers", key=key(visit),
-        mails=visit.settings.sends_mail,
+        mails=visit.settings.sends_mail, part=part,
     )  # fmt: skip
 
 
 @pages.post("/{customer}/settings/managers/invite", secret=True, permission=Permission.MANAGERS_WRITE)
 async def invite(visit: Visit) -> Answer:
     typed = {"address": visit.sent("address"), "role": visit.sent("role")}
-    if not typed["role"]:
-        return await _form(visit, typed, invalid([("role", gettext(visit, NO_ROLE))]))
-    body = {"emailAddress": typed["address"], "role": typed["role"]}
+    part = await fleet_parts.sent(visit)
+    no_role = "" if typed["role"] else gettext(visit, NO_ROLE)
+    if wrong := invalid((("role", no_role), ("groups", fleet_parts.wrong(visit, part)))).texts:
+        return await _form(visit, typed, invalid(wrong), part)
+    body = {"emailAddress": typed["address"], "role": typed["role"], "groups": part.value}
     words = {pointer: (field, gettext(visit, text)) for pointer, (field, text) in WORDS.items()}
     try:
         made: Any = (await visit.call("PUT", "/managers", body=body, key=visit.sent("key") or None)).json
     except SHOWN as refusal:
-        return await _form(visit, typed, refused(visit, refusal, words))
+        return await _form(visit, typed, refused(visit, refusal, words), part)
     return await page(
         visit, "manager_link.html", status=201, section=SECTION, invitation=made, address=typed["address"]
     )
@@ -79,6 +93,31 @@ async def change(visit: Visit) -> Answer:
     await visit.call("GET", "/managers/{managerId}", visit.ids["manager"])
     step = {"op": "replace", "path": "/role", "value": visit.sent("role")}
     return await _done(visit, "role", "PATCH", "/managers/{managerId}", visit.ids["manager"], body=[step])
+
+
+@pages.get("/{customer}/settings/managers/{manager}/groups", permission=Permission.MANAGERS_WRITE)
+async def limits(visit: Visit) -> Answer:
+    known = (await visit.call("GET", "/managers/{managerId}", visit.ids["manager"])).json
+    return await _limit(visit, known, await fleet_parts.of_groups(visit, known["groups"]), RIGHT)
+
+
+async def _limit(visit: Visit, known: Mapping[str, Any], part: FleetPart, wrong: Wrong) -> Answer:
+    return await page(
+        visit, "manager_groups.html", status=wrong.status, section=SECTION, manager=known, part=part, wrong=wrong,
+        back=f"{base(visit)}/settings/managers",
+    )  # fmt: skip
+
+
+@pages.post("/{customer}/settings/managers/{manager}/groups", permission=Permission.MANAGERS_WRITE)
+async def limit(visit: Visit) -> Answer:
+    known = (await visit.call("GET", "/managers/{managerId}", visit.ids["manager"])).json
+    part = await fleet_parts.sent(visit)
+    if wrong := invalid([("groups", fleet_parts.wrong(visit, part))]).texts:
+        return await _limit(visit, known, part, invalid(wrong))
+    step = {"op": "remove", "path": "/groups"}
+    if part.value is not None:
+        step = {"op": "replace", "path": "/groups", "value": part.value}
+    return await _done(visit, "groups", "PATCH", "/managers/{managerId}", known["id"], body=[step])
 
 
 @pages.get("/{customer}/settings/managers/{manager}/remove", permission=Permission.MANAGERS_WRITE)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 from uuid import UUID
 
+from keyrack.api import limited
 from keyrack.api.exchange import Request
 from keyrack.api.items import Item
 from keyrack.assignments import asking
@@ -56,7 +57,7 @@ class Asked:
     def overlap(self, place: int) -> dict[str, Any]:
         """With whom the item overlaps."""
         found = self.overlaps.get(place)
-        if found is None or not found.told:
+        if found is None or not (found.told or found.more):
             return {}
         return {"conflicts": found.told} | ({"moreConflicts": True} if found.more else {})
 
@@ -104,7 +105,8 @@ def _wanted(item: Item) -> Wanted | Refusal:
 
 
 async def _compare(connection: Connection, request: Request, asked: Asked, settings: Settings, *, refuse: bool) -> None:
-    asked.overlaps = await find(connection, request.customer, asked.wanted, settings.batch_conflicts, refuse=refuse)
+    found = await find(connection, request.customer, asked.wanted, settings.batch_conflicts, refuse=refuse)
+    asked.overlaps = await _of_groups(connection, request, found)
     if not refuse:
         return
     gone: list[UUID] = []
@@ -114,3 +116,16 @@ async def _compare(connection: Connection, request: Request, asked: Asked, setti
             asked.refused[place] = Conflict(OVERLAP)
     if gone:
         await asking.take_back(connection, request.customer, gone)
+
+
+async def _of_groups(connection: Connection, request: Request, found: Mapping[int, Overlap]) -> Mapping[int, Overlap]:
+    """The same with whom exists for who asks: the others are told as more."""
+    if request.scope is None:
+        return found
+    named = {("userId", int(told["userId"])) for overlap in found.values() for told in overlap.told}
+    gone = await limited.hidden(connection, request.customer, request.scope, named)
+    seen: dict[int, Overlap] = {}
+    for place, overlap in found.items():
+        told = [one for one in overlap.told if ("userId", one["userId"]) not in gone]
+        seen[place] = replace(overlap, told=told, more=overlap.more or len(told) < len(overlap.told))
+    return seen

@@ -192,7 +192,7 @@ async def create(request: Request, client: NewClient, settings: Settings) -> Ans
     ours=True,
 )
 async def update(request: Request, patch: list[ClientPatch]) -> Answer:
-    removed = {step.path[1:] for step in patch if step.op == "remove"}
+    removed = {step.path[1:] for step in patch if step.op == "remove"} & {"expires"}
     given = {name: value for name, value in patched(patch, UPDATE).items() if name not in removed}
     whole = checked(CHANGED, json.dumps(given).encode(), UPDATE, patch=patch).model_dump()
     if "expires" in given and whole["expires"] is None:  # what gives more is said in so many words

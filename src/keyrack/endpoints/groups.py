@@ -123,7 +123,6 @@ async def create(request: Request, group: NewGroup) -> Answer:
 @endpoints.patch(
     "/groups/{groupId}",
     "Rename a group",
-    limited=(),
     body=Patch[GroupPatch],
     what=UPDATE_GROUP,
     shows=ONE_GROUP,
@@ -205,7 +204,6 @@ def links(path: str, item_path: str, body: type[Body], thing: LiteralString, mis
     @endpoints.put(
         path,
         f"Put a {thing} into a group",
-        limited=(f"{thing}Id",),
         body=body,
         what=what,
         refuses={400: (no_valid(what, f"{thing}Id"),), 404: (NO_GROUP, missing), 409: (already,)},
@@ -215,7 +213,7 @@ def links(path: str, item_path: str, body: type[Body], thing: LiteralString, mis
             await request.db.execute(insert, request.customer, *request.ids, getattr(item, column))
         return NO_CONTENT
 
-    @endpoints.delete(item_path, f"Take a {thing} out of a group", limited=(), refuses={404: (NO_GROUP, absent)})
+    @endpoints.delete(item_path, f"Take a {thing} out of a group", refuses={404: (NO_GROUP, absent)})
     async def remove(request: Request) -> Answer:
         group, item = request.ids
         if not await request.db.fetchval(delete, request.customer, group, item):

@@ -195,7 +195,7 @@ async def withdraw(request: Request) -> Answer:
 )
 async def update(request: Request, patch: list[ManagerPatch]) -> Answer:
     """It holds within a second, on open streams as well."""
-    removed = {step.path[1:] for step in patch if step.op == "remove"}
+    removed = {step.path[1:] for step in patch if step.op == "remove"} & {"groups"}
     given = {name: value for name, value in patched(patch, UPDATE).items() if name not in removed}
     whole = checked(CHANGED, json.dumps(given).encode(), UPDATE, patch=patch)
     if "groups" in given and whole.groups is None:  # what gives more is said in so many words

@@ -132,12 +132,12 @@ _FLEET = frozenset(
     ]
 )  # fmt: skip
 # What a role keeps of its permissions where it is limited to groups: whatever else it may tells of the whole fleet, or
-# reaches all of it
+# reaches all of it; and what is in a group is said by who is not limited
 WITHIN_GROUPS = frozenset(
     [
         Permission.CUSTOMER_READ, Permission.CARS_READ, Permission.CARS_WRITE, Permission.USERS_READ,
         Permission.USERS_WRITE, Permission.ASSIGNMENTS_READ, Permission.ASSIGNMENTS_WRITE, Permission.GROUPS_READ,
-        Permission.GROUPS_WRITE, Permission.PRODUCTS_READ, Permission.SERVICES_READ, Permission.INSTALLATIONS_WRITE,
+        Permission.PRODUCTS_READ, Permission.SERVICES_READ, Permission.INSTALLATIONS_WRITE,
         Permission.PAIRINGS_WRITE, Permission.KEYS_READ, Permission.SDK_WRITE, Permission.EVENTS_READ,
         Permission.EVENTS_WRITE, Permission.POSITIONS_READ, Permission.ACCESS_READ, Permission.CHANGES_READ,
         Permission.BATCH_WRITE, Permission.LIVE_READ,
