@@ -143,6 +143,16 @@ def test_who_is_invited_is_limited_from_the_beginning(house: House, dsn: str) ->
     assert whole.get(f"/managers/{kim['id']}").json()["isLimited"] is False
 
 
+def test_a_key_of_somebody_else_is_another_one(house: House) -> None:
+    """The answer that another one has got may tell of what does not exist here."""
+    key = {"Idempotency-Key": "everybody's"}
+    first = house.whole.put("/cars", {"name": "Kept"}, headers=key)
+    mine = house.gina.put("/cars", {"name": "Kept"}, headers=key)
+    assert first.json()["id"] != mine.json()["id"]
+    assert house.gina.put("/cars", {"name": "Kept"}, headers=key).json() == mine.json()
+    assert house.gina.put("/cars", {"name": "Other"}, headers=key).status_code == 422
+
+
 def test_an_owner_is_not_limited(house: House) -> None:
     whole = house.whole
     steps = [{"op": "replace", "path": "/role", "value": "Owner"}]

@@ -72,7 +72,9 @@ async def once(request: Request, key: str, hours: int, run: Callable[[Request], 
     """
     if not (1 <= len(key) <= LONGEST and key.isascii() and key.isprintable()):
         raise BadRequest(INVALID, errors=[Fault("wrong-form", INVALID.text, header="Idempotency-Key")])
-    caller = request.caller.id if request.caller and not request.customer else 0
+    # One key for all who act for a customer, but for whom not everything exists there that does for the others
+    own = not request.customer or request.scope is not None
+    caller = request.caller.id if request.caller and own else 0
     scope = (request.customer, caller, _digest(b"key", key.encode()))
     asked = [request.method.encode(), request.path.encode(), request.query, request.body]
     if request.returns:

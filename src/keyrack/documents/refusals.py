@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from keyrack import reasons
 from keyrack.access.caller import FOR_PEOPLE
-from keyrack.access.grants import FACTOR_NEEDED, NOT_PERMITTED
+from keyrack.access.grants import FACTOR_NEEDED, LIMITED, NOT_PERMITTED
 from keyrack.api import conditions, idempotency, lists, parameters, spool
 from keyrack.api.endpoint import Endpoint
 from keyrack.assignments import holds
@@ -67,7 +67,7 @@ SHARED: tuple[tuple[str, Callable[[Endpoint], object], ByStatus], ...] = (
     (
         "every endpoint that needs a permission",
         lambda row: isinstance(row.permission, Permission),
-        {403: (NOT_PERMITTED, FACTOR_NEEDED)},
+        {403: (NOT_PERMITTED, FACTOR_NEEDED, LIMITED)},
     ),
     (
         "every endpoint that is about a person's own account",

@@ -7,7 +7,7 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
-from keyrack.access.grants import FACTOR_NEEDED, NOT_PERMITTED
+from keyrack.access.grants import FACTOR_NEEDED, LIMITED, NOT_PERMITTED
 from keyrack.api.endpoint import TAGGED, Endpoint
 from keyrack.api.live import EVENTS
 from keyrack.api.reading import Read
@@ -155,7 +155,7 @@ def _error(
     if named is not None:
         schema, media_type = {"$ref": f"#/components/schemas/{named}"}, JSON
     response: Json = {"description": description, "content": {media_type: {"schema": schema}}}
-    others = {*several} - {NOT_PERMITTED, FACTOR_NEEDED}  # of the status, which are plain text
+    others = {*several} - {NOT_PERMITTED, FACTOR_NEEDED, LIMITED}  # of the status, which are plain text
     if (endpoint.form and status == 400) or (named and status == 403 and others):
         response["content"][PLAIN_TEXT.split(";")[0]] = {"schema": {"type": "string"}}
     problem: Json = {

@@ -157,10 +157,7 @@ def creation(request: Request, body: NewAssignment) -> Wanted:
     shows=ONE_OPERATION,
     compares=ASSIGNMENT,
     settled=conditions.is_there(ASSIGNMENT, NO_ASSIGNMENT),
-    refuses={
-        400: (END_BEFORE_START, LIFETIME_RANGE, RENEWABLE_RANGE),
-        404: (NO_ASSIGNMENT, NO_CAR, NO_USER),
-    },
+    refuses={400: (END_BEFORE_START, LIFETIME_RANGE, RENEWABLE_RANGE), 404: (NO_ASSIGNMENT, NO_CAR, NO_USER)},
     headers=OPERATION_HEADERS,
 )
 async def update(request: Request, patch: list[AssignmentPatch], settings: Settings) -> Answer:
