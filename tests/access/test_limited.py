@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import shlex
 from typing import Any, NamedTuple
 
 import pytest
@@ -12,11 +14,13 @@ from keyrack.model.permissions import GRANTED, WITHIN_GROUPS, Permission, Role
 from tests.access.limits import as_meant, into, limit, limited, number, put
 from tests.access.test_invitations import code_of, posted
 from tests.commands.test_cli import Operator
+from tests.documents.blocks import block
 from tests.http.test_contract import ENDLESS, name, over, path_of
 from tests.http.test_tenancy import BY, NOWHERE, ask, member, slots, world
 from tests.people import PASSWORD, Person, Town
 from tests.servers import Sql
 
+PAGE = "docs/access.md"
 OF_CUSTOMER = [row for row in ALL if row.customer]
 HONOURING = [row for row in OF_CUSTOMER if row.honours_limits and row.permission in WITHIN_GROUPS]
 REFUSING = [row for row in OF_CUSTOMER if row not in HONOURING]
@@ -97,6 +101,20 @@ def test_what_is_made_joins_the_groups(house: House, sql: Sql) -> None:
     assert house.theo.get(f"/cars/{car}").status_code == 404
     assert whole.car("By somebody else") not in [row["id"] for row in gina.get("/cars").json()]
     assert as_meant(sql, whole.customer)
+
+
+def test_the_document_is_run(house: House, dsn: str) -> None:
+    whole, operator = house.whole, Operator(dsn)
+    groups = [whole.group(name) for name in ("North", "South")]
+    lines = block(PAGE, "limit").text.replace("--customer 1", f"--customer {whole.customer}").splitlines()
+    for line, limits in zip(lines, (groups[:1], groups, None), strict=True):
+        operator.value(*shlex.split(line)[1:])
+        (noor,) = [row for row in whole.get("/managers").json() if row["username"] == "noor@example.com"]
+        assert (noor["role"], noor["groups"], noor["isLimited"]) == ("Dispatcher", limits, limits is not None)
+    steps = json.loads(block(PAGE, "patch").text)
+    steps[0]["value"] = groups
+    assert whole.patch(f"/managers/{noor['id']}", steps).status_code == 204
+    assert whole.get(f"/managers/{noor['id']}").json()["groups"] == groups
 
 
 def test_more_is_given_in_so_many_words_alone(house: House) -> None:

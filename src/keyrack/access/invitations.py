@@ -128,9 +128,10 @@ def link(settings: Settings, secret: str) -> str:
     return settings.public_url + PLACE + secret
 
 
-async def found(statements: Statements, secret: str) -> Found:
-    """What the link with this secret is good for. Raises `LinkOver` where it is, or never was good."""
-    row = await statements.fetchrow(FIND, digest(secret))
+async def found(statements: Statements, hash: bytes) -> Found:
+    """What the link is good for of whose secret this is the digest. Raises `LinkOver` where it is not, or never was
+    good."""
+    row = await statements.fetchrow(FIND, hash)
     if row is None:
         raise LinkOver
     return Found(
@@ -140,13 +141,13 @@ async def found(statements: Statements, secret: str) -> Found:
     )  # fmt: skip
 
 
-async def accept(connection: Statements, secret: str, *, manager: int | None, password_hash: str | None = None) -> int:
+async def accept(connection: Statements, hash: bytes, *, manager: int | None, password_hash: str | None = None) -> int:
     """Accept an invitation, in the caller's transaction: as `manager`, whoever shows the link to be signed in as, or as
     somebody new, whose user name is the address. The manager's number. Raises `LinkOver`, `AccountThere`.
 
     It works once: the row that goes is the lock.
     """
-    invitation = await found(connection, secret)
+    invitation = await found(connection, hash)
     if not await connection.fetchval(TAKEN, invitation.customer, invitation.id):
         raise LinkOver
     if manager is None:

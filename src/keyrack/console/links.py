@@ -7,7 +7,7 @@ from keyrack.console.lacking import NAMES
 from keyrack.console.languages import N_
 from keyrack.console.rendering import gettext, plain, redirect, root, why
 from keyrack.errors import Refusal, TooManyRequests
-from keyrack.http import links
+from keyrack.http import links, single_sign_on
 from keyrack.http.links import AccountThere, LinkOver
 from keyrack.http.pages import Pages, Visit
 
@@ -41,7 +41,8 @@ async def _invited(visit: Visit, wrong: str = "", status: int = 200) -> Answer:
         return plain(visit, "invitation_code.html", status=404, wrong=gettext(visit, OVER))
     return plain(
         visit, "invitation.html", status=status, invitation=found, code=code, wrong=wrong,
-        role=gettext(visit, NAMES[found.role]), is_here=await links.signed_in_as(visit, found.address),
+        role=gettext(visit, NAMES[found.role]), providers=await single_sign_on.offered(visit),
+        is_here=await links.signed_in_as(visit, found.address),
     )  # fmt: skip
 
 

@@ -26,6 +26,7 @@ WORDS = {
         "This account cannot be connected: it belongs to somebody else, or you have connected another one."
     ),
     "other": N_("You are not signed in any more as whoever wanted to connect the account. Sign in, and try again."),
+    "invitation": N_("The invitation is not good any more, or it is to somebody else. Ask for a new one."),
     "crowded": N_("Too many people are signing in at the moment. Try again in some minutes."),
 }
 
@@ -36,12 +37,21 @@ async def begin(visit: Visit) -> Answer:
     return _onward(visit, await single_sign_on.begin(visit, name, next, zone(visit.sent("time_zone"))))
 
 
+@pages.post("/invitation/provider", open=True)
+async def accept(visit: Visit) -> Answer:
+    """Accept an invitation by an account that somebody has elsewhere."""
+    name, code = visit.sent("name"), visit.sent("code")
+    return _onward(visit, await single_sign_on.begin(visit, name, "", zone(visit.sent("time_zone")), code=code))
+
+
 @pages.get("/sign-in/callback", open=True)
 async def callback(visit: Visit) -> Answer:
     """Where providers send people back to."""
     outcome = await single_sign_on.finish(visit)
     if outcome.why:
         return _failed(visit, outcome)
+    if outcome.customer is not None:
+        return redirect(f"{root(visit)}/{outcome.customer}")
     return redirect(offer(visit, outcome.next) + ("?saved=connected" if outcome.connected else ""))
 
 

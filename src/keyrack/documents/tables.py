@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from keyrack.api.endpoint import Endpoint
 from keyrack.documents.refusals import refusals
-from keyrack.model.permissions import GRANTED, MEANINGS, ROLES, Permission, Role
+from keyrack.model.permissions import GRANTED, MEANINGS, ROLES, WITHIN_GROUPS, Permission, Role
 from keyrack.settings import Settings, is_secret, variable
 
 ENDPOINTS_HEAD = """# Endpoints
@@ -56,10 +56,13 @@ def endpoints_markdown(endpoints: Iterable[Endpoint]) -> str:
 
 
 def roles_markdown() -> str:
-    """The table of roles in docs/access.md: a row for each permission, a column for each role."""
-    head = "| Permission | What it lets one do | " + " | ".join(Role) + " |\n|---|---|" + ":-:|" * len(Role)
+    """The table of roles in docs/access.md: a row for each permission, a column for each role, and one for what is left
+    of a role that is limited to groups."""
+    columns = (*Role, "In groups")
+    has = (*[GRANTED[role] for role in Role], WITHIN_GROUPS)
+    head = "| Permission | What it lets one do | " + " | ".join(columns) + " |\n|---|---|" + ":-:|" * len(columns)
     rows = [
-        f"| `{one}` | {MEANINGS[one]} | " + " | ".join("x" if one in GRANTED[role] else "" for role in Role) + " |"
+        f"| `{one}` | {MEANINGS[one]} | " + " | ".join("x" if one in column else "" for column in has) + " |"
         for one in Permission
     ]
     return "\n".join([head, *rows]) + "\n"
@@ -67,8 +70,14 @@ def roles_markdown() -> str:
 
 def roles_json() -> list[dict[str, object]]:
     """The roles as data: what `keyrack roles --json` prints."""
+    limits = {role: frozenset[Permission]() if role is Role.OWNER else WITHIN_GROUPS for role in Role}
     return [
-        {"role": str(role), "meaning": meaning, "permissions": [str(one) for one in Permission if one in GRANTED[role]]}
+        {
+            "role": str(role),
+            "meaning": meaning,
+            "permissions": [str(one) for one in Permission if one in GRANTED[role]],
+            "inGroups": [str(one) for one in Permission if one in GRANTED[role] & limits[role]],
+        }
         for role, meaning in ROLES.items()
     ]
 
@@ -82,6 +91,8 @@ def _notes(endpoint: Endpoint) -> str:
         notes = ["no `Customer-ID`"]
     else:
         notes = []
+    if endpoint.permission in WITHIN_GROUPS and endpoint.customer and not endpoint.honours_limits:
+        notes.append("for the [whole fleet](access.md#limited-to-groups)")
     if endpoint.compares is not None:
         notes.append("`If-Match`")
     if endpoint.ours:

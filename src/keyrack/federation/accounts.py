@@ -1,14 +1,16 @@
 """In charge of whose an account is: a manager is known by the provider's subject, and by nothing else once it is known.
 
 The first time a verified address of a domain that is the provider's finds its manager; so does connecting an account
-while signed in. An address alone never does.
+while signed in, and accepting an invitation by it. An address alone never does.
 """
 
 from __future__ import annotations
 
 from typing import LiteralString
 
+from keyrack.access import invitations
 from keyrack.access.auth import SignedIn
+from keyrack.access.invitations import AccountThere, LinkOver
 from keyrack.database.acting import Actor, acting
 from keyrack.database.connection import Connection, Database, Row, Statements
 from keyrack.federation.providers import Provider
@@ -61,6 +63,32 @@ async def _by_address(db: Database, provider: Provider, account: Account, who: A
         if not await _connected(connection, provider, account, row["manager_id"]):
             raise NotSignedIn("unknown", "whoever has the address is connected with another account")
     return row
+
+
+async def invited(
+    db: Database, provider: Provider, account: Account, who: Actor, invitation: bytes
+) -> tuple[SignedIn, int]:
+    """Who accepts an invitation by an account, and the customer: its manager, or somebody new, who is connected with
+    the account from then on. An account does not make its holder the manager who has the invited address already.
+    Raises `NotSignedIn`."""
+    try:
+        found = await invitations.found(db, invitation)
+        if found.manager is not None or await db.fetchrow(KNOWN, provider.id, account.subject):
+            signed = await signed_in(db, provider, account, who)
+            if signed.manager != found.manager:
+                raise NotSignedIn("invitation", "the invitation is to another address than that of the manager")
+            acting.set(who)
+            async with db.transaction() as connection:
+                await invitations.accept(connection, invitation, manager=signed.manager)
+            return signed, found.customer
+        acting.set(who)
+        async with db.transaction() as connection:
+            manager = await invitations.accept(connection, invitation, manager=None)
+            if not await _connected(connection, provider, account, manager):
+                raise NotSignedIn("connected", "the account was connected with somebody else meanwhile")
+    except (LinkOver, AccountThere):
+        raise NotSignedIn("invitation", "the invitation is not good any more") from None
+    return await signed_in(db, provider, account, who), found.customer
 
 
 async def connect(db: Database, provider: Provider, account: Account, manager: int) -> None:

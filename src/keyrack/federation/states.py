@@ -21,13 +21,13 @@ from keyrack.settings import Settings
 SECONDS = 600  # that one may take
 
 BEGIN: LiteralString = """
-insert into login_state (state, provider_id, browser, manager_id, next, time_zone)
-select $1, $2, $3, $4, $5, $6
-where (select count(*) from (select from login_state limit $7) s) < $7 returning true
+insert into login_state (state, provider_id, browser, manager_id, next, time_zone, invitation)
+select $1, $2, $3, $4, $5, $6, $7
+where (select count(*) from (select from login_state limit $8) s) < $8 returning true
 """
 TAKE: LiteralString = """
 delete from login_state where state = $1 and browser = $2 and created_at > now() - interval '10 minutes'
-returning provider_id, manager_id, next, time_zone
+returning provider_id, manager_id, next, time_zone, invitation
 """
 FORGET: LiteralString = """
 with gone as (delete from login_state where state = any(array(
@@ -43,6 +43,7 @@ class Asked:
     next: str  # where to go then
     time_zone: str | None = None  # of the browser
     manager: int | None = None  # who connects an account, in place of signing in
+    invitation: bytes | None = None  # the digest of its code, where one is accepted
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +80,7 @@ async def begin(
     """Keep that it was begun. Raises `NotSignedIn` where too many are under way."""
     begun = await statements.fetchval(
         BEGIN, digest(state), provider, digest(browser), asked.manager, asked.next, asked.time_zone,
-        settings.provider_sign_ins,
+        asked.invitation, settings.provider_sign_ins,
     )  # fmt: skip
     if begun is None:
         raise NotSignedIn("crowded", "too many sign-ins are under way: KEYRACK_PROVIDER_SIGN_INS")
@@ -90,7 +91,7 @@ async def take(statements: Statements, state: str, browser: str) -> Taken:
     row = await statements.fetchrow(TAKE, digest(state), digest(browser))
     if row is None:
         raise NotSignedIn("lapsed", "this browser has no such sign-in under way")
-    return Taken(row["provider_id"], Asked(row["next"], row["time_zone"], row["manager_id"]))
+    return Taken(row["provider_id"], Asked(row["next"], row["time_zone"], row["manager_id"], row["invitation"]))
 
 
 async def forget(db: Database, settings: Settings) -> None:

@@ -23,7 +23,7 @@ __all__ = [
 
 async def invitation(visit: Visit, code: str) -> Found:
     """What the link is good for. Raises `LinkOver`."""
-    return await invitations.found(visit.server.process.own, code)
+    return await invitations.found(visit.server.process.own, digest(code))
 
 
 async def signed_in_as(visit: Visit, name: str) -> bool:
@@ -44,7 +44,7 @@ async def accept(visit: Visit, code: str, password: str) -> int:
     hash = await process.access.passwords.hash(password, ("address", network(visit.address))) if is_new else None
     acting.set(Actor("manager", invited.address, invited.manager, visit.address, visit.id))
     async with process.own.transaction() as connection:
-        await invitations.accept(connection, code, manager=invited.manager, password_hash=hash)
+        await invitations.accept(connection, digest(code), manager=invited.manager, password_hash=hash)
     if is_new:
         await visit.begin(await visit.sign_in(invited.address, password), None)
     return invited.customer

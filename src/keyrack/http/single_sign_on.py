@@ -30,6 +30,7 @@ class Outcome:
     next: str = ""
     why: str = ""
     connected: bool = False  # an account, in place of signing in
+    customer: int | None = None  # of an invitation that was accepted
 
 
 async def offered(visit: Visit) -> list[tuple[str, str]]:
@@ -37,9 +38,11 @@ async def offered(visit: Visit) -> list[tuple[str, str]]:
     return await providers.shown(visit.server.process.own)
 
 
-async def begin(visit: Visit, name: str, next: str, time_zone: str | None, *, connect: bool = False) -> Outcome:
-    """Where the browser is to go for signing in by a provider, or for connecting its account with who is signed in.
-    Raises `TooManyRequests`, `Unavailable`."""
+async def begin(
+    visit: Visit, name: str, next: str, time_zone: str | None, *, connect: bool = False, code: str | None = None
+) -> Outcome:
+    """Where the browser is to go for signing in by a provider, for connecting its account with who is signed in, or
+    for accepting the invitation with this code by it. Raises `TooManyRequests`, `Unavailable`."""
     process = visit.server.process
     process.access.check()
     limit, whose = _limit(visit)
@@ -49,7 +52,8 @@ async def begin(visit: Visit, name: str, next: str, time_zone: str | None, *, co
         LOG_INS.add("limited")
         raise
     browser = _browser(visit) or new_secret()
-    asked = Asked(next, time_zone, visit.person.manager.id if connect else None)
+    invitation = None if code is None else digest(code)
+    asked = Asked(next, time_zone, visit.person.manager.id if connect else None, invitation)
     try:
         address = await process.sign_on.begin(name, browser, asked)
     except NotSignedIn as trouble:
@@ -61,14 +65,19 @@ async def begin(visit: Visit, name: str, next: str, time_zone: str | None, *, co
 async def finish(visit: Visit) -> Outcome:
     """Sign in who has come back from a provider, or connect the account. Raises `Unavailable`."""
     process = visit.server.process
-    proven = process.access.check()
+    proven, customer = process.access.check(), None
     try:
         came = await process.sign_on.finish(visit.query, _browser(visit))
         if came.asked.manager is not None:
             await _connect(visit, came, came.asked.manager)
         else:
             who = Actor("client", came.provider.name, None, visit.address, visit.id)
-            signed_in = await accounts.signed_in(process.own, came.provider, came.account, who)
+            if came.asked.invitation is None:
+                signed_in = await accounts.signed_in(process.own, came.provider, came.account, who)
+            else:
+                signed_in, customer = await accounts.invited(
+                    process.own, came.provider, came.account, who, came.asked.invitation
+                )
             process.access.hold(proven)
             await visit.begin(signed_in, came.asked.time_zone)
     except NotSignedIn as trouble:
@@ -76,7 +85,7 @@ async def finish(visit: Visit) -> Outcome:
     limit, whose = _limit(visit)
     await limit.give_back(process.own, whose)
     LOG_INS.add("accepted")
-    return Outcome(came.asked.next, connected=came.asked.manager is not None)
+    return Outcome(came.asked.next, connected=came.asked.manager is not None, customer=customer)
 
 
 async def _connect(visit: Visit, came: Came, manager: int) -> None:

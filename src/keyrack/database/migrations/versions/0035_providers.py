@@ -53,6 +53,7 @@ create table login_state (
   manager_id integer constraint login_state_of_manager references manager on delete cascade,
   next text not null,
   time_zone text,
+  invitation bytea,
   created_at timestamptz not null default now()
 )
 """
