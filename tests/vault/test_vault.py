@@ -479,7 +479,8 @@ KEPT = {
     "totp.secret": "sealed", "passkey.credential_id": "public", "passkey.public_key": "public",
     "signing_key.private_key": "sealed", "webhook.secret": "sealed", "webhook.signing_secret": "sealed",
     "webhook.old_signing_secret": "sealed", "provider.client_secret": "sealed",
-    "login_state.state": "hash", "login_state.browser": "hash", "data_key.wrapped": "under the master key",
+    "login_state.state": "hash", "login_state.browser": "hash", "login_state.invitation": "hash",
+    "data_key.wrapped": "under the master key",
     "idempotency_key.key_hash": "hash", "idempotency_key.request_hash": "hash",
     "idempotency_key.answer": "under the client's key", **dict.fromkeys(PROOFS, "beside what it proves"),
 }  # fmt: skip

@@ -1,0 +1,110 @@
+"""Who is limited to a group of a large customer beside who has all of a small one, in one run; and what it costs to
+look whether somebody may.
+
+100,000 cars, 1,000 of them in the group and scattered, against a customer of 1,000 cars: what both read is the same.
+The last column is what the goal is about: the processor time of server and PostgreSQL together, at most twice as much.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import timeit
+
+import asyncpg
+
+from benchmarks.conditional import Spent, spent
+from benchmarks.foundation import LARGE, UNLIMITED, WHO, database, free_port, load, running, token
+from benchmarks.load import http, machine
+from keyrack.access.caller import Caller
+from keyrack.access.grants import granted, within
+from keyrack.endpoints import ALL
+
+CUSTOMERS, CARS, WHOLE = 3, 101_100, 3  # the customers with 1,000 and with 100,000 cars
+ROUNDS = 3
+FILL = """
+select set_config('keyrack.who', $1, false);
+insert into fleet_group (customer_id, name) values (3, 'Group');
+insert into customer_user (customer_id, user_id) values (3, 2) on conflict do nothing;
+insert into product (customer_id, unique_id, serial_number, sap_number, kind, car_id)
+  select customer_id, 'U' || car_id, 'S' || car_id, 'P' || car_id, 'Box', car_id from car where customer_id in (2, 3);
+insert into group_car select 3, group_id, car_id from fleet_group, car
+  where fleet_group.customer_id = 3 and car.customer_id = 3 and car_id % 100 = 0;
+insert into group_product select 3, group_id, product_id from fleet_group, product
+  where fleet_group.customer_id = 3 and product.customer_id = 3 and car_id % 100 = 0;
+insert into group_user select 3, group_id, 2 from fleet_group where customer_id = 3;
+insert into assignment (customer_id, car_id, user_id, starts_at, lifetime) select customer_id, car_id, 2,
+  now() + car_id % 1000 * interval '1 hour', 604800 from car where customer_id in (2, 3);
+insert into event (customer_id, event_id, user_id, car_id, local_at, local_text, utc_at, type, user_agent)
+  select customer_id, row_number() over (partition by customer_id), 2, car_id, t, t::text, t, 'CarOpened', 'bench'
+  from car, generate_series(1, 3) n,
+    lateral (select now() - car_id % 997 * interval '1 minute' - n * interval '1 day' as t) x
+  where customer_id in (2, 3);
+update manager_role set role = 'Manager', groups = array(select group_id from fleet_group where customer_id = 3),
+  is_limited = true where customer_id = 3;
+vacuum analyze
+"""
+CASES = [
+    ("`GET /cars`, all 1,000", "/cars", 100),
+    ("its first page, `$top=100`", "/cars?$top=100", 500),
+    ("by name, `$top=100`", "/cars?$orderby=name&$top=100", 200),
+    ("with `$count=true`", "/cars?$top=100&$count=true", 300),
+    ("`$filter=contains(name,'7')`", "/cars?$filter=contains(name,'7')&$top=100", 200),
+    ("`$expand=products`", "/cars?$top=100&$expand=products", 200),
+    ("`$filter=products/any()`", "/cars?$filter=products/any()&$top=100", 200),
+    ("`GET /products`, `$top=100`", "/products?$top=100", 300),
+    ("`GET /assignments`, `$top=100`", "/assignments?$top=100", 200),
+    ("`GET /positions`, `$top=100`", "/positions?$top=100", 200),
+    ("`GET /events`, the newest 100", "/events?$orderby=utcDateTime desc&$top=100", 100),
+    ("`$apply=aggregate($count as n)`", "/cars?$apply=aggregate($count as n)", 300),
+]
+
+
+async def fill(dsn: str) -> None:
+    raw = await asyncpg.connect(dsn)
+    for statement in FILL.strip().split(";\n"):
+        await raw.execute(statement.replace("$1", f"'{WHO}'"))
+    await raw.close()
+
+
+def permissions() -> None:
+    """What it adds to a request to look whether the caller may, and whether it is limited."""
+    (endpoint,) = [row for row in ALL if (row.method, row.path) == ("GET", "/cars")]
+    print("\n| Look whether the caller may | us |\n|---|---|")
+    for name, grant in (
+        ("an owner", granted("Owner", is_limited=False, lacks_factor=False)),
+        ("a viewer who is limited to groups", within("Viewer", 1, [1], lacks_factor=False)),
+    ):
+        caller = Caller(1, "bench", {1: grant})
+        best = min(timeit.repeat(lambda caller=caller: endpoint.permit(caller, 1), number=100_000, repeat=5)) * 10
+        print(f"| {name} | {best:.2f} |")
+
+
+def main() -> None:
+    print(f"Limits to groups on {machine()}, Python {sys.version.split()[0]}")
+    permissions()
+    with database("limited") as dsn:
+        key = asyncio.run(load(dsn, CUSTOMERS, CARS))
+        asyncio.run(fill(dsn))
+        port = free_port()
+        command = ["keyrack", "serve", "--port", str(port), "--no-worker"]
+        with running(command, port, "/health", {"KEYRACK_DATABASE_URL": dsn, **UNLIMITED}) as keyrack:
+            signed_in = key | {"Authorization": f"Bearer {token(port, key)}"}
+            print(
+                "\n| CPU us: server + PostgreSQL | 1,000 cars are all | 1,000 of 100,000 | ratio |\n|---|---|---|---|"
+            )
+            for name, path, count in CASES:
+                totals = {LARGE: Spent(), WHOLE: Spent()}
+                for _ in range(ROUNDS):
+                    for customer, total in totals.items():
+                        request = http(
+                            "GET", "/v3" + path.replace(" ", "%20"), signed_in | {"Customer-ID": str(customer)}
+                        )
+                        found = spent(keyrack, dsn, [request], count, 200)
+                        total.server += found.server / ROUNDS
+                        total.database += found.database / ROUNDS
+                alone, limited = totals[LARGE], totals[WHOLE]
+                print(
+                    f"| {name} | {alone.server:.0f} + {alone.database:.0f} | {limited.server:.0f} +"
+                    f" {limited.database:.0f} | **{limited.both / alone.both:.2f}** |"
+                )
