@@ -28,7 +28,14 @@ def test_a_manager_is_limited_and_gets_the_whole_fleet_again(alice: Person, town
     seen(kim, [north, south])
     assert "North, South" in visitor.get(f"{here}?done=groups").text
     # What says nothing, or nothing whole, changes nothing
-    for sent in ({}, {"part": "groups"}, {"part": "all"}, {"groups": [str(north)]}, {"part": "groups", "groups": "x"}):
+    for sent in (
+        {},
+        {"part": "groups"},
+        {"part": "all"},
+        {"groups": [str(north)]},
+        {"part": "whole", "groups": [str(north)]},
+        {"part": "groups", "groups": "x"},
+    ):
         answer = visitor.post(page, data=sent)
         assert answer.status_code == 422, sent
         assert alice.get(f"/managers/{number(kim)}").json()["groups"] == [north, south]

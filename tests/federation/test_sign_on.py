@@ -34,6 +34,9 @@ def dora(town: Town, sql: Sql, oidc: Oidc) -> tuple[Person, str]:
     return person, subject
 
 
+REFUSED = "single sign-on refused"  # as the operator's log tells it
+
+
 def is_refused(visitor: Visitor, why: str, **form: str) -> None:
     """The whole way leads to nobody's being signed in, and to these words."""
     answer = visitor.come(**form)
@@ -111,7 +114,7 @@ def test_one_thing_is_wrong(visitor: Visitor, oidc: Oidc, dora: tuple[Person, st
     oidc.says(dora[1], token=lie)
     with capture_logs() as logs:
         is_refused(visitor, "provider")
-    assert [line["reason"].partition(":")[0] for line in logs if "reason" in line] == [told]
+    assert [line["reason"].partition(":")[0] for line in logs if line["event"] == REFUSED] == [told]
 
 
 def test_the_same_with_nothing_wrong(visitor: Visitor, oidc: Oidc, dora: tuple[Person, str]) -> None:

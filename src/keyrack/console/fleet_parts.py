@@ -12,6 +12,7 @@ from keyrack.http.pages import Visit
 MOST = 200  # groups to choose from; who has more is told so
 WHOLE, SOME = "whole", "groups"
 NONE_CHOSEN = N_("Choose at least one group, or the whole fleet.")
+CONTRARY = N_("Groups are ticked, and the whole fleet is chosen. Choose one of both.")
 NOTHING_SAID = N_("Choose the whole fleet, or groups.")
 
 
@@ -44,6 +45,8 @@ def wrong(visit: Visit, part: FleetPart) -> str:
     """What is wrong with it, in words, or ""."""
     if part.part not in (WHOLE, SOME):
         return gettext(visit, NOTHING_SAID)
+    if part.part == WHOLE and part.chosen:  # what gives more is no guess
+        return gettext(visit, CONTRARY)
     return gettext(visit, NONE_CHOSEN) if part.part == SOME and not part.chosen else ""
 
 
