@@ -14,7 +14,7 @@ from keyrack.api.reads import PAGE, Parent, Select
 from keyrack.api.spool import Spool
 from keyrack.database.connection import Row
 from keyrack.errors import NotFound
-from keyrack.model.limits import later, limited
+from keyrack.model.limits import ids_first, later, limited
 from keyrack.odata import Limits, Query
 from keyrack.reasons import NOTHING_HERE, Reason
 from keyrack.settings import Settings
@@ -126,4 +126,6 @@ def _limited(select: Select) -> Select:
     """The same for who is limited to groups: the scope is parameter `$2`. Raises `TypeError` where there is none."""
     parent = select.of and Parent(limited(select.of.resource), select.of.link)
     teller = select.teller and limited(select.teller)
-    return replace(select, resource=limited(select.resource), of=parent, by=later(select.by), first="$3", teller=teller)
+    is_list = parent is None and not select.one
+    resource = ids_first(select.resource) if is_list else limited(select.resource)
+    return replace(select, resource=resource, of=parent, by=later(select.by), first="$3", teller=teller)

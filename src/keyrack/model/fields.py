@@ -109,6 +109,7 @@ class Limit:
     table: LiteralString
     scope: LiteralString
     fields: Mapping[str, Field] = field(default_factory=dict[str, Field])  # that show less to them
+    itself: LiteralString = ""  # the column of the row's number, where each row is what is in the scope
 
 
 @dataclass(frozen=True, slots=True, eq=False)

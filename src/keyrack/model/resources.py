@@ -17,7 +17,7 @@ from keyrack.model.fields import (
     string,
     wall_clock,
 )
-from keyrack.model.limits import limit_of, within
+from keyrack.model.limits import limit_itself, limit_of, within
 from keyrack.model.permissions import Free, Permission
 
 _OF_CUSTOMER: LiteralString = "{t}.customer_id = $1"
@@ -70,7 +70,7 @@ CAR = Resource(
         "groups": Relation("Group", _via("group_car", "car_id", "t", "p")),
     },
     walks=("name", "licensePlate", "vin"),
-    limit=limit_of("car"),
+    limit=limit_itself("car"),
     permission=Permission.CARS_READ,
 )
 
@@ -92,7 +92,7 @@ USER = Resource(
         "assignments": Relation("AssignmentOfUser", "{t}.customer_id = {p}.customer_id and {t}.user_id = {p}.user_id"),
         "groups": Relation("Group", _via("group_user", "user_id", "t", "p")),
     },
-    limit=limit_of("user"),
+    limit=limit_itself("user"),
     permission=Permission.USERS_READ,
 )
 
@@ -156,7 +156,7 @@ PRODUCT = Resource(
         "groups": Relation("Group", _via("group_product", "product_id", "t", "p")),
     },
     walks=("uniqueId", "serialNumber"),
-    limit=limit_of("product"),
+    limit=limit_itself("product"),
     permission=Permission.PRODUCTS_READ,
 )
 PRODUCT_LISTED = PRODUCT.without("dongleTerminationTimeStamp")
@@ -183,7 +183,7 @@ SERVICE = Resource(
         ),
     },
     walks=("name",),
-    limit=replace(limit_of("service"), fields={"productId": _OWN_PRODUCT}),
+    limit=replace(limit_itself("service"), fields={"productId": _OWN_PRODUCT}),
     permission=Permission.SERVICES_READ,
 )
 SERVICE_OF_PRODUCT = SERVICE.without("productId")
