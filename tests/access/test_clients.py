@@ -293,6 +293,22 @@ def test_what_is_taken_holds_on_every_process_and_open_stream(
         stream.ends()
 
 
+def test_so_many_tokens_are_revoked_and_no_more(dsn: str, settings: Settings, sql: Sql) -> None:
+    """Each is kept until its end: whoever may get tokens without end is not to fill the table with them."""
+    few = settings.model_copy(update={"revocation_burst": 2, "revocation_rate": 1})
+    with RunningServer(few, dsn, worker=False) as running:
+        town = Town(sql, running)
+        for person in (town.person("dora"), town.person("emil")):  # each by itself
+            program = Program(person)
+            shown = {"client_id": program.id, "client_secret": program.secret}
+            statuses = [
+                posted(person, "revoke", token=program.headers()["Authorization"][7:], **shown).status_code
+                for _ in range(3)
+            ]
+            assert statuses == [200, 200, 429]
+            person.client.close()
+
+
 def test_a_token_is_revoked(alice: Person, other: RunningServer) -> None:
     program = Program(alice)
     headers, stays = program.headers(), program.headers()

@@ -368,10 +368,12 @@ def test_so_many_customers_that_everybody_is_told() -> None:
         " and m.username = $1",
         "delete from manager where username = $1",
         "delete from manager_role using manager m where m.manager_id = manager_role.manager_id and m.username = $1",
+        "insert into factor_rule (customer_id, role) select customer_id, 'Owner' from manager_customer c join manager m"
+        " on m.manager_id = c.manager_id where m.username = $1",
         "update manager_role set groups = '{}', is_limited = true, role = 'Viewer' from manager m"
         " where m.manager_id = manager_role.manager_id and m.username = $1",
     ],
-    ids=["key", "disabled", "signed out", "customer", "gone", "role", "limit"],
+    ids=["key", "disabled", "signed out", "customer", "gone", "role", "factor", "limit"],
 )
 def test_who_may_not_watch_any_more_loses_the_stream(carol: Person, alice: Person, sql: Sql, statement: str) -> None:
     with watching(carol) as hers, watching(alice) as others:

@@ -10,6 +10,7 @@ from keyrack.access import clients, tokens
 from keyrack.access.auth import Access
 from keyrack.access.clients import INVALID_CLIENT, Shown
 from keyrack.access.keys import MISSING, KeyRefused
+from keyrack.access.limits import Limit
 from keyrack.access.signing_in import sign_in
 from keyrack.access.tokens import TOKEN_SECONDS
 from keyrack.api.endpoint import Endpoints
@@ -148,6 +149,8 @@ async def revoke(request: Request, wanted: Revocation, settings: Settings, acces
         raise InvalidClient(NO_CLIENT)
     if shown is not None and found.subject != shown.subject:
         raise GrantRefused("unauthorized_client", OTHERS_TOKEN)
+    limit = Limit("revocations", settings.revocation_rate, settings.revocation_burst)
+    await limit.take(request.db, str(found.subject))
     await tokens.revoke(request.db, found)
     access.forget()  # the other processes hear of it
     return Answer(200, headers=FRESH)

@@ -56,6 +56,14 @@ class Callers(BaseSettings):
         default=False,
         description="Whether machine clients may call without an API key, and get their tokens without one.",
     )
+    revocation_rate: int = Field(
+        default=60, ge=1, description="Access tokens that each client or manager may have revoked a minute, over time."
+    )
+    revocation_burst: int = Field(
+        default=1_000,
+        ge=1,
+        description="Access tokens that each client or manager may have revoked at once. Each is kept until its end.",
+    )
     access_seconds: float = Field(
         default=1.0,
         ge=1,
