@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from html import unescape
 from typing import Any
 from urllib.parse import parse_qs, urlencode, urlsplit
 
@@ -11,7 +12,8 @@ import pytest
 from structlog.testing import capture_logs
 
 from keyrack.console.single_sign_on import WORDS
-from tests.federation.conftest import DOMAIN, NAME, Visitor
+from tests.access.test_factors import Browser, now, unused, with_app
+from tests.federation.conftest import DOMAIN, NAME, ON, Visitor
 from tests.federation.oidc import CLIENT, Oidc
 from tests.people import Person, Town
 from tests.servers import NUMBERS, RunningServer, Sql
@@ -70,6 +72,36 @@ def test_a_second_factor_of_the_provider_counts_where_it_is_said_to(
     assert visitor.come().status_code == 303
     told = "select amr from session join manager using (manager_id) where username = $1 order by session_id"
     assert sql.rows(told, person.username)[-1]["amr"] == ["fed", "mfa"]
+
+
+def test_who_has_a_second_factor_here_is_asked_for_it(
+    visitor: Visitor, oidc: Oidc, dora: tuple[Person, str], sql: Sql
+) -> None:
+    person, subject = dora
+    own = Browser(person)
+    secret = with_app(own)
+    own.http.close()
+    oidc.says(subject)
+    home = f"/console/{person.customer}/settings"
+    answer = visitor.come(next=home)
+    assert answer.status_code == 200 and "second factor" in answer.text and visitor.session is None
+    found = ON.search(answer.text)
+    assert found is not None
+    form = visitor.go(unescape(found[1]))
+    assert (form.status_code, "code" in form.text, home in form.text) == (200, True, True)
+    wrong = visitor.go("/console/sign-in/second", {"code": "000000", "next": home})
+    assert (wrong.status_code, visitor.session) == (401, None)
+    right = visitor.go("/console/sign-in/second", {"code": now(secret), "next": home})
+    assert (right.status_code, right.headers["location"]) == (303, home)
+    told = "select amr, provider_id is not null as known from session s join manager using (manager_id)"
+    row = sql.rows(told + " where username = $1 order by session_id", person.username)[-1]
+    assert tuple(row) == (["fed", "otp", "mfa"], True)
+    # Who is disconnected meanwhile gets no further
+    unused(sql, person)
+    again = Visitor(visitor.url)
+    assert again.come().status_code == 200
+    sql.execute("delete from manager_identity where subject = $1", subject)
+    assert again.go("/console/sign-in/second", {"code": now(secret)}).status_code == 303 and again.session is None
 
 
 NOW = int(time.time())

@@ -39,7 +39,8 @@ async def show_code(
             raise WrongCredentials
     if not await steps.end(statements, secret):
         return None
-    return SignedIn(step.manager, step.subject, step.sign_outs, ("pwd", "otp", "mfa")), step.time_zone
+    amr = (*step.amr, "otp", "mfa")
+    return SignedIn(step.manager, step.subject, step.sign_outs, amr, provider=step.provider), step.time_zone
 
 
 async def show_passkey(db: Database, settings: Settings, secret: str, credential: str, address: str) -> SignedIn:

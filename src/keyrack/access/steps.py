@@ -4,6 +4,7 @@ passkey is to sign. Each is for one browser, or one manager, for five minutes, o
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import LiteralString
 from uuid import UUID
@@ -20,7 +21,8 @@ TRIES = 5  # codes for one right password
 # The newest ones stay
 WAIT: LiteralString = """
 with begun as (
-  insert into sign_in_step (hash, kind, manager_id, sign_outs, time_zone) values ($1, 'password', $2, $3, $4)),
+  insert into sign_in_step (hash, kind, manager_id, sign_outs, time_zone, amr, provider_id)
+  values ($1, 'password', $2, $3, $4, $6, $7)),
 gone as (
   delete from sign_in_step where hash = any(array(
     select hash from sign_in_step where manager_id = $2 and kind = 'password'
@@ -30,10 +32,11 @@ select
 FIND: LiteralString = """
 select s.manager_id, m.subject, m.username, s.sign_outs, s.time_zone,
   exists (select from totp t where t.manager_id = m.manager_id and t.confirmed_at is not null) as has_app,
-  exists (select from passkey p where p.manager_id = m.manager_id) as has_passkey
+  exists (select from passkey p where p.manager_id = m.manager_id) as has_passkey, s.amr, s.provider_id
 from sign_in_step s join manager m using (manager_id)
 where s.hash = $1 and s.kind = 'password' and s.tries < $2 and s.sign_outs = m.sign_outs and not m.is_disabled
-  and s.created_at > now() - make_interval(secs => $3)
+  and s.created_at > now() - make_interval(secs => $3) and (s.provider_id is null or exists (
+    select from manager_identity i where i.manager_id = s.manager_id and i.provider_id = s.provider_id))
 """
 # The row's lock counts those that come at once one by one
 TRY: LiteralString = """
@@ -68,7 +71,7 @@ select count(*) from gone
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """Somebody whose password was right, and who has yet to show a second factor."""
+    """Somebody whose password was right, or for whom a provider has spoken, and who has yet to show a second factor."""
 
     manager: int
     subject: UUID
@@ -77,13 +80,17 @@ class Step:
     time_zone: str | None
     has_app: bool
     has_passkey: bool
+    amr: Sequence[str]  # how, until now
+    provider: int | None
 
 
 async def begin(statements: Statements, signed_in: SignedIn, time_zone: str | None, settings: Settings) -> str:
-    """Wait for the second factor of somebody whose password was right: the secret for the browser."""
+    """Wait for the second factor of somebody who has shown a first one: the secret for the browser."""
     secret = new_secret()
     most = settings.sign_in_steps_per_manager - 1
-    await statements.execute(WAIT, digest(secret), signed_in.manager, signed_in.sign_outs, time_zone, most)
+    await statements.execute(
+        WAIT, digest(secret), signed_in.manager, signed_in.sign_outs, time_zone, most, signed_in.amr, signed_in.provider
+    )
     return secret
 
 

@@ -132,10 +132,11 @@ async def sign_out(visit: Visit) -> Answer:
     return redirect(f"{root(visit)}/sign-in?out")
 
 
-def onward(visit: Visit, address: str) -> Answer:
+def onward(visit: Visit, address: str, said: str = "") -> Answer:
     """A page that goes on to a provider by itself. A redirect would not do: it counts as sent by the form, which the
     policy of the pages forbids wherever a provider leads on to (CSP 3, section 4.2.4)."""
-    return plain(visit, "onward.html", address=address)
+    told = said or gettext(visit, "You are being led on to your provider.")
+    return plain(visit, "onward.html", address=address, said=told)
 
 
 def zone(name: str) -> str | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from urllib.parse import quote
 
 from keyrack.api.exchange import Answer
 from keyrack.console.front import NEXT, offer, onward, zone
@@ -50,8 +51,12 @@ async def callback(visit: Visit) -> Answer:
     outcome = await single_sign_on.finish(visit)
     if outcome.why:
         return _failed(visit, outcome)
+    next = outcome.next if outcome.customer is None else f"{root(visit)}/{outcome.customer}"
+    if outcome.waits:  # from a page of ours: the cookie comes back from nowhere else
+        second = f"{root(visit)}/sign-in/second?next={quote(next, safe='')}"
+        return onward(visit, second, gettext(visit, "Your account here has a second factor as well."))
     if outcome.customer is not None:
-        return redirect(f"{root(visit)}/{outcome.customer}")
+        return redirect(next)
     return redirect(offer(visit, outcome.next) + ("?saved=connected" if outcome.connected else ""))
 
 

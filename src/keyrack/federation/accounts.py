@@ -36,6 +36,10 @@ insert into manager_identity (provider_id, subject, manager_id) values ($1, $2, 
 returning identity_id
 """
 OWN: LiteralString = "select true from manager_identity where provider_id = $1 and subject = $2 and manager_id = $3"
+HAS_FACTOR: LiteralString = """
+select exists (select from passkey where manager_id = $1)
+  or exists (select from totp where manager_id = $1 and confirmed_at is not null)
+"""
 OF_SESSION: LiteralString = "select provider_id from session where hash = $1"
 
 
@@ -107,6 +111,11 @@ async def _connected(connection: Connection, provider: Provider, account: Accoun
     if await connection.fetchval(CONNECT, provider.id, account.subject, manager) is not None:
         return True
     return bool(await connection.fetchval(OWN, provider.id, account.subject, manager))
+
+
+async def wants_factor(statements: Statements, signed_in: SignedIn) -> bool:
+    """Whether somebody has a second factor here, and has shown none at the provider."""
+    return "mfa" not in signed_in.amr and bool(await statements.fetchval(HAS_FACTOR, signed_in.manager))
 
 
 async def provider_of(statements: Statements, session: bytes) -> int | None:

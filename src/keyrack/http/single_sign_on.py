@@ -31,6 +31,7 @@ class Outcome:
     why: str = ""
     connected: bool = False  # an account, in place of signing in
     customer: int | None = None  # of an invitation that was accepted
+    waits: bool = False  # for a second factor
 
 
 async def offered(visit: Visit) -> list[tuple[str, str]]:
@@ -65,7 +66,7 @@ async def begin(
 async def finish(visit: Visit) -> Outcome:
     """Sign in who has come back from a provider, or connect the account. Raises `Unavailable`."""
     process = visit.server.process
-    proven, customer = process.access.check(), None
+    proven, customer, waits = process.access.check(), None, False
     try:
         came = await process.sign_on.finish(visit.query, _browser(visit))
         if came.asked.manager is not None:
@@ -79,13 +80,14 @@ async def finish(visit: Visit) -> Outcome:
                     process.own, came.provider, came.account, who, came.asked.invitation
                 )
             process.access.hold(proven)
-            await visit.begin(signed_in, came.asked.time_zone)
+            waits = await accounts.wants_factor(process.own, signed_in)
+            await (visit.wait if waits else visit.begin)(signed_in, came.asked.time_zone)
     except NotSignedIn as trouble:
         return _failed(visit, trouble)
     limit, whose = _limit(visit)
     await limit.give_back(process.own, whose)
     LOG_INS.add("accepted")
-    return Outcome(came.asked.next, connected=came.asked.manager is not None, customer=customer)
+    return Outcome(came.asked.next, connected=came.asked.manager is not None, customer=customer, waits=waits)
 
 
 async def _connect(visit: Visit, came: Came, manager: int) -> None:

@@ -65,6 +65,8 @@ STATES = (
 )
 # By which provider a session was begun; it may be gone, so nothing refers to it
 SESSION = "alter table session add column provider_id integer"
+# How who waits for a second factor has signed in until now
+STEP = "alter table sign_in_step add column provider_id integer, add column amr text[] not null default '{pwd}'"
 # Who may come in by an account no more is out of what was begun by it
 END_SESSIONS = """
 create function end_sessions_of_identity() returns trigger language plpgsql as $$
@@ -104,7 +106,19 @@ def tables() -> list[Recorded]:
 
 
 def upgrade() -> None:
-    for statement in (PROVIDER, DOMAIN, DOMAINS, IDENTITY, STATE, *STATES, SESSION, END_SESSIONS, ENDED, NO_PASSWORD):
+    for statement in (
+        PROVIDER,
+        DOMAIN,
+        DOMAINS,
+        IDENTITY,
+        STATE,
+        *STATES,
+        SESSION,
+        STEP,
+        END_SESSIONS,
+        ENDED,
+        NO_PASSWORD,
+    ):
         op.execute(statement.strip())
     for table in RECORDED:
         for statement in table.statements:
