@@ -47,8 +47,11 @@ def limit(whole: Person, person: Person, groups: list[int]) -> None:
 
 def seen(person: Person, groups: list[int]) -> None:
     """Wait until every server knows the limit."""
-    told = lambda: sorted(row["id"] for row in person.get("/groups").json()) == sorted(groups)  # noqa: E731
-    eventually(told, "the limit")
+
+    def is_told() -> bool:
+        return sorted(row["id"] for row in person.get("/groups").json()) == sorted(groups)
+
+    eventually(is_told, "the limit")
 
 
 def into(whole: Person, group: int, ids: dict[str, Any]) -> None:

@@ -6,6 +6,7 @@ import json
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
 
+import httpx
 import pytest
 from hypothesis import HealthCheck, given
 from hypothesis import settings as hypothesis_settings
@@ -203,7 +204,10 @@ def test_what_was_given_to_others_before_its_turn_is_not_theirs_to_end(twins: Tw
         moved = whole.patch(f"/assignments/{assignment}", [{"op": "replace", "path": "/carId", "value": other}])
         ended = gina.delete(f"/assignments/{assignment}")
         assert (moved.status_code, ended.status_code) == (204, 204)
-    state = lambda answer: whole.get(f"/operations/{answer.headers['Operation-Id']}").json()["state"]  # noqa: E731
+
+    def state(answer: httpx.Response) -> str:
+        return whole.get(f"/operations/{answer.headers['Operation-Id']}").json()["state"]
+
     eventually(lambda: state(ended) != "Pending", "both done")
     assert (state(moved), state(ended)) == ("Succeeded", "Failed")
     assert whole.get(f"/assignments/{assignment}").json()["carId"] == other

@@ -62,6 +62,10 @@ TAKE_REGISTRATION: LiteralString = """
 delete from sign_in_step where hash = $1 and manager_id = $2 and kind = 'registration'
 returning created_at > now() - make_interval(secs => $3)
 """
+HAS_FACTOR: LiteralString = """
+select exists (select from passkey where manager_id = $1)
+  or exists (select from totp where manager_id = $1 and confirmed_at is not null)
+"""
 FORGET: LiteralString = """
 with gone as (delete from sign_in_step where hash = any(array(
   select hash from sign_in_step where created_at <= now() - make_interval(secs => $1) limit $2)) returning true)
@@ -92,6 +96,11 @@ async def begin(statements: Statements, signed_in: SignedIn, time_zone: str | No
         WAIT, digest(secret), signed_in.manager, signed_in.sign_outs, time_zone, most, signed_in.amr, signed_in.provider
     )
     return secret
+
+
+async def has_factor(statements: Statements, manager: int) -> bool:
+    """Whether a manager has a second factor: a passkey, or an app for codes."""
+    return bool(await statements.fetchval(HAS_FACTOR, manager))
 
 
 async def find(statements: Statements, secret: str) -> Step | None:

@@ -7,7 +7,7 @@ from typing import Annotated, Any, LiteralString
 
 from pydantic import Field
 
-from keyrack.access import codes, passkeys
+from keyrack.access import codes, passkeys, steps
 from keyrack.access.caller import Caller
 from keyrack.access.limits import Limit
 from keyrack.api.endpoint import Endpoints
@@ -89,10 +89,6 @@ PASSKEY = Resource(
 )
 
 USERNAME: LiteralString = "select username from manager where manager_id = $1"
-HAS_ANY: LiteralString = """
-select exists (select from passkey where manager_id = $1)
-  or exists (select from totp where manager_id = $1 and confirmed_at is not null)
-"""
 HAS: LiteralString = """
 select (select count(*) from passkey where manager_id = $1 and not is_refused)
   + (select count(*) from totp where manager_id = $1 and confirmed_at is not null)
@@ -147,7 +143,7 @@ async def _fresh(connection: Connection, request: Request, settings: Settings) -
     caller = _caller(request)
     await connection.fetchval(passkeys.LOCK, caller.id)
     is_old = caller.began < time.time() - settings.fresh_sign_in_minutes * 60
-    if is_old or ("mfa" not in caller.amr and await connection.fetchval(HAS_ANY, caller.id)):
+    if is_old or ("mfa" not in caller.amr and await steps.has_factor(connection, caller.id)):
         raise Forbidden(SIGN_IN_AGAIN.format(minutes=settings.fresh_sign_in_minutes))
     return caller.id
 

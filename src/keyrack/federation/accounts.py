@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import LiteralString
 
-from keyrack.access import invitations
+from keyrack.access import invitations, steps
 from keyrack.access.auth import SignedIn
 from keyrack.access.invitations import AccountThere, LinkOver
 from keyrack.database.acting import Actor, acting
@@ -36,10 +36,6 @@ insert into manager_identity (provider_id, subject, manager_id) values ($1, $2, 
 returning identity_id
 """
 OWN: LiteralString = "select true from manager_identity where provider_id = $1 and subject = $2 and manager_id = $3"
-HAS_FACTOR: LiteralString = """
-select exists (select from passkey where manager_id = $1)
-  or exists (select from totp where manager_id = $1 and confirmed_at is not null)
-"""
 OF_SESSION: LiteralString = "select provider_id from session where hash = $1"
 
 
@@ -115,7 +111,7 @@ async def _connected(connection: Connection, provider: Provider, account: Accoun
 
 async def wants_factor(statements: Statements, signed_in: SignedIn) -> bool:
     """Whether somebody has a second factor here, and has shown none at the provider."""
-    return "mfa" not in signed_in.amr and bool(await statements.fetchval(HAS_FACTOR, signed_in.manager))
+    return "mfa" not in signed_in.amr and await steps.has_factor(statements, signed_in.manager)
 
 
 async def provider_of(statements: Statements, session: bytes) -> int | None:
