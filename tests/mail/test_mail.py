@@ -185,7 +185,8 @@ def test_a_server_that_comes_back_later(database_server: str, settings: Settings
 
 
 def authenticated(_server: Any, _session: Any, _envelope: Any, _mechanism: str, data: Any) -> AuthResult:
-    return AuthResult(success=(data.login, data.password) == (USER.encode(), SECRET.encode()), handled=True)
+    is_right = (data.login, data.password) == (USER.encode(), SECRET.encode())
+    return AuthResult(success=is_right, handled=is_right)  # what is not handled is refused with 535, at once
 
 
 def test_encrypted_and_signed_in(dsn: str, tmp_path: Path) -> None:
@@ -207,6 +208,7 @@ def test_encrypted_and_signed_in(dsn: str, tmp_path: Path) -> None:
         for wrong in (trusting | {"KEYRACK_MAIL_PASSWORD": "wrong"}, env):
             refused = operator.run(*arguments, env=wrong)
             assert refused.returncode == 1 and "did not take it" in refused.stderr
+            assert "Timed out" not in refused.stderr
     with smtp(inbox) as port:
         refused = operator.run(*arguments, env=trusting | {"KEYRACK_MAIL_PORT": str(port)})
         assert refused.returncode == 1 and "did not take it" in refused.stderr
