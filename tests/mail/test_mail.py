@@ -111,7 +111,8 @@ def test_an_invitation_is_mailed_with_a_link_of_its_own(owner: Person, mailing: 
     assert mail["Subject"].startswith("Einladung zu Keyrack") and "Betrachter" in inbox.text(mail)
     code = link_in(inbox.text(mail))
     assert code != code_of(made)
-    assert owner.sql.value("select count(*) from mail where address = $1", kim) == 0, "what is sent is forgotten"
+    waiting = "select count(*) from mail where address = $1"
+    eventually(lambda: owner.sql.value(waiting, kim) == 0, "what is sent is forgotten")
     accepted = ask(mailing, "/invitation/accept", code=code, new="yes", new_password=PASSWORD)
     assert accepted.status_code == 303
     assert posted(owner, "/invitation", code=code_of(made)).status_code == 404, "both links are over"
