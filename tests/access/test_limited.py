@@ -156,6 +156,8 @@ def test_who_is_invited_is_limited_from_the_beginning(house: House, dsn: str) ->
     assert whole.get(f"/managers/{kim['id']}").json()["groups"] == [house.theirs]  # a role alone lifts no limit
     told = operator.refused("manager", "change", kim["id"], "--customer", whole.customer, "--role", "Owner")
     assert "cannot be limited" in told
+    (listed,) = [row for row in operator.value("manager", "list") if row["id"] == kim["id"]]
+    assert (listed["roles"], listed["groups"]) == (["Manager"], [str(house.theirs)])
     assert "no group called ?" in operator.refused(*of_role, "--group", "?")
     operator.value("manager", "change", kim["id"], "--customer", whole.customer, "--role", "Owner", "--whole-fleet")
     assert whole.get(f"/managers/{kim['id']}").json()["isLimited"] is False

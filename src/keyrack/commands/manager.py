@@ -43,7 +43,10 @@ LIST: LiteralString = """
 select manager_id as id, username, is_disabled as "isDisabled", created_at as "createdAt",
   array(select customer_id from manager_customer c where c.manager_id = m.manager_id order by 1) as customers,
   array(select coalesce(role, '-') from manager_customer c left join manager_role using (customer_id, manager_id)
-    where c.manager_id = m.manager_id order by customer_id) as roles
+    where c.manager_id = m.manager_id order by customer_id) as roles,
+  array(select coalesce(array_to_string(groups, '+'), 'all') from manager_customer c
+    left join manager_role using (customer_id, manager_id)
+    where c.manager_id = m.manager_id order by customer_id) as groups
 from manager m order by manager_id
 """
 
@@ -117,6 +120,7 @@ async def list_(session: Session) -> Listed:
         "USER NAME": "username",
         "CUSTOMERS": "customers",
         "ROLES": "roles",
+        "GROUPS": "groups",
         "DISABLED": "isDisabled",
     }
     return Listed([dict(row) for row in rows], columns)
