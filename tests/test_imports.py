@@ -157,6 +157,7 @@ DOORS = {
         "limits",
         "meanings",
         "members",
+        "patches",
         "permissions",
         "resources",
         "telematics",

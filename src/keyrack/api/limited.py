@@ -4,7 +4,7 @@ number that nothing has, so that it is answered as what does not exist, byte for
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, LiteralString, cast
 
@@ -21,7 +21,7 @@ from keyrack.model.resources import ASSIGNMENT, CAR, GROUP, PRODUCT, SERVICE, US
 Named = tuple[str, int]  # what names it, as `carId`, and the number
 NOBODY = 2**31 - 1  # no sequence gets that far
 # What names things, in paths and bodies -> what they are
-THINGS: dict[str, Resource] = {
+THINGS: Mapping[LiteralString, Resource] = {
     "carId": CAR, "userId": USER, "assignmentId": ASSIGNMENT, "groupId": GROUP, "productId": PRODUCT,
     "serviceId": SERVICE,
 }  # fmt: skip
@@ -30,9 +30,8 @@ THINGS: dict[str, Resource] = {
 def _hidden() -> LiteralString:
     """A statement: those of the names ($3) and numbers ($4) that are not in the scope $2 of the customer $1."""
     whens: list[LiteralString] = []
-    names: tuple[LiteralString, ...] = ("carId", "userId", "assignmentId", "groupId", "productId", "serviceId")
-    for name in names:
-        found = limited(THINGS[name])
+    for name, resource in THINGS.items():
+        found = limited(resource)
         rows: LiteralString = found.table.format(t="t") + " where " + found.scope.format(t="t")
         whens.append("when '" + name + "' then exists (select from " + rows + " and " + found.order("t") + " = w.id)")
     return (

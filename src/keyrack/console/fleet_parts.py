@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from keyrack.console.languages import N_
+from keyrack.console.many import rows_with
 from keyrack.console.rendering import gettext
 from keyrack.http.pages import Visit
 
 MOST = 200  # groups to choose from; who has more is told so
+NAMED = {"$select": "id,name"}
 WHOLE, SOME = "whole", "groups"
 NONE_CHOSEN = N_("Choose at least one group, or the whole fleet.")
 CONTRARY = N_("Groups are ticked, and the whole fleet is chosen. Choose one of both.")
@@ -50,11 +52,15 @@ def wrong(visit: Visit, part: FleetPart) -> str:
     return gettext(visit, NONE_CHOSEN) if part.part == SOME and not part.chosen else ""
 
 
+async def names(visit: Visit, rows: Iterable[Mapping[str, Any]]) -> dict[int, str]:
+    """What the groups are called that managers or invitations are limited to."""
+    ids = sorted({id for row in rows for id in row["groups"] or ()})
+    return {row["id"]: row["name"] for row in await rows_with(visit, "/groups", ids, NAMED)}
+
+
 async def _part(visit: Visit, part: str, chosen: frozenset[int]) -> FleetPart:
-    query = {"$select": "id,name", "$orderby": "name", "$top": str(MOST + 1)}
-    rows = (await visit.call("GET", "/groups", query=query)).json
+    rows = (await visit.call("GET", "/groups", query={**NAMED, "$orderby": "name", "$top": str(MOST + 1)})).json
     shown = rows[:MOST]
     if missing := sorted(chosen - {row["id"] for row in shown}):
-        named = f"id in ({','.join(map(str, missing))})"
-        shown += (await visit.call("GET", "/groups", query={"$select": "id,name", "$filter": named})).json
+        shown += await rows_with(visit, "/groups", missing, NAMED)
     return FleetPart(shown, part, chosen, len(rows) > MOST)

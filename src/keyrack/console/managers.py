@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from keyrack.api.exchange import Answer
@@ -37,19 +37,11 @@ async def managers(visit: Visit) -> Answer:
 async def _managers(visit: Visit, wrong: Wrong = RIGHT) -> Answer:
     rows = (await visit.call("GET", "/managers", query={"$orderby": "username"})).json
     invited = (await visit.call("GET", "/invitations", query={"$orderby": "created desc"})).json
-    groups: list[Any] = []
-    if _limits(rows, invited):
-        groups = (await visit.call("GET", "/groups", query={"$select": "id,name"})).json
     return await page(
         visit, "managers.html", status=wrong.status, section=SECTION, rows=rows, invited=invited, wrong=wrong,
         roles=_roles(visit), names={str(role): name for role, name in NAMES.items()}, own=visit.person.manager.id,
-        done=DONE.get(visit.asked("done"), ""), groups={row["id"]: row["name"] for row in groups},
+        done=DONE.get(visit.asked("done"), ""), groups=await fleet_parts.names(visit, [*rows, *invited]),
     )  # fmt: skip
-
-
-def _limits(*lists: Sequence[Mapping[str, Any]]) -> bool:
-    """Whether anybody is limited to groups."""
-    return any(row["groups"] is not None for rows in lists for row in rows)
 
 
 def _roles(visit: Visit) -> list[tuple[str, str]]:

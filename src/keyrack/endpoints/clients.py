@@ -3,7 +3,6 @@ spec."""
 
 from __future__ import annotations
 
-import json
 from datetime import UTC, datetime
 from typing import Annotated, Any, Literal, LiteralString
 from uuid import UUID
@@ -17,12 +16,12 @@ from keyrack.api import conditions
 from keyrack.api.endpoint import Endpoints, Parent
 from keyrack.api.exchange import NO_CONTENT, Answer, Request, answer
 from keyrack.database.connection import Row, Statements
-from keyrack.errors import BadRequest, Conflict, NotFound
-from keyrack.model.bodies import Grant, Int32, Moment, Name, Patch, checked, no_valid, patched
-from keyrack.model.faults import at
+from keyrack.errors import Conflict, NotFound
+from keyrack.model.bodies import Grant, Int32, Moment, Name, Patch, no_valid
 from keyrack.model.fields import Resource, boolean, date_time, guid, int32, opaque, string
+from keyrack.model.patches import left
 from keyrack.model.permissions import PROGRAMS, Permission
-from keyrack.reasons import Fault, Reason
+from keyrack.reasons import Reason
 from keyrack.settings import Settings
 
 endpoints = Endpoints("Clients", "clients")
@@ -192,12 +191,7 @@ async def create(request: Request, client: NewClient, settings: Settings) -> Ans
     ours=True,
 )
 async def update(request: Request, patch: list[ClientPatch]) -> Answer:
-    removed = {step.path[1:] for step in patch if step.op == "remove"} & {"expires"}
-    given = {name: value for name, value in patched(patch, UPDATE).items() if name not in removed}
-    whole = checked(CHANGED, json.dumps(given).encode(), UPDATE, patch=patch).model_dump()
-    if "expires" in given and whole["expires"] is None:  # what gives more is said in so many words
-        missing = Fault("missing", "It is a time; `remove` gives one without end.", at(patch, "expires"))
-        raise BadRequest(no_valid(UPDATE, "expires"), errors=[missing])
+    whole = left(CHANGED, patch, UPDATE, "expires", "It is a time; `remove` gives one without end.").model_dump()
     changes = {step.path[1:]: whole[step.path[1:]] for step in patch}
     async with request.db.transaction() as connection:
         await conditions.compare(connection, request, CLIENT, NO_CLIENT)

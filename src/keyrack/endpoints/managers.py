@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from typing import Annotated, Any, Literal, LiteralString
 
@@ -17,9 +16,9 @@ from keyrack.api.exchange import NO_CONTENT, Answer, Request, answer
 from keyrack.database.connection import Statements
 from keyrack.endpoints.groups import NO_GROUP
 from keyrack.errors import BadRequest, Conflict, NotFound, on_constraint
-from keyrack.model.bodies import EmailAddress, Grant, Id, Int32, Moment, Patch, checked, no_valid, patched, stamp
-from keyrack.model.faults import at
+from keyrack.model.bodies import EmailAddress, Grant, Id, Int32, Moment, Patch, no_valid, stamp
 from keyrack.model.fields import Resource, boolean, date_time, int32, opaque, string
+from keyrack.model.patches import left
 from keyrack.model.permissions import Permission, Role
 from keyrack.reasons import Fault, Reason
 from keyrack.settings import Settings
@@ -195,12 +194,7 @@ async def withdraw(request: Request) -> Answer:
 )
 async def update(request: Request, patch: list[ManagerPatch]) -> Answer:
     """It holds within a second, on open streams as well."""
-    removed = {step.path[1:] for step in patch if step.op == "remove"} & {"groups"}
-    given = {name: value for name, value in patched(patch, UPDATE).items() if name not in removed}
-    whole = checked(CHANGED, json.dumps(given).encode(), UPDATE, patch=patch)
-    if "groups" in given and whole.groups is None:  # what gives more is said in so many words
-        missing = Fault("missing", "It is a list of groups; `remove` gives the whole fleet.", at(patch, "groups"))
-        raise BadRequest(no_valid(UPDATE, "groups"), errors=[missing])
+    whole = left(CHANGED, patch, UPDATE, "groups", "It is a list of groups; `remove` gives the whole fleet.")
     named = {step.path for step in patch}
     async with request.db.transaction() as connection:
         await _held(connection, request)

@@ -91,8 +91,7 @@ def later(sql: LiteralString) -> LiteralString:
     >>> later("{t}.customer_id = $1 and {t}.at <= $2")
     '{t}.customer_id = $1 and {t}.at <= $3'
     """
-    # A constant of ours with other numbers in it
-    return _NUMBER.sub(_next, sql)  # pyright: ignore[reportReturnType]
+    return _NUMBER.sub(_next, sql)  # pyright: ignore[reportReturnType] - a constant of ours with other numbers in it
 
 
 def _next(found: re.Match[str]) -> str:
