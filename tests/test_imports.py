@@ -33,6 +33,7 @@ FLOORS = [
     "access",
     "assignments",
     "changes",
+    "keys",
     "webhooks",
     "telemetry",
     "odata",
@@ -146,6 +147,7 @@ DOORS = {
     "endpoints": {"", "documents", "health"},
     "federation": {"accounts", "addresses", "providers", "sign_on", "states", "troubles"},
     "http": {"app", "compression", "connections", "links", "pages", "single_sign_on"},
+    "keys": set[str](),
     "mail": {"sending", "texts"},
     "metrics": {"exposition", "instruments", "measures"},
     "model": {
@@ -212,7 +214,7 @@ LIBRARIES = {
     "argon2": {"access"},
     "webauthn": {"access"},
     "segno": {"console"},
-    "cryptography": {"access", "api", "changes", "vault"},
+    "cryptography": {"access", "api", "changes", "keys", "vault"},
     "email_validator": {"model"},
 }
 
