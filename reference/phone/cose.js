@@ -1,0 +1,159 @@
+/**
+ * In charge of signed messages (docs/keys.md, "Signed messages"): COSE_Sign1 with ES256, by WebCrypto.
+ */
+
+import { equal, sha256 } from './bytes.js';
+import { decode, decodeSigned, encode, Tagged } from './cbor.js';
+import { Refused } from './codes.js';
+import { fromPayload, MESSAGES, toPayload } from './messages.js';
+
+/**
+ * @typedef {Uint8Array<ArrayBuffer>} Bytes
+ * @typedef {import('./cbor.js').Item} Item
+ * @typedef {import('./cbor.js').ItemMap} ItemMap
+ * @typedef {import('./messages.js').Claims} Claims
+ */
+
+/**
+ * What a signed message says. Only `isSignedBy` says that it is true.
+ * @typedef {Object} SignedMessage
+ * @property {string} name of the message
+ * @property {Claims} claims
+ * @property {Bytes} kid of the key that signed it, as it says
+ * @property {Bytes} toBeSigned its Sig_structure
+ * @property {Bytes} signature
+ */
+
+const CURVE = { name: 'ECDSA', namedCurve: 'P-256' };
+const ES256 = { name: 'ECDSA', hash: 'SHA-256' };
+const [ALG, KID, TYP] = [1, 4, 16]; // labels of the header
+const ALG_ES256 = -7;
+const KID_SIZE = 8;
+const SIGNATURE_SIZE = 64;
+const UNCOMPRESSED = 4; // the first byte of a point that has both coordinates
+
+/**
+ * A public key as a COSE_Key.
+ * @param {CryptoKey} key
+ * @returns {Promise<ItemMap>}
+ */
+export async function toPublicKey(key) {
+  const point = new Uint8Array(await crypto.subtle.exportKey('raw', key));
+  /** @type {[number, Item][]} */
+  const members = [[1, 2], [-1, 1], [-2, point.slice(1, 33)], [-3, point.slice(33)]];
+  return new Map(members);
+}
+
+/**
+ * The thumbprint of a public key (RFC 9679).
+ * @param {ItemMap} publicKey
+ * @returns {Promise<Bytes>} 32 bytes
+ */
+export function thumbprint(publicKey) {
+  return sha256(encode(publicKey));
+}
+
+/**
+ * @param {ItemMap} publicKey
+ * @returns {Promise<Bytes>} 8 bytes
+ */
+export async function kidOf(publicKey) {
+  return (await thumbprint(publicKey)).slice(0, KID_SIZE);
+}
+
+/**
+ * @param {string} name of the message
+ * @param {Claims} claims
+ * @param {{privateKey: CryptoKey, kid: Bytes}} signer
+ * @returns {Promise<Bytes>}
+ */
+export async function sign(name, claims, { privateKey, kid }) {
+  /** @type {[number, Item][]} */
+  const labels = [[ALG, ALG_ES256], [KID, kid], [TYP, MESSAGES[name].typ]];
+  const header = encode(new Map(labels));
+  const payload = encode(toPayload(name, claims));
+  const signature = await crypto.subtle.sign(ES256, privateKey, toBeSigned(header, payload));
+  return encode(new Tagged([header, new Map(), payload, new Uint8Array(signature)]));
+}
+
+/**
+ * Read a signed message, in the order of docs/keys.md ("Reading a signed message").
+ * @param {Uint8Array} bytes
+ * @param {string} name of the message that is expected
+ * @returns {SignedMessage}
+ * @throws {Refused} with the code of the first thing that is wrong
+ */
+export function read(bytes, name) {
+  const { most, typ } = MESSAGES[name];
+  if (bytes.length > most) throw new Refused('too-long', `${name} has at most ${most} bytes`);
+  const [header, payload, signature] = readParts(decodeSigned(bytes));
+  const kid = readHeader(decode(header), typ);
+  const claims = fromPayload(name, decode(payload));
+  return { name, claims, kid, toBeSigned: toBeSigned(header, payload), signature };
+}
+
+/**
+ * Whether the holder of a key has signed a message.
+ * @param {SignedMessage} message
+ * @param {ItemMap} publicKey
+ * @returns {Promise<boolean>}
+ */
+export async function isSignedBy(message, publicKey) {
+  if (!equal(message.kid, await kidOf(publicKey))) return false;
+  const key = await importPublicKey(publicKey);
+  return key !== null && crypto.subtle.verify(ES256, key, message.signature, message.toBeSigned);
+}
+
+/**
+ * @param {Item | Tagged} item
+ * @returns {[Bytes, Bytes, Bytes]} protected header, payload, signature
+ */
+function readParts(item) {
+  if (!(item instanceof Tagged)) throw new Refused('structure', 'no tag 18');
+  if (!Array.isArray(item.item) || item.item.length !== 4) throw new Refused('structure', 'no array of four');
+  const [header, unprotected, payload, signature] = item.item;
+  if (!(unprotected instanceof Map) || unprotected.size > 0) throw new Refused('structure', 'no empty map');
+  const parts = [header, payload, signature];
+  if (!parts.every((part) => part instanceof Uint8Array)) throw new Refused('structure', 'no byte string');
+  const [one, two, three] = /** @type {Bytes[]} */ (parts);
+  if (three.length !== SIGNATURE_SIZE) throw new Refused('structure', 'no signature of 64 bytes');
+  return [one, two, three];
+}
+
+/**
+ * @param {Item} header
+ * @param {string} expected `typ`
+ * @returns {Bytes} kid
+ */
+function readHeader(header, expected) {
+  const isHeader = header instanceof Map && header.size === 3 && [ALG, KID, TYP].every((label) => header.has(label));
+  if (!isHeader) throw new Refused('header', 'not the labels 1, 4 and 16');
+  const [kid, typ] = [header.get(KID), header.get(TYP)];
+  if (header.get(ALG) !== ALG_ES256) throw new Refused('algorithm', 'not ES256');
+  if (!(kid instanceof Uint8Array) || kid.length !== KID_SIZE) throw new Refused('header', 'no kid of 8 bytes');
+  if (typeof typ !== 'string') throw new Refused('header', 'typ is no text');
+  if (typ !== expected) throw new Refused('typ', `${typ} instead of ${expected}`);
+  return /** @type {Bytes} */ (kid);
+}
+
+/**
+ * The Sig_structure of RFC 9052, section 4.4.
+ * @param {Bytes} header
+ * @param {Bytes} payload
+ */
+function toBeSigned(header, payload) {
+  return encode(['Signature1', header, new Uint8Array(), payload]);
+}
+
+/**
+ * @param {ItemMap} publicKey
+ * @returns {Promise<CryptoKey | null>} none where the point is not on the curve
+ */
+async function importPublicKey(publicKey) {
+  const point = Uint8Array.of(UNCOMPRESSED, ...publicKey.get(-2), ...publicKey.get(-3));
+  try {
+    return await crypto.subtle.importKey('raw', point, CURVE, true, ['verify']);
+  } catch {
+    return null;
+  }
+}

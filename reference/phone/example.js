@@ -1,0 +1,50 @@
+/**
+ * In charge of an example: what an app does with the modules of this directory.
+ */
+
+import { openPhone } from './indexeddb.js';
+import { Phone } from './phone.js';
+import { Server } from './server.js';
+
+/**
+ * @param {string} base where the API is: `https://keyrack.example.com/v3`
+ * @param {() => Promise<string>} idToken from your own server, which asks `POST /sdk/token`
+ */
+export async function start(base, idToken) {
+  const { device, store } = await openPhone(); // the key pair and what is kept, made at the first time
+  const phone = new Phone(device, store, new Server(base, idToken));
+  await phone.register(subjectOf(await idToken()), 'Browser of Alice');
+  await phone.meetServer();
+  return phone;
+}
+
+/**
+ * @param {Phone} phone
+ * @param {import('./link.js').Exchange} exchange the transport: one message to the box, its answer back
+ * @param {(text: string) => void} say shows the user something
+ */
+export async function openBox(phone, exchange, say) {
+  const conversation = phone.at(exchange);
+  try {
+    const { key } = await conversation.open();
+    say(`Car ${key.carId} is open.`);
+    await conversation.fetchLog();
+  } catch (error) {
+    const { message, help = 'Try again.' } = /** @type {any} */ (error);
+    say(`${message} ${help}`);
+  }
+  await phone.meetServer().catch(() => warn(phone, say)); // without a network it is tried again the next time
+}
+
+/**
+ * @param {Phone} phone
+ * @param {(text: string) => void} say
+ */
+function warn(phone, say) {
+  if (phone.store.overdue.length > 0) say('Go online soon: some keys open nothing any more before long.');
+}
+
+/** @param {string} idToken */
+function subjectOf(idToken) {
+  return JSON.parse(atob(idToken.split('.')[1].replaceAll('-', '+').replaceAll('_', '/'))).sub;
+}

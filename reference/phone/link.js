@@ -1,0 +1,181 @@
+/**
+ * In charge of what is said on the link (docs/keys.md, "On the link"): one message there, one back.
+ */
+
+import { decode, encode } from './cbor.js';
+import { BoxRefusal, Refused } from './codes.js';
+
+/**
+ * @typedef {import('./cose.js').Bytes} Bytes
+ * @typedef {import('./cbor.js').Item} Item
+ *
+ * Any transport that carries one whole message to the box, and its answer back.
+ * @typedef {(message: Bytes) => Promise<Uint8Array>} Exchange
+ *
+ * @typedef {Object} Challenge
+ * @property {Bytes} message the whole of it, which the answer names
+ * @property {string} name of the box, as `aud`; empty before the first provisioning
+ * @property {Bytes} nonce
+ * @property {number} time in seconds since 1970
+ * @property {boolean} isCertain whether the time is
+ * @property {number} sequence of the key set that the box has
+ * @property {number} generation of its newest list, 0 for none
+ * @property {number} listIat of that list, 0 for none
+ * @property {number} first the lowest number of the log that it holds
+ * @property {number} next the number that the next entry gets
+ *
+ * @typedef {Object} Result
+ * @property {number} code 0 where the box has done it
+ * @property {Bytes} entry empty where none was written
+ */
+
+const VERSION = 1;
+const MOST = 1536; // bytes of a message, in both directions
+const MOST_ENTRIES = 4; // in one answer
+const MOST_NAME = 40; // characters
+const NONCE_SIZE = 16;
+const HASH_SIZE = 32;
+
+const HELLO = 1;
+const CHALLENGE = 2;
+const CARRY = 3;
+const TAKEN = 4;
+const OPEN = 5;
+const RESULT = 6;
+const FETCH = 7;
+const ENTRIES = 8;
+
+/** One link to a box. */
+export class Link {
+  #exchange;
+
+  /** @param {Exchange} exchange */
+  constructor(exchange) {
+    this.#exchange = exchange;
+  }
+
+  /**
+   * Ask for a challenge. Each has a new nonce, and the one before is dead.
+   * @returns {Promise<Challenge>}
+   */
+  async hello() {
+    const { message, members } = await this.#ask([HELLO, VERSION], CHALLENGE, 1);
+    return toChallenge(message, members[0]);
+  }
+
+  /**
+   * Bring a status list, a key set, a time or a receipt.
+   * @param {Bytes} artefact
+   * @returns {Promise<boolean>} whether the box has taken it
+   */
+  async carry(artefact) {
+    const { members } = await this.#ask([CARRY, artefact], TAKEN, 1);
+    return number(members[0], 1) === 0;
+  }
+
+  /**
+   * Answer the challenge: open or close, as the answer says.
+   * @param {Bytes} key
+   * @param {Bytes} answer
+   * @returns {Promise<Result>}
+   */
+  async open(key, answer) {
+    const { members } = await this.#ask([OPEN, key, answer], RESULT, 2);
+    return { code: number(members[0]), entry: bytes(members[1]) };
+  }
+
+  /**
+   * Entries of the log from a number on. The box gives them once an answer on this link has proven a good key.
+   * @param {number} from
+   * @returns {Promise<{next: number, entries: Bytes[]}>} `next` is the number that the box gives next
+   */
+  async fetch(from) {
+    const { members } = await this.#ask([FETCH, from], ENTRIES, 2);
+    const [next, entries] = members;
+    if (!Array.isArray(entries) || entries.length > MOST_ENTRIES) throw malformed('no array of at most 4 entries');
+    return { next: number(next), entries: entries.map((entry) => bytes(entry)) };
+  }
+
+  /**
+   * @param {Item[]} request
+   * @param {number} kind of the answer that is due
+   * @param {number} count of its members behind the kind
+   */
+  async #ask(request, kind, count) {
+    const message = Uint8Array.from(await this.#exchange(encode(request)));
+    if (message.length > MOST) throw new Refused('too-long', `an answer of more than ${MOST} bytes`);
+    const answer = decode(message);
+    if (!Array.isArray(answer)) throw malformed('no array');
+    const [said, ...members] = answer;
+    if (said === RESULT && kind !== RESULT) throw new BoxRefusal(number(members[0]));
+    if (said !== kind || members.length !== count) throw malformed(`not the answer that is due: ${kind}`);
+    return { message, members };
+  }
+}
+
+/** @type {(length: number) => (value: Item) => Bytes} */
+const bytesOf = (length) => (value) => bytes(value, length);
+/** @type {(most?: number) => (value: Item) => number} */
+const upTo = (most) => (value) => number(value, most);
+
+/** The members of a challenge: the name here, and how its value is read; their keys are 1, 2, 3 and so on. */
+const MEMBERS = /** @type {const} */ ([
+  ['version', upTo(VERSION)],
+  ['name', nameOf],
+  ['nonce', bytesOf(NONCE_SIZE)],
+  ['time', upTo()],
+  ['certain', upTo(1)],
+  ['sequence', upTo()],
+  ['generation', upTo()],
+  ['listIat', upTo()],
+  ['first', upTo()],
+  ['next', upTo()],
+  ['newest', bytesOf(HASH_SIZE)],
+]);
+
+/**
+ * @param {Bytes} message
+ * @param {Item} map
+ * @returns {Challenge}
+ */
+function toChallenge(message, map) {
+  if (!(map instanceof Map) || map.size !== MEMBERS.length) throw malformed('no challenge');
+  const read = Object.fromEntries(MEMBERS.map(([name, reads], place) => [name, reads(map.get(place + 1))]));
+  if (read.version !== VERSION) throw malformed('a challenge of another version');
+  return /** @type {any} */ ({ ...read, message, isCertain: read.certain === 1 });
+}
+
+/**
+ * @param {Item} value
+ * @returns {string}
+ */
+function nameOf(value) {
+  if (typeof value !== 'string' || value.length > MOST_NAME) throw malformed('no name');
+  return value;
+}
+
+/**
+ * @param {Item} value
+ * @param {number} most
+ * @returns {number}
+ */
+function number(value, most = Number.MAX_SAFE_INTEGER) {
+  if (typeof value !== 'number' || value < 0 || value > most) throw malformed('no number, or out of its range');
+  return value;
+}
+
+/**
+ * @param {Item} value
+ * @param {number} [length] any where none is given
+ * @returns {Bytes}
+ */
+function bytes(value, length) {
+  const isRight = value instanceof Uint8Array && (length === undefined || value.length === length);
+  if (!isRight) throw malformed('no byte string, or not of its length');
+  return /** @type {Bytes} */ (value);
+}
+
+/** @param {string} why */
+function malformed(why) {
+  return new Refused('structure', why);
+}

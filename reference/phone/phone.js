@@ -1,0 +1,64 @@
+/**
+ * In charge of what an app does: register the phone, meet the server, open and close.
+ */
+
+import { Conversation } from './box.js';
+
+/**
+ * @typedef {import('./keys.js').DeviceKey} DeviceKey
+ * @typedef {import('./link.js').Exchange} Exchange
+ * @typedef {import('./server.js').Server} Server
+ * @typedef {import('./store.js').Store} Store
+ */
+
+const MOST_ENTRIES = 100; // in one call
+
+export class Phone {
+  /**
+   * @param {DeviceKey} device
+   * @param {Store} store
+   * @param {Server} server
+   */
+  constructor(device, store, server) {
+    this.device = device;
+    this.store = store;
+    this.server = server;
+  }
+
+  /**
+   * Once, when a user has signed in.
+   * @param {string} subject `sub` of the id token
+   * @param {string} name by which the user knows the phone: `Pixel 9`
+   * @param {'Software' | 'TrustedEnvironment' | 'SecureElement'} protection where the private key is
+   */
+  async register(subject, name, protection = 'Software') {
+    await this.server.putDevice(await this.device.registration(subject), name, protection);
+  }
+
+  /**
+   * Whenever the app starts, after each opening, and in the background as often as the system lets it: bring the log
+   * home, and fetch keys, lists and receipts.
+   */
+  async meetServer() {
+    await this.#bringHome();
+    const { answer, etag } = await this.server.getKeys(this.device.id, this.store.state.etag);
+    if (answer === null) await this.store.haveMet(etag);
+    else await this.store.takeKeys(answer, etag, this.device.publicKey);
+  }
+
+  /**
+   * A conversation on a new link to a box: `await phone.at(exchange).open()`.
+   * @param {Exchange} exchange
+   */
+  at(exchange) {
+    return new Conversation(exchange, this.device, this.store, (box, nonce) => this.server.time(box, nonce));
+  }
+
+  async #bringHome() {
+    while (this.store.state.entries.length > 0) {
+      const entries = this.store.state.entries.slice(0, MOST_ENTRIES);
+      const { receipts } = await this.server.putLog(entries.map(({ message }) => message));
+      await this.store.broughtHome(entries, receipts.map(({ receipt }) => receipt));
+    }
+  }
+}

@@ -1,0 +1,157 @@
+/**
+ * In charge of the app's calls to the server: HTTP and JSON, with the messages as base64url.
+ */
+
+import { fromBase64url, toBase64url } from './bytes.js';
+
+/**
+ * @typedef {import('./cose.js').Bytes} Bytes
+ *
+ * @typedef {Object} KeysAnswer what `GET /sdk/keys` says, with the messages as bytes
+ * @property {string} time
+ * @property {Bytes | null} keySet none where nothing opens without a network at this customer
+ * @property {Array<{assignmentId: number, carId: number, productId: number, box: string, notBefore: string,
+ *   expires: string, renewAfter: string, key: Bytes}>} keys
+ * @property {Array<{box: string, productId: number, statusList: Bytes, receipt: Bytes | null}>} boxes
+ * @property {boolean} isComplete
+ *
+ * @typedef {Object} LogAnswer what `PUT /sdk/boxlog` says
+ * @property {Array<{box: string, upTo: number, receipt: Bytes}>} receipts
+ * @property {Array<{index: number, reason: string}>} refused
+ */
+
+/** The server has refused a call. `status` and `code` say why (docs/errors.md). */
+export class ServerRefusal extends Error {
+  /**
+   * @param {number} status of HTTP
+   * @param {string} code
+   * @param {string} detail
+   */
+  constructor(status, code, detail) {
+    super(detail);
+    this.name = 'ServerRefusal';
+    this.status = status;
+    this.code = code;
+  }
+}
+
+export class Server {
+  #base;
+  #idToken;
+  #fetch;
+
+  /**
+   * @param {string} base where the API is: `https://keyrack.example.com/v3`
+   * @param {() => Promise<string>} idToken one that is good now, from your own server (docs/how-to/sdk.md)
+   * @param {typeof fetch} [fetch] another one than that of the browser
+   */
+  constructor(base, idToken, fetch = (...request) => globalThis.fetch(...request)) {
+    this.#base = base.replace(/\/+$/, '');
+    this.#idToken = idToken;
+    this.#fetch = fetch;
+  }
+
+  /**
+   * Register the phone, once or again.
+   * @param {Bytes} registration
+   * @param {string} name by which its user knows it: `Pixel 9`
+   * @param {'Software' | 'TrustedEnvironment' | 'SecureElement'} protection where the private key is
+   * @returns {Promise<string>} the id of the device
+   */
+  async putDevice(registration, name, protection) {
+    const body = { registration: toBase64url(registration), name, protection };
+    return (await this.#json('PUT', '/sdk/devices', body)).id;
+  }
+
+  /**
+   * @param {string} device its id
+   * @param {string | null} etag of the answer before
+   * @returns {Promise<{answer: KeysAnswer | null, etag: string | null}>} no answer where it is as before
+   */
+  async getKeys(device, etag) {
+    /** @type {Record<string, string>} */
+    const headers = etag === null ? {} : { 'If-None-Match': etag };
+    const response = await this.#call('GET', `/sdk/keys?device=${encodeURIComponent(device)}`, undefined, headers);
+    if (response.status === 304) return { answer: null, etag };
+    return { answer: toKeysAnswer(await response.json()), etag: response.headers.get('ETag') };
+  }
+
+  /**
+   * Bring entries home, of any box.
+   * @param {Bytes[]} entries
+   * @returns {Promise<LogAnswer>}
+   */
+  async putLog(entries) {
+    const { receipts, refused } = await this.#json('PUT', '/sdk/boxlog', { entries: entries.map(toBase64url) });
+    return {
+      receipts: receipts.map((/** @type {any} */ one) => ({ ...one, receipt: fromBase64url(one.receipt) })),
+      refused,
+    };
+  }
+
+  /**
+   * A time for the box whose challenge has this nonce. It is good as long as the nonce lives.
+   * @param {string} box its name
+   * @param {Bytes} nonce
+   * @returns {Promise<Bytes>}
+   */
+  async time(box, nonce) {
+    return fromBase64url((await this.#json('POST', '/sdk/time', { box, nonce: toBase64url(nonce) })).time);
+  }
+
+  /**
+   * @param {string} method
+   * @param {string} path
+   * @param {object} body
+   * @returns {Promise<any>}
+   */
+  async #json(method, path, body) {
+    return (await this.#call(method, path, body)).json();
+  }
+
+  /**
+   * @param {string} method
+   * @param {string} path below the base
+   * @param {object} [body]
+   * @param {Record<string, string>} [headers]
+   */
+  async #call(method, path, body, headers = {}) {
+    const response = await this.#fetch(this.#base + path, {
+      method,
+      headers: {
+        Accept: 'application/json, application/problem+json',
+        Authorization: `Bearer ${await this.#idToken()}`,
+        ...(body === undefined ? {} : { 'Content-Type': 'application/json' }),
+        ...headers,
+      },
+      body: body === undefined ? undefined : JSON.stringify(body),
+      cache: 'no-store', // the store keeps what there is to keep
+    });
+    if (!response.ok && response.status !== 304) throw await refusal(response);
+    return response;
+  }
+}
+
+/**
+ * @param {any} json
+ * @returns {KeysAnswer}
+ */
+function toKeysAnswer(json) {
+  return {
+    ...json,
+    keySet: json.keySet === null ? null : fromBase64url(json.keySet),
+    keys: json.keys.map((/** @type {any} */ key) => ({ ...key, key: fromBase64url(key.key) })),
+    boxes: json.boxes.map((/** @type {any} */ box) => ({
+      ...box,
+      statusList: fromBase64url(box.statusList),
+      receipt: box.receipt === null ? null : fromBase64url(box.receipt),
+    })),
+  };
+}
+
+/** @param {Response} response */
+async function refusal(response) {
+  const problem = await response.json().catch(() => ({}));
+  const detail = problem.detail ?? `The server has answered ${response.status}.`;
+  return new ServerRefusal(response.status, problem.code ?? '', detail);
+}

@@ -1,0 +1,290 @@
+/**
+ * Whole conversations with the box of the Python reference, behind the bridge of tests/keys/phone_bridge.py.
+ */
+
+import assert from 'node:assert/strict';
+import { test as testOfNode } from 'node:test';
+
+import { DeviceKey } from '../keys.js';
+import { Link } from '../link.js';
+import { Phone } from '../phone.js';
+import { Server } from '../server.js';
+import { emptyState, Store } from '../store.js';
+
+const BRIDGE = process.env.KEYRACK_BRIDGE;
+const BOX = 'box:1041:3';
+const DAY = 86_400;
+const HOUR = 3_600;
+const options = { skip: BRIDGE === undefined && 'tests/keys/test_js_phone.py starts a box' };
+
+/** A world of its own for each test. */
+class World {
+  #url;
+
+  /** @param {string} url */
+  constructor(url) {
+    this.#url = url;
+  }
+
+  static async make(settings = {}) {
+    const { path } = await (await send(`${BRIDGE}/worlds`, JSON.stringify(settings))).json();
+    return new World(BRIDGE + path);
+  }
+
+  /** Have something happen, as `World` in Python names it. */
+  async do(what, more = {}) {
+    return (await send(`${this.#url}/do`, JSON.stringify({ what, ...more }))).json();
+  }
+
+  seen() {
+    return this.do('seen');
+  }
+
+  link(number = 0) {
+    return async (message) => new Uint8Array(await (await send(`${this.#url}/box/${number}`, message)).arrayBuffer());
+  }
+
+  /** A phone that is registered and has met the server, and has no network from then on. */
+  async phone() {
+    const network = { isThere: true };
+    const reach = (...request) => (network.isThere ? fetch(...request) : Promise.reject(new TypeError('no network')));
+    const server = new Server(`${this.#url}/v3`, async () => 'a.b.c', reach);
+    const phone = new Phone(await DeviceKey.generate(), new Store(), server);
+    await phone.register('somebody', 'Pixel 9', 'Software');
+    await phone.meetServer();
+    network.isThere = false;
+    return { phone, network, at: (number) => phone.at(this.link(number)), meet: () => meet(phone, network) };
+  }
+}
+
+async function send(url, body) {
+  const response = await fetch(url, { method: 'POST', body });
+  assert.ok(response.ok, url);
+  return response;
+}
+
+async function meet(phone, network) {
+  network.isThere = true;
+  await phone.meetServer();
+  network.isThere = false;
+}
+
+function test(what, body) {
+  testOfNode(what, options, body);
+}
+
+test('a phone opens and closes, and brings the proof home', async () => {
+  const world = await World.make();
+  const { phone, at, meet } = await world.phone();
+  const opened = await at().open();
+  assert.equal(opened.box, BOX);
+  assert.equal(opened.key.assignmentId, 4711);
+  await at().close();
+  assert.deepEqual((await world.seen()).effects, ['OPEN', 'CLOSE']);
+  assert.deepEqual(phone.store.state.entries.map(({ number }) => number), [2, 3]);
+  await meet();
+  assert.deepEqual((await world.seen()).home, [2, 3]);
+  assert.deepEqual(phone.store.state.entries, []);
+});
+
+test('one conversation opens and closes', async () => {
+  const world = await World.make();
+  const { at } = await world.phone();
+  const conversation = at();
+  await conversation.open();
+  await conversation.close();
+  assert.deepEqual((await world.seen()).effects, ['OPEN', 'CLOSE']);
+});
+
+test('a revoked key opens until somebody carries the list', async () => {
+  const world = await World.make();
+  const [alice, bob] = [await world.phone(), await world.phone()];
+  await world.do('seconds_pass', { seconds: HOUR });
+  await world.do('revoke', { device: alice.phone.device.id });
+  await alice.at().open();
+  await bob.meet();
+  await bob.at().open();
+  await assert.rejects(alice.at().open(), { name: 'BoxRefusal', code: 'revoked', action: 'ask' });
+  assert.deepEqual((await world.seen()).effects, ['OPEN', 'OPEN']);
+  assert.equal(alice.phone.store.state.entries.length, 2, 'the refusal is brought home, too');
+});
+
+test('a revoked phone carries the list itself', async () => {
+  const world = await World.make();
+  const { phone, at, meet } = await world.phone();
+  const key = phone.store.keyFor(BOX);
+  await world.do('seconds_pass', { seconds: 1 });
+  await world.do('revoke', { device: phone.device.id });
+  await meet();
+  await assert.rejects(at().open(), { name: 'NoKey', action: 'online' });
+  phone.store.state.keys = [key];
+  await assert.rejects(at().open(), { code: 'revoked' });
+});
+
+test('a stale box hears of a newer list, and opens', async () => {
+  const world = await World.make({ limit: HOUR });
+  const { at, meet } = await world.phone();
+  await world.do('seconds_pass', { seconds: HOUR + 1 });
+  await assert.rejects(at().open(), { code: 'stale', action: 'online' });
+  await meet();
+  await at().open();
+  assert.deepEqual((await world.seen()).effects, ['OPEN']);
+});
+
+test('an expired key opens nothing, and the next one does', async () => {
+  const world = await World.make();
+  const { at, meet } = await world.phone();
+  await world.do('seconds_pass', { seconds: 7 * DAY + 299 });
+  await at().open().catch((error) => assert.equal(error.code, 'stale'));
+  await world.do('seconds_pass', { seconds: 1 });
+  await assert.rejects(at().open(), { code: 'expired', message: 'The key does not hold any more.' });
+  await meet();
+  await at().open();
+});
+
+test('a key without the right does not close', async () => {
+  const world = await World.make({ rights: [1] });
+  const { at } = await world.phone();
+  await at().open();
+  await assert.rejects(at().close(), { code: 'right', action: 'ask' });
+});
+
+test('a new key set goes to the box before what it has signed', async () => {
+  const world = await World.make();
+  const { at, meet } = await world.phone();
+  await world.do('seconds_pass', { seconds: 1 });
+  await world.do('rotate');
+  await meet();
+  await at().open();
+  assert.equal((await world.seen()).sequence, 2);
+});
+
+test('both generations of lists are carried', async () => {
+  const world = await World.make();
+  const [alice, bob] = [await world.phone(), await world.phone()];
+  await world.do('begin_generation');
+  await world.do('seconds_pass', { seconds: 1 });
+  await world.do('revoke', { device: alice.phone.device.id });
+  await bob.meet();
+  await bob.at().open();
+  assert.deepEqual((await world.seen()).lists, [2, 1]);
+  await assert.rejects(alice.at().open(), { code: 'revoked' });
+});
+
+test('a receipt frees the log of the box', async () => {
+  const world = await World.make();
+  const { at, meet } = await world.phone();
+  const conversation = at();
+  await conversation.open();
+  await conversation.fetchLog();
+  assert.equal((await world.seen()).first, 1);
+  await meet();
+  assert.deepEqual((await world.seen()).home, [1, 2]);
+  await at().open();
+  const { first, next } = await world.seen();
+  assert.deepEqual({ first, next }, { first: 3, next: 4 });
+});
+
+test('another phone fetches the whole log', async () => {
+  const world = await World.make();
+  const [alice, bob] = [await world.phone(), await world.phone()];
+  for (let times = 0; times < 9; times += 1) await alice.at().open();
+  const conversation = bob.at();
+  await conversation.open();
+  await conversation.fetchLog();
+  const numbers = bob.phone.store.state.entries.map(({ number }) => number).sort((one, other) => one - other);
+  assert.deepEqual(numbers, [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11]);
+  await bob.meet();
+  assert.equal((await world.seen()).home.length, 11);
+});
+
+test('who has proven nothing on this link is not told the log', async () => {
+  const world = await World.make();
+  const { at } = await world.phone();
+  await at(0).open();
+  await assert.rejects(at(1).fetchLog(), { code: 'refused' });
+});
+
+test('an uncertain clock is made certain where there is a network', async () => {
+  const world = await World.make();
+  const { network, at } = await world.phone();
+  await world.do('power_is_cut');
+  await assert.rejects(at().open(), { code: 'uncertain', action: 'online' });
+  network.isThere = true;
+  await at().open();
+  assert.equal((await world.seen()).certain, true);
+});
+
+test('with the right for it, a key opens while the clock is uncertain', async () => {
+  const world = await World.make({ rights: [1, 2, 3] });
+  const { at } = await world.phone();
+  await world.do('power_is_cut');
+  await at().open();
+  assert.equal((await world.seen()).certain, false);
+});
+
+test('a challenge that took too long opens nothing', async () => {
+  const world = await World.make();
+  const { phone } = await world.phone();
+  const slow = async (message) => {
+    if (message[1] === 5) await world.do('seconds_pass', { seconds: 10 });
+    return world.link()(message);
+  };
+  await assert.rejects(phone.at(slow).open(), { code: 'refused' });
+  assert.deepEqual((await world.seen()).codes, ['nonce']);
+});
+
+test('a challenge that was altered opens nothing', async () => {
+  const world = await World.make();
+  const { phone } = await world.phone();
+  const altering = async (message) => {
+    const answer = await world.link()(message);
+    if (answer[1] === 2) answer[answer.length - 1] ^= 1; // the hash of the newest entry
+    return answer;
+  };
+  await assert.rejects(phone.at(altering).open(), { name: 'BoxRefusal' });
+  assert.deepEqual((await world.seen()).codes, ['challenge']);
+});
+
+test('an open that is said twice opens once', async () => {
+  const world = await World.make();
+  const { phone } = await world.phone();
+  const replies = [];
+  const twice = async (message) => {
+    const answer = await world.link()(message);
+    if (message[1] === 5) replies.push(await new Link(world.link()).open(message, message).catch((error) => error));
+    return answer;
+  };
+  await phone.at(twice).open();
+  assert.deepEqual((await world.seen()).effects, ['OPEN']);
+  assert.equal(replies[0].code, 1);
+});
+
+test('another phone cannot use a key', async () => {
+  const world = await World.make();
+  const [alice, mallory] = [await world.phone(), await world.phone()];
+  mallory.phone.store.state.keys = alice.phone.store.state.keys;
+  await assert.rejects(mallory.at().open(), { code: 'refused' });
+  assert.deepEqual((await world.seen()).effects, []);
+});
+
+test('a phone that was set back is refused, and one that was installed anew is not', async () => {
+  const world = await World.make();
+  const { phone, at } = await world.phone();
+  const before = structuredClone(phone.store.state);
+  await at().open();
+  phone.store.state.counter = 0;
+  await at().open();
+  const back = new Store({ ...before, counter: 1 }, async () => {}, () => 0);
+  await assert.rejects(new Phone(phone.device, back, phone.server).at(world.link()).open(), { code: 'counter' });
+});
+
+test('a store that was kept goes on where it was', async () => {
+  const world = await World.make();
+  const { phone, at } = await world.phone();
+  await at().open();
+  const again = new Phone(await DeviceKey.of(phone.device.pair), new Store(structuredClone(phone.store.state)), phone.server);
+  await again.at(world.link()).open();
+  assert.equal(again.store.state.entries.length, 2);
+  assert.deepEqual(emptyState().entries, []);
+});

@@ -1,0 +1,90 @@
+/**
+ * In charge of what the tests share: hexadecimal, an authority that signs, and faults of messages.
+ */
+
+import { DeviceKey } from '../keys.js';
+
+/** @param {string} text hexadecimal, with spaces where they help */
+export function fromHex(text) {
+  return Uint8Array.from(text.replaceAll(' ', '').match(/../g) ?? [], (byte) => parseInt(byte, 16));
+}
+
+/** @param {Uint8Array} bytes */
+export function toHex(bytes) {
+  return Array.from(bytes, (byte) => byte.toString(16).padStart(2, '0')).join('');
+}
+
+/** @param {string} code of a `Refused` */
+export function refusedAs(code) {
+  return (/** @type {any} */ error) => error.name === 'Refused' && error.code === code;
+}
+
+export const BOX = 'box:1041:3';
+export const NOW = 1_800_000_000; // seconds
+export const HASH = new Uint8Array(32).fill(7);
+const NONCE = new Uint8Array(16).fill(9);
+
+/** A customer's authority whose messages no box has to take. */
+export class Authority {
+  /** @param {DeviceKey} issuing the issuing key, which signs all of it */
+  constructor(issuing) {
+    this.issuing = issuing;
+  }
+
+  static async make() {
+    return new Authority(await DeviceKey.generate());
+  }
+
+  key(publicKey, claims = {}) {
+    return this.issuing.sign('key', {
+      iss: 'customer:7', sub: 'somebody', aud: BOX, exp: NOW + 604_800, nbf: NOW, iat: NOW, cti: NONCE,
+      cnf: new Map([[1, publicKey]]),
+      status: new Map([['status_list', new Map([['idx', 5], ['uri', 'https://keyrack.example/lists/1']])]]),
+      assignment: 4711, rights: [1, 2], limit: 604_800, ...claims,
+    });
+  }
+
+  list(generation, iat) {
+    return this.issuing.sign('list', {
+      iss: 'customer:7', sub: 'https://keyrack.example/lists/1', aud: BOX, exp: iat + 604_800, iat,
+      status_list: new Map([['lst', HASH], ['bits', 1]]), ttl: 300, generation,
+    });
+  }
+
+  keySet(sequence) {
+    return this.issuing.sign('keyset', { iss: 'customer:7', iat: NOW, sequence, keys: [this.issuing.publicKey] });
+  }
+
+  receipt(number) {
+    return this.issuing.sign('receipt', { iss: 'customer:7', aud: BOX, iat: NOW, upto: [number, HASH] });
+  }
+
+  /** An entry, as a box would sign it. */
+  entry(number) {
+    return this.issuing.sign('entry', {
+      aud: BOX, iat: NOW, cti: NONCE, command: 1, counter: number, number, previous: HASH, first: 1, event: 1, code: 0,
+      certain: 1, device: HASH, held: [1, 1, NOW], refused: [0, 0],
+    });
+  }
+
+  /** What `GET /sdk/keys` answers, of one assignment. */
+  async answer(publicKey, { sequence = 1, lists = [[1, NOW]], receipt = null } = {}) {
+    const key = await this.key(publicKey);
+    const boxes = lists.map(async ([generation, iat]) => (
+      { box: BOX, productId: 1041, statusList: await this.list(generation, iat), receipt }
+    ));
+    const times = { notBefore: at(0), expires: at(604_800), renewAfter: at(302_400) };
+    return {
+      time: at(0),
+      keySet: await this.keySet(sequence),
+      keys: [{ assignmentId: 4711, carId: 12, productId: 1041, box: BOX, ...times, key }],
+      boxes: await Promise.all(boxes),
+      isComplete: true,
+    };
+  }
+}
+
+/** @param {number} seconds after `NOW` */
+function at(seconds) {
+  return new Date((NOW + seconds) * 1000).toISOString();
+}

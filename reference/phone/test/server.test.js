@@ -1,0 +1,84 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+
+import { fromBase64url, toBase64url } from '../bytes.js';
+import { DeviceKey } from '../keys.js';
+import { Phone } from '../phone.js';
+import { Server } from '../server.js';
+import { Store } from '../store.js';
+import { Authority, BOX } from './helping.js';
+
+const device = await DeviceKey.generate();
+const authority = await Authority.make();
+
+/** A server that gives these answers one after another, and the requests that it got. */
+function answering(...answers) {
+  const requests = [];
+  const fetch = async (url, { method, headers, body }) => {
+    requests.push({ method, url, headers, body: body && JSON.parse(body) });
+    const { status = 200, json, etag } = answers.shift();
+    const body304 = status === 304 ? null : JSON.stringify(json);
+    return new Response(body304, { status, headers: etag === undefined ? {} : { ETag: etag } });
+  };
+  return { requests, server: new Server('https://keyrack.example/v3/', async () => 'a.b.c', fetch) };
+}
+
+/** An answer with its messages as the server writes them. */
+function written(value) {
+  return JSON.parse(JSON.stringify(value, (_, member) => (member instanceof Uint8Array ? toBase64url(member) : member)));
+}
+
+test('base64url is read as it is written', () => {
+  for (const length of [0, 1, 2, 3, 64]) {
+    const bytes = crypto.getRandomValues(new Uint8Array(length));
+    assert.deepEqual(fromBase64url(toBase64url(bytes)), bytes);
+    assert.equal(toBase64url(bytes), Buffer.from(bytes).toString('base64url'));
+  }
+  for (const wrong of ['AA==', 'A+/A', 'A', ' AAA']) assert.throws(() => fromBase64url(wrong));
+});
+
+test('a phone is registered', async () => {
+  const { requests, server } = answering({ json: { id: device.id } });
+  await new Phone(device, new Store(), server).register('somebody', 'Pixel 9', 'SecureElement');
+  const [{ method, url, headers, body }] = requests;
+  assert.equal(`${method} ${url}`, 'PUT https://keyrack.example/v3/sdk/devices');
+  assert.equal(headers.Authorization, 'Bearer a.b.c');
+  assert.equal(headers['Content-Type'], 'application/json');
+  assert.deepEqual({ ...body, registration: 0 }, { registration: 0, name: 'Pixel 9', protection: 'SecureElement' });
+});
+
+test('keys are fetched, and the next time only what is new', async () => {
+  const json = written(await authority.answer(device.publicKey, { receipt: await authority.receipt(3) }));
+  const { requests, server } = answering({ json, etag: '"1"' }, { status: 304 });
+  const store = new Store();
+  const phone = new Phone(device, store, server);
+  await phone.meetServer();
+  assert.equal(store.keyFor(BOX).assignmentId, 4711);
+  assert.equal(store.state.receipts[0].number, 3);
+  await phone.meetServer();
+  assert.equal(requests[1].url, `https://keyrack.example/v3/sdk/keys?device=${device.id}`);
+  assert.deepEqual(requests.map(({ headers }) => headers['If-None-Match']), [undefined, '"1"']);
+  assert.equal(store.keyFor(BOX).assignmentId, 4711);
+});
+
+test('the log is brought home before keys are fetched', async () => {
+  const receipt = toBase64url(await authority.receipt(150));
+  const refused = [{ index: 0, reason: 'forgery' }];
+  const log = { json: { receipts: [{ box: BOX, upTo: 150, receipt }], refused } };
+  const { requests, server } = answering(log, log, { status: 304 });
+  const store = new Store();
+  for (let number = 1; number <= 150; number += 1) {
+    await store.keepEntry({ box: BOX, number, message: Uint8Array.of(number) });
+  }
+  await new Phone(device, store, server).meetServer();
+  assert.deepEqual(requests.map(({ body }) => body?.entries.length), [100, 50, undefined]);
+  assert.deepEqual(store.state.entries, []);
+  assert.equal(store.firstMissing(BOX, 1), 151);
+});
+
+test('what the server refuses has its code', async () => {
+  const problem = { code: 'device-not-found', detail: 'Unable to find the device.' };
+  const { server } = answering({ status: 404, json: problem }, { status: 502, json: 'no problem' });
+  await assert.rejects(server.getKeys(device.id, null), { name: 'ServerRefusal', status: 404, code: 'device-not-found' });
+  await assert.rejects(server.time(BOX, new Uint8Array(16)), { status: 502, message: 'The server has answered 502.' });
+});

@@ -1,0 +1,229 @@
+"""In charge of a world for phones to be tested in: a customer's authority, what it answers to apps, and one box.
+
+All of it is in memory, and its time passes only where a test says so. The box is the reference, `keyrack.keys.box`.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import secrets
+import time
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+from keyrack.keys import cose, link, members, status_list
+from keyrack.keys.box import firmware
+from keyrack.keys.box.firmware import Effect
+from keyrack.keys.codes import Code
+from keyrack.keys.members import Message, Status
+from keyrack.keys.p256 import PrivateKey, verify
+from keyrack.keys.public_key import PublicKey
+
+ISS, BOX, PRODUCT = "customer:7", "box:1041:3", 1041
+REASON = "forgery"
+
+
+def b64(data: bytes) -> str:
+    return base64.urlsafe_b64encode(data).rstrip(b"=").decode()
+
+
+def unb64(text: str) -> bytes:
+    return base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
+
+
+def text(seconds: int) -> str:
+    return datetime.fromtimestamp(seconds, UTC).isoformat().replace("+00:00", "Z")
+
+
+class Crypto:
+    """What the box needs."""
+
+    def __init__(self, key: PrivateKey) -> None:
+        self.verify, self.sign = verify, key.sign
+
+
+@dataclass
+class Issued:
+    """A phone's key, and where it stands."""
+
+    key: bytes
+    iat: int
+    generation: int
+    index: int
+
+
+@dataclass
+class World:
+    rights: list[int] = field(default_factory=lambda: [1, 2])
+    limit: int = 604_800
+    lifetime: int = 604_800
+
+    def __post_init__(self) -> None:
+        self.begun, self.tick = int(time.time()), 0
+        self.root, self.issuing = PrivateKey.generate(), [PrivateKey.generate()]
+        self.sequence, self.generation = 1, 1
+        self.bits = {1: bytearray(status_list.BYTES)}
+        self.phones: dict[str, PublicKey] = {}
+        self.issued: dict[str, Issued] = {}
+        self.revoked: set[str] = set()
+        self.entries: dict[int, bytes] = {}
+        self.places = 0
+        self.effects: list[str] = []
+        self.codes: list[str] = []
+        self.box_key = PrivateKey.generate()
+        self.crypto = Crypto(self.box_key)
+        self.box = firmware.reset(self.box_key.public, secrets.token_bytes(32), self.tick)
+        self._provision()
+
+    @property
+    def now(self) -> int:
+        return self.begun + self.tick
+
+    # What the box does
+
+    def say(self, number: int, message: bytes) -> bytes:
+        """What the box answers on this link."""
+        outcome = firmware.receive(self.box, number, message, self.tick, secrets.token_bytes(16), self.crypto)
+        self.box = outcome.state
+        if outcome.effect is not Effect.NONE:
+            self.effects.append(outcome.effect.name)
+        if outcome.code is not Code.GOOD:
+            self.codes.append(outcome.code.text)
+        return outcome.reply
+
+    def _provision(self) -> None:
+        nonce = link.read(self.say(0, link.write(link.Hello())), link.Challenge).nonce
+        claims = {"nonce": nonce, "root": self.root.public, "box": self.box_key.public.thumbprint}
+        provisioning = self._sign(members.PROVISIONING, **claims)
+        said = link.Provision(provisioning, self.key_set(), self.list(self.generation))
+        assert link.read(self.say(0, link.write(said)), link.Taken) == link.Taken(0)
+
+    # What tests may have happen
+
+    def seconds_pass(self, seconds: int) -> None:
+        self.tick += seconds
+
+    def power_is_cut(self) -> None:
+        """The clock of the box stands meanwhile."""
+        self.box = firmware.start(self.box.kept, self.tick, None, self.crypto)
+
+    def revoke(self, device: str) -> None:
+        issued = self.issued.pop(device)
+        self.bits[issued.generation][issued.index // 8] |= 1 << issued.index % 8
+        self.revoked.add(device)
+
+    def rotate(self) -> None:
+        """Another issuing key signs from now on, and keys are issued anew."""
+        self.issuing = [self.issuing[-1], PrivateKey.generate()]
+        self.sequence += 1
+        self.issued.clear()
+
+    def begin_generation(self) -> None:
+        self.generation += 1
+        self.bits[self.generation] = bytearray(status_list.BYTES)
+
+    def change(self, **settings: Any) -> None:
+        """Keys are issued anew, with other rights, another limit or life."""
+        vars(self).update(settings)
+        self.issued.clear()
+
+    def seen(self) -> dict[str, Any]:
+        """What a test looks at."""
+        log = self.box.kept.log
+        authority = self.box.authority
+        return {
+            "effects": self.effects, "codes": self.codes, "first": log.first, "next": log.next,
+            "home": sorted(self.entries), "sequence": authority.sequence, "certain": self.box.kept.is_certain,
+            "lists": [each.generation for each in authority.lists],
+        }  # fmt: skip
+
+    # What the server answers
+
+    def put_device(self, registration: bytes) -> dict[str, Any]:
+        signed = cose.read(registration, members.REGISTRATION)
+        public: PublicKey = signed.claims["cnf"]
+        assert signed.kid == public.kid and verify(public, signed.to_be_signed, signed.signature)
+        device = b64(public.thumbprint)
+        self.phones[device] = public
+        return {"id": device}
+
+    def keys(self, device: str) -> dict[str, Any]:
+        lists = [self.list(generation) for generation in sorted(self.bits)[-2:]]
+        receipt = self._receipt()
+        return {
+            "time": text(self.now),
+            "keySet": b64(self.key_set()),
+            "keys": [] if device in self.revoked else [self._told(self._issued(device))],
+            "boxes": [
+                {"box": BOX, "productId": PRODUCT, "statusList": b64(each), "receipt": receipt and b64(receipt)}
+                for each in lists
+            ],
+            "isComplete": True,
+        }
+
+    def put_log(self, entries: list[bytes]) -> dict[str, Any]:
+        refused: list[dict[str, Any]] = []
+        for index, entry in enumerate(entries):
+            signed = cose.read(entry, members.ENTRY)
+            if verify(self.box_key.public, signed.to_be_signed, signed.signature):
+                self.entries[signed.claims["number"]] = entry
+            else:
+                refused.append({"index": index, "reason": REASON})
+        receipt = self._receipt()
+        receipts = [{"box": BOX, "upTo": self._end(), "receipt": b64(receipt)}] if receipt else []
+        return {"receipts": receipts, "refused": refused}
+
+    def time(self, box: str, nonce: bytes) -> dict[str, Any]:
+        assert box == BOX
+        return {"time": b64(self._sign(members.TIME, nonce=nonce))}
+
+    def key_set(self) -> bytes:
+        keys = [key.public for key in self.issuing]
+        claims = {"iss": ISS, "iat": self.now, "sequence": self.sequence, "keys": keys}
+        return cose.sign(members.KEY_SET, self.root.public.kid, claims, self.root.sign)
+
+    def list(self, generation: int) -> bytes:
+        lst = status_list.pack(bytes(self.bits[generation]))
+        claims = {"sub": _uri(generation), "exp": self.now + self.lifetime, "ttl": 300, "generation": generation}
+        return self._sign(members.STATUS_LIST, **claims, status_list=lst)
+
+    def _issued(self, device: str) -> Issued:
+        """The phone's key, the same until half of its life is over."""
+        held = self.issued.get(device)
+        if held is None or self.now >= held.iat + self.lifetime // 2:
+            key = self._key(self.phones[device], Status(self.places, _uri(self.generation)))
+            held = self.issued[device] = Issued(key, self.now, self.generation, self.places)
+            self.places += 1
+        return held
+
+    def _key(self, phone: PublicKey, status: Status) -> bytes:
+        return self._sign(
+            members.KEY, sub="somebody", exp=self.now + self.lifetime, nbf=self.now, cti=secrets.token_bytes(16),
+            cnf=phone, status=status, assignment=4711, rights=self.rights, limit=self.limit,
+        )  # fmt: skip
+
+    def _told(self, issued: Issued) -> dict[str, Any]:
+        times = {"notBefore": 0, "expires": self.lifetime, "renewAfter": self.lifetime // 2}
+        names = {"assignmentId": 4711, "carId": 12, "productId": PRODUCT, "box": BOX, "key": b64(issued.key)}
+        return names | {name: text(issued.iat + after) for name, after in times.items()}
+
+    def _end(self) -> int:
+        """Up to which number the log is home without a gap."""
+        end = 0
+        while end + 1 in self.entries:
+            end += 1
+        return end
+
+    def _receipt(self) -> bytes | None:
+        end = self._end()
+        return self._sign(members.RECEIPT, upto=(end, hashlib.sha256(self.entries[end]).digest())) if end else None
+
+    def _sign(self, message: Message, **claims: Any) -> bytes:
+        key = self.issuing[-1]
+        return cose.sign(message, key.public.kid, {"iss": ISS, "aud": BOX, "iat": self.now} | claims, key.sign)
+
+
+def _uri(generation: int) -> str:
+    return f"https://keyrack.example/lists/{PRODUCT}-3-{generation}"
