@@ -27,10 +27,10 @@ def number(least: int, greatest: int = GREATEST) -> Form:
     return Form(read)
 
 
-def text(longest: int) -> Form:
+def text(longest: int, *, shortest: int = 1) -> Form:
     def read(value: Value) -> str:
-        if not isinstance(value, str) or not 1 <= len(value) <= longest:
-            raise Malformed(f"this is no text of 1 to {longest} characters")
+        if not isinstance(value, str) or not shortest <= len(value) <= longest:
+            raise Malformed(f"this is no text of {shortest} to {longest} characters")
         return value
 
     return Form(read)
@@ -58,12 +58,18 @@ def array(*forms: Form) -> Form:
     return Form(read, lambda values: [form.write(each) for form, each in zip(forms, values, strict=True)])
 
 
-def several(form: Form, most: int) -> Form:
-    """A list, of 1 to `most`."""
+def alone(form: Form) -> Form:
+    """What an array of one has in it."""
+    one = array(form)
+    return Form(lambda value: one.read(value)[0], lambda value: [form.write(value)])
+
+
+def several(form: Form, most: int, *, least: int = 1) -> Form:
+    """A list, of so many."""
 
     def read(value: Value) -> list[Any]:
-        if not isinstance(value, list) or not 1 <= len(value) <= most:
-            raise Malformed(f"this is no array of 1 to {most}")
+        if not isinstance(value, list) or not least <= len(value) <= most:
+            raise Malformed(f"this is no array of {least} to {most}")
         return [form.read(each) for each in value]
 
     return Form(read, lambda values: [form.write(each) for each in values])
@@ -90,6 +96,21 @@ def wrapped(key: Key, form: Form, **others: int) -> Form:
         return form.read(value.get(key, {}))
 
     return Form(read, lambda value: {key: form.write(value), **others})
+
+
+def numbered(*forms: Form) -> Form:
+    """A tuple, of a map with the keys 1, 2, 3 and so on."""
+    keys = range(1, len(forms) + 1)
+
+    def read(value: Value) -> tuple[Any, ...]:
+        if not isinstance(value, dict) or set(value) != set(keys):
+            raise Malformed(f"this is no map of 1 to {len(forms)}")
+        return tuple(form.read(value[key]) for key, form in zip(keys, forms, strict=True))
+
+    def write(values: tuple[Any, ...]) -> Value:
+        return {key: form.write(each) for key, form, each in zip(keys, forms, values, strict=True)}
+
+    return Form(read, write)
 
 
 def record(make: Callable[..., tuple[Any, ...]], **forms: Form) -> Form:
