@@ -1,0 +1,141 @@
+/* In charge of what phones carry to a box: status lists, key sets, times and receipts (docs/keys.md, "What phones carry to a
+ * box"). */
+#include <string.h>
+
+#include "box.h"
+#include "inflate.h"
+
+static const enum kr_message ARTEFACTS[] = {KR_STATUS_LIST, KR_KEY_SET, KR_TIME, KR_RECEIPT};
+
+static enum kr_code read_artefact(struct kr_bytes bytes, struct kr_signed *message, struct kr_claims *claims,
+                                  enum kr_message *kind)
+{
+    enum kr_code code = KR_CODE_TOO_LONG;
+    if (bytes.len <= kr_most(KR_STATUS_LIST)) { /* the longest of them; what the others say does not reach their bound */
+        code = kr_read_signed(bytes, message);
+    }
+    if (code != KR_GOOD) {
+        return code;
+    }
+    for (size_t i = 0; i < sizeof ARTEFACTS / sizeof ARTEFACTS[0]; i++) {
+        if (kr_is_typ(message->typ, ARTEFACTS[i])) {
+            *kind = ARTEFACTS[i];
+            return kr_read_claims(message->payload, *kind, claims);
+        }
+    }
+    return KR_CODE_TYP;
+}
+
+/* Whether the log has this entry, to the byte. */
+static bool holds_entry(struct kr_box *box, const struct kr_claims *receipt)
+{
+    uint8_t entry[KR_ENTRY_MOST], digest[KR_DIGEST];
+    size_t len;
+
+    if (receipt->upto >= box->kept.next || !box->store->get(box->store->user, receipt->upto, entry, &len) ||
+        len > sizeof entry) {
+        return false;
+    }
+    kr_sha256(box->port, (struct kr_bytes){entry, len}, digest);
+    return kr_equal(digest, receipt->upto_digest.at, KR_DIGEST);
+}
+
+/* Row "not newer" and the one behind it. */
+static enum kr_code check_newer(struct kr_box *box, enum kr_message kind, const struct kr_claims *claims)
+{
+    const struct kr_kept *kept = &box->kept;
+    switch (kind) {
+    case KR_KEY_SET:
+        return claims->sequence > kept->sequence ? KR_GOOD : KR_CODE_OLDER;
+    case KR_STATUS_LIST:
+        return kr_is_newer_list(kept, claims) ? KR_GOOD : KR_CODE_OLDER;
+    case KR_RECEIPT:
+        if (claims->upto < kept->first) {
+            return KR_CODE_OLDER;
+        }
+        return holds_entry(box, claims) ? KR_GOOD : KR_CODE_RECEIPT;
+    default:
+        return KR_GOOD;
+    }
+}
+
+/* All that stands before the bucket. */
+static enum kr_code check_artefact(struct kr_box *box, struct kr_link *link, enum kr_message kind,
+                                   const struct kr_public_key *signer, const struct kr_claims *claims)
+{
+    const struct kr_kept *kept = &box->kept;
+
+    if (signer == NULL) {
+        return KR_CODE_ISSUING_KEY;
+    }
+    if (!kr_same(claims->iss, kr_text_bytes(&kept->authority))) {
+        return KR_CODE_ISSUER;
+    }
+    if (kind != KR_KEY_SET && !kr_same(claims->aud, kr_text_bytes(&kept->name))) {
+        return KR_CODE_AUDIENCE;
+    }
+    if (kind == KR_TIME && !(kr_use_nonce(box, link) && kr_equal(link->nonce, claims->nonce.at, KR_NONCE))) {
+        return KR_CODE_NONCE;
+    }
+    enum kr_code code = check_newer(box, kind, claims);
+    if (code == KR_GOOD && kind != KR_TIME && kr_is_ahead(box, claims->iat)) {
+        code = KR_CODE_FUTURE;
+    }
+    return code;
+}
+
+static void take(struct kr_box *box, enum kr_message kind, const struct kr_claims *claims, const uint8_t *bits)
+{
+    switch (kind) {
+    case KR_KEY_SET:
+        kr_take_key_set(box, claims);
+        break;
+    case KR_STATUS_LIST:
+        kr_take_list(box, claims, bits);
+        break;
+    case KR_RECEIPT:
+        box->kept.first = claims->upto + 1;
+        box->changed = true;
+        break;
+    default:
+        kr_put_clock(box, claims->iat);
+        (void)kr_log_event(box, KR_CLOCK_SET); /* the clock is right whether or not the log says so */
+        return;
+    }
+    kr_move_forward(box, claims->iat);
+}
+
+enum kr_code kr_carry(struct kr_box *box, struct kr_link *link, struct kr_bytes artefact)
+{
+    struct kr_signed message;
+    struct kr_claims claims;
+    enum kr_message kind = KR_MESSAGES;
+    uint8_t bits[KR_LIST_BITS / 8];
+
+    enum kr_code code = read_artefact(artefact, &message, &claims, &kind);
+    if (code != KR_GOOD) {
+        return code;
+    }
+    if (!box->kept.provisioned) {
+        return KR_CODE_NOT_NOW;
+    }
+    const struct kr_public_key *signer = kr_issuing_key(&box->kept, &message);
+    if (kind == KR_KEY_SET) {
+        signer = kr_is_by(&message, &box->kept.root) ? &box->kept.root : NULL;
+    }
+    code = check_artefact(box, link, kind, signer, &claims);
+    if (code != KR_GOOD) {
+        return code;
+    }
+    if (!kr_take_token(box)) {
+        return KR_CODE_BUSY;
+    }
+    if (!kr_verify(box->port, &message, signer)) {
+        return KR_CODE_SIGNATURE;
+    }
+    if (kind == KR_STATUS_LIST && !kr_inflate(claims.lst, bits, sizeof bits)) {
+        return KR_CODE_INFLATE;
+    }
+    take(box, kind, &claims, bits);
+    return KR_GOOD;
+}

@@ -1,0 +1,146 @@
+/* In charge of the box as a whole: its beginnings, and what it does with each message of a link (docs/keys.md, "On the link"). */
+#include <string.h>
+
+#include "box.h"
+
+#define VERSION 1
+
+static void begin(struct kr_box *box, const struct kr_port *port, const struct kr_store *store, uint64_t tick)
+{
+    memset(box, 0, sizeof *box);
+    box->port = port;
+    box->store = store;
+    box->tick = tick;
+    box->tokens = KR_BUCKET;
+}
+
+bool kr_box_reset(struct kr_box *box, const struct kr_port *port, const struct kr_store *store,
+                  const uint8_t point[KR_POINT], uint64_t tick)
+{
+    uint8_t encoded[KR_PUBLIC_KEY];
+    struct kr_writer out = kr_writer(encoded, sizeof encoded);
+
+    begin(box, port, store, tick);
+    kr_write_public_key(&out, point);
+    kr_public_key(port, (struct kr_bytes){encoded, sizeof encoded}, &box->kept.self);
+    box->kept.boot = 1;
+    box->kept.first = 1;
+    box->kept.next = 1;
+    return port->random(port->user, box->kept.secret, sizeof box->kept.secret);
+}
+
+bool kr_box_start(struct kr_box *box, const struct kr_port *port, const struct kr_store *store, const struct kr_kept *kept,
+                  uint64_t elapsed, uint64_t tick)
+{
+    bool stood = elapsed == KR_CLOCK_STOOD;
+
+    begin(box, port, store, tick);
+    box->kept = *kept;
+    box->kept.boot++;
+    box->kept.certain = kept->certain && !stood;
+    box->time = kr_add(kept->floor, stood ? 0 : elapsed, KR_UINT_MAX);
+    return !kept->provisioned || kr_log_event(box, KR_STARTED);
+}
+
+void kr_box_write_down(struct kr_box *box, uint64_t tick)
+{
+    kr_tick(box, tick);
+    kr_write_down(box);
+}
+
+void kr_box_disconnect(struct kr_box *box, unsigned link)
+{
+    if (link < KR_LINKS) {
+        memset(&box->links[link], 0, sizeof box->links[link]);
+    }
+}
+
+void kr_write_result(struct kr_writer *reply, enum kr_code code, struct kr_bytes entry)
+{
+    kr_write_head(reply, KR_ARRAY, 3);
+    kr_write_uint(reply, KR_SAYS_RESULT);
+    kr_write_uint(reply, code);
+    kr_write_bytes(reply, entry);
+}
+
+static enum kr_code taken(enum kr_code code, struct kr_writer *reply)
+{
+    kr_write_head(reply, KR_ARRAY, 2);
+    kr_write_uint(reply, KR_SAYS_TAKEN);
+    kr_write_uint(reply, code == KR_GOOD ? 0 : 1);
+    return code;
+}
+
+/* The rest of a message: so many byte strings. */
+static bool read_strings(struct kr_cursor *in, uint64_t rest, struct kr_bytes *strings, uint64_t count)
+{
+    bool good = rest == count;
+    for (uint64_t i = 0; good && i < count; i++) {
+        good = kr_read_bytes(in, 0, KR_WIRE_MOST, &strings[i]);
+    }
+    return good;
+}
+
+/* What a message of this kind leads to. Where no reply is written, it is refused. */
+static enum kr_code serve(struct kr_box *box, struct kr_link *link, uint64_t what, struct kr_cursor *in, uint64_t rest,
+                          enum kr_effect *effect, struct kr_writer *reply)
+{
+    struct kr_bytes s[3];
+    uint64_t from;
+
+    switch (what) {
+    case KR_SAYS_HELLO:
+        return rest == 1 && kr_read_exactly(in, VERSION) ? kr_hello(box, link, reply) : KR_CODE_STRUCTURE;
+    case KR_SAYS_CARRY:
+        return read_strings(in, rest, s, 1) ? taken(kr_carry(box, link, s[0]), reply) : KR_CODE_STRUCTURE;
+    case KR_SAYS_OPEN:
+        return read_strings(in, rest, s, 2) ? kr_open(box, link, s[0], s[1], effect, reply) : KR_CODE_STRUCTURE;
+    case KR_SAYS_FETCH:
+        return rest == 1 && kr_read_uint(in, 0, KR_UINT_MAX, &from) ? kr_fetch(box, link, from, reply)
+                                                                    : KR_CODE_STRUCTURE;
+    case KR_SAYS_ENROL:
+        return read_strings(in, rest, s, 1) && s[0].len == KR_NONCE ? kr_enrol(box, s[0], reply) : KR_CODE_STRUCTURE;
+    case KR_SAYS_PROVISION:
+        return read_strings(in, rest, s, 3) ? taken(kr_provision(box, link, s[0], s[1], s[2]), reply)
+                                            : KR_CODE_STRUCTURE;
+    default:
+        return KR_CODE_STRUCTURE;
+    }
+}
+
+static enum kr_code receive(struct kr_box *box, struct kr_link *link, struct kr_bytes message, enum kr_effect *effect,
+                            struct kr_writer *reply)
+{
+    struct kr_cursor in = kr_cursor(message);
+    uint64_t members, what;
+
+    if (message.len > KR_WIRE_MOST) {
+        return KR_CODE_TOO_LONG;
+    }
+    if (!kr_cbor_check(message, KR_UNTAGGED)) {
+        return KR_CODE_ENCODING;
+    }
+    if (!kr_read_array(&in, 2, 4, &members) || !kr_read_uint(&in, 0, KR_UINT_MAX, &what)) {
+        return KR_CODE_STRUCTURE;
+    }
+    return serve(box, link, what, &in, members - 1, effect, reply);
+}
+
+struct kr_outcome kr_box_receive(struct kr_box *box, unsigned link, struct kr_bytes message, uint64_t tick, uint8_t *reply)
+{
+    struct kr_outcome outcome = {KR_CODE_REFUSED, KR_STAYS, 0, false};
+    struct kr_writer out = kr_writer(reply, KR_WIRE_MOST);
+
+    box->changed = false;
+    kr_tick(box, tick);
+    if (link < KR_LINKS) {
+        outcome.code = receive(box, &box->links[link], message, &outcome.effect, &out);
+    }
+    if (out.len == 0) {
+        kr_write_result(&out, KR_CODE_REFUSED, (struct kr_bytes){NULL, 0});
+        kr_count_refusal(box, outcome.code);
+    }
+    outcome.reply_len = out.len;
+    outcome.persist = box->changed;
+    return outcome;
+}

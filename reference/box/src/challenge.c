@@ -1,0 +1,89 @@
+/* In charge of challenges and their nonces (docs/keys.md, "On the link"). */
+#include <string.h>
+
+#include "box.h"
+
+#define VERSION 1
+#define BLOCK 64          /* of SHA-256 */
+#define NONCE_LIVES 10 /* seconds */
+
+static void put64(uint8_t *at, uint64_t value)
+{
+    for (unsigned i = 0; i < 8; i++) {
+        at[i] = (uint8_t)(value >> (56 - 8 * i));
+    }
+}
+
+/* HMAC (RFC 2104) by a key of 32 bytes. */
+static void hmac(const struct kr_port *port, const uint8_t key[KR_DIGEST], struct kr_bytes bytes,
+                 uint8_t digest[KR_DIGEST])
+{
+    uint8_t inner[BLOCK], outer[BLOCK], within[KR_DIGEST];
+    for (unsigned i = 0; i < BLOCK; i++) {
+        unsigned of_key = i < KR_DIGEST ? key[i] : 0;
+        inner[i] = (uint8_t)(of_key ^ 0x36);
+        outer[i] = (uint8_t)(of_key ^ 0x5c);
+    }
+    const struct kr_bytes first[] = {{inner, BLOCK}, bytes};
+    const struct kr_bytes second[] = {{outer, BLOCK}, {within, KR_DIGEST}};
+    port->sha256(port->user, first, 2, within);
+    port->sha256(port->user, second, 2, digest);
+}
+
+/* A nonce does not come again even where the random source repeats: both counters only go up. */
+static void make_nonce(struct kr_box *box, const uint8_t random[KR_NONCE], uint8_t nonce[KR_NONCE])
+{
+    uint8_t seed[16 + KR_NONCE], digest[KR_DIGEST];
+    box->challenges++;
+    put64(seed, box->kept.boot);
+    put64(seed + 8, box->challenges);
+    memcpy(seed + 16, random, KR_NONCE);
+    hmac(box->port, box->kept.secret, (struct kr_bytes){seed, sizeof seed}, digest);
+    memcpy(nonce, digest, KR_NONCE);
+}
+
+bool kr_use_nonce(const struct kr_box *box, struct kr_link *link)
+{
+    bool live = link->has_nonce && box->tick - link->made < NONCE_LIVES;
+    link->has_nonce = false;
+    return live;
+}
+
+static void write_members(const struct kr_box *box, const struct kr_link *link, struct kr_writer *out)
+{
+    const struct kr_kept *kept = &box->kept;
+    const uint64_t numbers[] = {box->time,           kept->certain ? 1 : 0, kept->sequence, kept->lists[0].generation,
+                                kept->lists[0].iat, kept->first,           kept->next};
+
+    kr_write_head(out, KR_MAP, 11);
+    kr_write_uint(out, 1);
+    kr_write_uint(out, VERSION);
+    kr_write_uint(out, 2);
+    kr_write_text(out, kr_text_bytes(&kept->name));
+    kr_write_uint(out, 3);
+    kr_write_bytes(out, (struct kr_bytes){link->nonce, KR_NONCE});
+    for (unsigned i = 0; i < sizeof numbers / sizeof numbers[0]; i++) {
+        kr_write_uint(out, 4 + i);
+        kr_write_uint(out, numbers[i]);
+    }
+    kr_write_uint(out, 11);
+    kr_write_bytes(out, (struct kr_bytes){kept->newest, KR_DIGEST});
+}
+
+enum kr_code kr_hello(struct kr_box *box, struct kr_link *link, struct kr_writer *reply)
+{
+    uint8_t random[KR_NONCE];
+
+    link->has_nonce = false; /* the one before dies */
+    if (!box->port->random(box->port->user, random, sizeof random)) {
+        return KR_CODE_REFUSED;
+    }
+    make_nonce(box, random, link->nonce);
+    kr_write_head(reply, KR_ARRAY, 2);
+    kr_write_uint(reply, KR_SAYS_CHALLENGE);
+    write_members(box, link, reply);
+    kr_sha256(box->port, (struct kr_bytes){reply->at, reply->len}, link->challenge);
+    link->made = box->tick;
+    link->has_nonce = true;
+    return KR_GOOD;
+}

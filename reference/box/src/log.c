@@ -1,0 +1,128 @@
+/* In charge of the log: entries that the box signs, each with the SHA-256 of the one before (docs/keys.md, "The log of a box"). */
+#include <string.h>
+
+#include "box.h"
+
+#define ENTRIES_AT_ONCE 4 /* in one reply */
+#define PAYLOAD_MOST 320
+#define HEAD_OF_ENTRY 3
+
+static uint64_t places_left(const struct kr_kept *kept)
+{
+    return KR_LOG_PLACES - (kept->next - kept->first);
+}
+
+bool kr_has_place_for_refusals(const struct kr_kept *kept)
+{
+    return places_left(kept) >= KR_LOG_FOR_OPENINGS;
+}
+
+/* What is refused and not written: the next entry says how many there were. */
+void kr_count_refusal(struct kr_box *box, enum kr_code code)
+{
+    if (box->refused_count < KR_UINT_MAX) {
+        box->refused_count++;
+    }
+    box->refused_code = (uint8_t)code;
+}
+
+static void member(struct kr_writer *out, int64_t key, uint64_t value)
+{
+    kr_write_int(out, key);
+    kr_write_uint(out, value);
+}
+
+static void member_bytes(struct kr_writer *out, int64_t key, struct kr_bytes value)
+{
+    kr_write_int(out, key);
+    kr_write_bytes(out, value);
+}
+
+static void write_payload(const struct kr_box *box, const struct kr_record *record, uint64_t first, struct kr_writer *out)
+{
+    const struct kr_kept *kept = &box->kept;
+
+    kr_write_head(out, KR_MAP, 14);
+    kr_write_int(out, KR_M_AUD);
+    kr_write_text(out, kr_text_bytes(&kept->name));
+    member(out, KR_M_IAT, box->time);
+    member_bytes(out, KR_M_CTI, record->cti);
+    member(out, KR_M_COMMAND, record->command);
+    member(out, KR_M_COUNTER, record->counter);
+    member(out, KR_M_NUMBER, kept->next);
+    member_bytes(out, KR_M_PREVIOUS, (struct kr_bytes){kept->newest, KR_DIGEST});
+    member(out, KR_M_FIRST, first);
+    member(out, KR_M_EVENT, record->event);
+    member(out, KR_M_CODE, record->code);
+    member(out, KR_M_CERTAIN, kept->certain ? 1 : 0);
+    member_bytes(out, KR_M_DEVICE, record->device);
+    kr_write_int(out, KR_M_HELD);
+    kr_write_head(out, KR_ARRAY, 3);
+    kr_write_uint(out, kept->sequence);
+    kr_write_uint(out, kept->lists[0].generation);
+    kr_write_uint(out, kept->lists[0].iat);
+    kr_write_int(out, KR_M_REFUSED);
+    kr_write_head(out, KR_ARRAY, 2);
+    kr_write_uint(out, box->refused_count);
+    kr_write_uint(out, box->refused_code);
+}
+
+bool kr_log(struct kr_box *box, const struct kr_record *record, uint8_t *entry, size_t *len)
+{
+    struct kr_kept *kept = &box->kept;
+    uint8_t bytes[PAYLOAD_MOST];
+    struct kr_writer payload = kr_writer(bytes, sizeof bytes);
+    struct kr_writer out = kr_writer(entry, KR_ENTRY_MOST);
+    uint64_t first = places_left(kept) > 0 ? kept->first : kept->first + 1; /* the oldest goes */
+
+    write_payload(box, record, first, &payload);
+    if (payload.full ||
+        !kr_write_signed(box->port, &kept->self, KR_ENTRY, (struct kr_bytes){bytes, payload.len}, &out) ||
+        !box->store->put(box->store->user, kept->next, (struct kr_bytes){entry, out.len})) {
+        return false;
+    }
+    kept->first = first;
+    kept->next++;
+    kr_sha256(box->port, (struct kr_bytes){entry, out.len}, kept->newest);
+    box->refused_count = 0;
+    box->refused_code = 0;
+    kr_write_down(box);
+    *len = out.len;
+    return true;
+}
+
+bool kr_log_event(struct kr_box *box, enum kr_event event)
+{
+    struct kr_record record = {event, KR_GOOD, 0, 0, {NULL, 0}, {NULL, 0}};
+    uint8_t entry[KR_ENTRY_MOST];
+    size_t len;
+    return kr_log(box, &record, entry, &len);
+}
+
+/* `entries`: from `from` on, or from the first that is held, as many as the reply has room for. */
+enum kr_code kr_fetch(struct kr_box *box, const struct kr_link *link, uint64_t from, struct kr_writer *reply)
+{
+    const struct kr_kept *kept = &box->kept;
+    uint8_t entry[KR_ENTRY_MOST];
+    size_t len, head;
+    uint8_t count = 0;
+
+    if (!link->proven) {
+        return KR_CODE_NOT_NOW;
+    }
+    kr_write_head(reply, KR_ARRAY, 3);
+    kr_write_uint(reply, KR_SAYS_ENTRIES);
+    kr_write_uint(reply, kept->next);
+    head = reply->len;
+    kr_write_head(reply, KR_ARRAY, 0);
+    for (uint64_t number = from > kept->first ? from : kept->first; number < kept->next; number++) {
+        if (count == ENTRIES_AT_ONCE || !box->store->get(box->store->user, number, entry, &len) ||
+            len > sizeof entry || len + HEAD_OF_ENTRY > reply->room - reply->len) {
+            break;
+        }
+        kr_write_bytes(reply, (struct kr_bytes){entry, len});
+        count++;
+    }
+    reply->at[head] = (uint8_t)(reply->at[head] + count); /* now it is known how many there are */
+    return KR_GOOD;
+}

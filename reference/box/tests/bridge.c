@@ -1,0 +1,175 @@
+/* In charge of what tests need of the box beside its header: a store in memory, chance that is given, and signatures that are
+ * not looked at. Not for firmware. */
+#include <string.h>
+
+#include "cbor.h"
+#include "inflate.h"
+#include "keyrack_bearssl.h"
+
+#define STACK_MOST 65536
+#define PAINT 0xa5
+
+struct kr_test {
+    struct kr_box box;
+    struct kr_port port;
+    struct kr_store store;
+    struct kr_bearssl keys;
+    uint8_t random[KR_DIGEST]; /* what the random source gives */
+    uint32_t lens[KR_LOG_PLACES];
+    uint8_t entries[KR_LOG_PLACES][KR_ENTRY_MOST];
+};
+
+#if defined(__GNUC__)
+#define EXPORT __attribute__((visibility("default")))
+#define NOINLINE __attribute__((noinline))
+#else
+#define EXPORT
+#define NOINLINE
+#endif
+
+EXPORT size_t kr_test_size(void);
+EXPORT size_t kr_test_box_size(void);
+EXPORT void kr_test_begin(struct kr_test *t, const uint8_t private_key[32], int stubbed);
+EXPORT int kr_test_public(struct kr_test *t, uint8_t point[KR_POINT]);
+EXPORT void kr_test_receive(struct kr_test *t, unsigned link, const uint8_t *message, size_t len, uint64_t tick,
+                            uint8_t *reply, uint32_t outcome[4]);
+EXPORT int kr_test_reset(struct kr_test *t, const uint8_t point[KR_POINT], uint64_t tick);
+EXPORT int kr_test_start(struct kr_test *t, uint64_t elapsed, uint64_t tick);
+EXPORT size_t kr_test_stack(struct kr_test *t, unsigned link, const uint8_t *message, size_t len, uint64_t tick,
+                            uint8_t *reply);
+EXPORT int kr_test_inflate(const uint8_t *stream, size_t len, uint8_t *out, size_t size);
+EXPORT int kr_test_cbor(const uint8_t *item, size_t len, int may_be_tagged);
+
+static bool put(void *user, uint64_t number, struct kr_bytes entry)
+{
+    struct kr_test *t = user;
+    size_t place = (size_t)(number % KR_LOG_PLACES);
+    t->lens[place] = (uint32_t)entry.len;
+    memcpy(t->entries[place], entry.at, entry.len);
+    return true;
+}
+
+static bool get(void *user, uint64_t number, uint8_t *entry, size_t *len)
+{
+    struct kr_test *t = user;
+    size_t place = (size_t)(number % KR_LOG_PLACES);
+    *len = t->lens[place];
+    memcpy(entry, t->entries[place], *len);
+    return true;
+}
+
+static bool random_bytes(void *user, uint8_t *bytes, size_t len)
+{
+    struct kr_test *t = user;
+    if (len > sizeof t->random) {
+        return false;
+    }
+    memcpy(bytes, t->random, len);
+    return true;
+}
+
+/* Good is what does not begin with 255; the Python side says the same. */
+static bool verify_stub(void *user, const uint8_t point[KR_POINT], const uint8_t digest[KR_DIGEST],
+                        const uint8_t signature[KR_SIGNATURE])
+{
+    (void)user;
+    (void)point;
+    (void)digest;
+    return signature[0] != 255;
+}
+
+static bool sign_stub(void *user, const uint8_t digest[KR_DIGEST], uint8_t signature[KR_SIGNATURE])
+{
+    (void)user;
+    memcpy(signature, digest, KR_DIGEST);
+    memcpy(signature + KR_DIGEST, digest, KR_DIGEST);
+    return true;
+}
+
+size_t kr_test_size(void)
+{
+    return sizeof(struct kr_test);
+}
+
+size_t kr_test_box_size(void)
+{
+    return sizeof(struct kr_box);
+}
+
+void kr_test_begin(struct kr_test *t, const uint8_t private_key[32], int stubbed)
+{
+    t->keys.random = random_bytes;
+    t->keys.user = t;
+    memcpy(t->keys.private_key, private_key, sizeof t->keys.private_key);
+    t->port = kr_bearssl_port(&t->keys);
+    if (stubbed) {
+        t->port.verify = verify_stub;
+        t->port.sign = sign_stub;
+    }
+    t->store.user = t;
+    t->store.put = put;
+    t->store.get = get;
+    t->box.port = &t->port;
+    t->box.store = &t->store;
+}
+
+int kr_test_public(struct kr_test *t, uint8_t point[KR_POINT])
+{
+    return kr_bearssl_make_key(&t->keys, point);
+}
+
+int kr_test_reset(struct kr_test *t, const uint8_t point[KR_POINT], uint64_t tick)
+{
+    return kr_box_reset(&t->box, &t->port, &t->store, point, tick);
+}
+
+int kr_test_start(struct kr_test *t, uint64_t elapsed, uint64_t tick)
+{
+    struct kr_kept kept = t->box.kept;
+    return kr_box_start(&t->box, &t->port, &t->store, &kept, elapsed, tick);
+}
+
+void kr_test_receive(struct kr_test *t, unsigned link, const uint8_t *message, size_t len, uint64_t tick, uint8_t *reply,
+                     uint32_t outcome[4])
+{
+    struct kr_outcome o = kr_box_receive(&t->box, link, (struct kr_bytes){message, len}, tick, reply);
+    outcome[0] = (uint32_t)o.code;
+    outcome[1] = (uint32_t)o.effect;
+    outcome[2] = (uint32_t)o.reply_len;
+    outcome[3] = o.persist ? 1 : 0;
+}
+
+/* How deep the stack was while this message was worked on: the part of a painted piece of stack that lost its paint. The two
+ * functions have the same frame, so their arrays lie in the same place. */
+static NOINLINE size_t stack_piece(bool paint)
+{
+    volatile uint8_t piece[STACK_MOST];
+    size_t i = 0;
+    if (paint) {
+        for (; i < STACK_MOST; i++) {
+            piece[i] = PAINT;
+        }
+        return 0;
+    }
+    while (i < STACK_MOST && piece[i] == PAINT) {
+        i++;
+    }
+    return STACK_MOST - i;
+}
+
+size_t kr_test_stack(struct kr_test *t, unsigned link, const uint8_t *message, size_t len, uint64_t tick, uint8_t *reply)
+{
+    (void)stack_piece(true);
+    (void)kr_box_receive(&t->box, link, (struct kr_bytes){message, len}, tick, reply);
+    return stack_piece(false);
+}
+
+int kr_test_inflate(const uint8_t *stream, size_t len, uint8_t *out, size_t size)
+{
+    return kr_inflate((struct kr_bytes){stream, len}, out, size);
+}
+
+int kr_test_cbor(const uint8_t *item, size_t len, int may_be_tagged)
+{
+    return kr_cbor_check((struct kr_bytes){item, len}, may_be_tagged ? KR_MAY_BE_TAGGED : KR_UNTAGGED);
+}
