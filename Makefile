@@ -12,7 +12,7 @@ unexport PYTHONDONTWRITEBYTECODE
 ASSETS := src/keyrack/console/assets
 BUILD_ASSETS := $(BIN)/python console-assets/build.py
 
-.PHONY: help demo install install-dev test dist test-dist image test-image audit test-abuse test-faults test-odata-long test-openapi-long test-upgrade check unit bench clean docs lock screenshots test-console-long cluster test-failover soak site test-site test-clients test-moving test-order
+.PHONY: help demo install install-dev test dist test-dist image test-image audit test-abuse test-faults test-odata-long test-openapi-long test-upgrade check unit bench clean docs lock screenshots test-console-long cluster test-failover soak site test-site test-clients test-phone test-moving test-order
 
 ## help: these lines
 help:
@@ -74,6 +74,10 @@ test-openapi-long: install-dev
 ## test-clients: lint the OpenAPI document, generate clients, check their types, run them (two minutes)
 test-clients: install-dev $(CLIENTS)/.installed
 	KEYRACK_CLIENTS=$(CURDIR)/$(CLIENTS) $(BIN)/pytest -s -p no:cacheprovider tests/clients $(PYTEST_ARGS)
+
+## test-phone: types of reference/phone, and keys and lists that another library of COSE verifies
+test-phone: install-dev $(CLIENTS)/.installed
+	KEYRACK_CLIENTS=$(CURDIR)/$(CLIENTS) $(BIN)/pytest -s -p no:cacheprovider tests/clients/test_phone.py $(PYTEST_ARGS)
 
 $(CLIENTS)/.installed: requirements/clients.txt tests/clients/package-lock.json $(VENV)/.installed-dev
 	@echo "Installing the generators of clients into $(CLIENTS) ..."

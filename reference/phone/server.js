@@ -8,12 +8,12 @@ import { fromBase64url, toBase64url } from './bytes.js';
  * @typedef {import('./cose.js').Bytes} Bytes
  *
  * @typedef {Object} KeysAnswer what `GET /sdk/keys` says, with the messages as bytes
- * @property {string} time
  * @property {Bytes | null} keySet none where nothing opens without a network at this customer
- * @property {Array<{assignmentId: number, carId: number, productId: number, box: string, notBefore: string,
+ * @property {Array<{assignmentId: number, carId: number, productId: number, box: string, issued: string, begins: string,
  *   expires: string, renewAfter: string, key: Bytes}>} keys
- * @property {Array<{box: string, productId: number, statusList: Bytes, receipt: Bytes | null}>} boxes
- * @property {boolean} isComplete
+ * @property {Array<{box: string, productId: number, statusLists: Bytes[], receipt: Bytes | null}>} boxes
+ * @property {Array<{assignmentId: number, reason: string}>} withheld assignments that get no new key, and why
+ * @property {boolean} isComplete whether these are all of the user's assignments
  *
  * @typedef {Object} LogAnswer what `PUT /sdk/boxlog` says
  * @property {Array<{box: string, upTo: number, receipt: Bytes}>} receipts
@@ -143,7 +143,7 @@ function toKeysAnswer(json) {
     keys: json.keys.map((/** @type {any} */ key) => ({ ...key, key: fromBase64url(key.key) })),
     boxes: json.boxes.map((/** @type {any} */ box) => ({
       ...box,
-      statusList: fromBase64url(box.statusList),
+      statusLists: box.statusLists.map((/** @type {any} */ list) => fromBase64url(list.statusList)),
       receipt: box.receipt === null ? null : fromBase64url(box.receipt),
     })),
   };

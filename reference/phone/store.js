@@ -21,7 +21,8 @@ import { read } from './cose.js';
  * @property {number} carId
  * @property {number} productId
  * @property {string} box its name
- * @property {number} notBefore in milliseconds since 1970, as all times here
+ * @property {number} issued in milliseconds since 1970, as all times here
+ * @property {number} begins
  * @property {number} expires
  * @property {number} renewAfter
  * @property {Bytes} message
@@ -47,6 +48,7 @@ import { read } from './cose.js';
  * @property {string | null} etag of what the server has said then
  * @property {{sequence: number, message: Bytes} | null} keySet
  * @property {HeldKey[]} keys
+ * @property {Array<{assignmentId: number, reason: string}>} withheld assignments that get no new key, and why
  * @property {HeldList[]} lists
  * @property {HeldReceipt[]} receipts
  * @property {HeldEntry[]} entries
@@ -55,7 +57,8 @@ import { read } from './cose.js';
 
 /** @returns {State} */
 export function emptyState() {
-  return { metServer: 0, etag: null, keySet: null, keys: [], lists: [], receipts: [], entries: [], counter: 0 };
+  const lists = { keys: [], withheld: [], lists: [], receipts: [], entries: [] };
+  return { metServer: 0, etag: null, keySet: null, counter: 0, ...lists };
 }
 
 export class Store {
@@ -82,9 +85,9 @@ export class Store {
   async takeKeys(answer, etag, publicKey) {
     const keySet = toKeySet(answer.keySet);
     const keys = answer.keys.map((key) => toKey(key, publicKey));
-    const lists = answer.boxes.map(toList);
+    const lists = answer.boxes.flatMap(({ statusLists }) => statusLists.map(toList));
     const receipts = answer.boxes.flatMap(({ receipt }) => (receipt === null ? [] : [toReceipt(receipt)]));
-    Object.assign(this.state, { keySet, keys, lists });
+    Object.assign(this.state, { keySet, keys, lists, withheld: answer.withheld });
     this.#takeReceipts(receipts);
     await this.haveMet(etag);
   }
@@ -114,7 +117,7 @@ export class Store {
    */
   keyFor(box) {
     const now = this.#now();
-    const holds = (/** @type {HeldKey} */ key) => Number(key.notBefore <= now && now < key.expires);
+    const holds = (/** @type {HeldKey} */ key) => Number(key.begins <= now && now < key.expires);
     const keys = this.state.keys.filter((key) => key.box === box);
     keys.sort((one, other) => holds(other) - holds(one) || other.expires - one.expires);
     return keys[0] ?? null;
@@ -204,18 +207,18 @@ function toKeySet(message) {
  * @param {ItemMap} publicKey
  * @returns {HeldKey}
  */
-function toKey({ key: message, notBefore, expires, renewAfter, ...names }, publicKey) {
+function toKey({ key: message, issued, begins, expires, renewAfter, ...names }, publicKey) {
   const { cnf } = read(message, 'key').claims;
   if (!equal(encode(cnf.get(1)), encode(publicKey))) throw new Refused('other-key', 'the key of another phone');
-  const times = { notBefore: Date.parse(notBefore), expires: Date.parse(expires), renewAfter: Date.parse(renewAfter) };
-  return { ...names, ...times, message };
+  const times = Object.entries({ issued, begins, expires, renewAfter }).map(([name, text]) => [name, Date.parse(text)]);
+  return { ...names, ...Object.fromEntries(times), message };
 }
 
 /**
- * @param {KeysAnswer['boxes'][number]} box
+ * @param {Bytes} message
  * @returns {HeldList}
  */
-function toList({ statusList: message }) {
+function toList(message) {
   const { aud, generation, iat } = read(message, 'list').claims;
   return { box: aud, generation, iat, message };
 }

@@ -59,6 +59,7 @@ class World:
     rights: list[int] = field(default_factory=lambda: [1, 2])
     limit: int = 604_800
     lifetime: int = 604_800
+    begins: int = 0  # seconds after a key was issued
 
     def __post_init__(self) -> None:
         self.begun, self.tick = int(time.time()), 0
@@ -150,16 +151,15 @@ class World:
         return {"id": device}
 
     def keys(self, device: str) -> dict[str, Any]:
-        lists = [self.list(generation) for generation in sorted(self.bits)[-2:]]
+        lists = [{"generation": one, "statusList": b64(self.list(one))} for one in sorted(self.bits)[-2:]]
         receipt = self._receipt()
         return {
-            "time": text(self.now),
             "keySet": b64(self.key_set()),
             "keys": [] if device in self.revoked else [self._told(self._issued(device))],
             "boxes": [
-                {"box": BOX, "productId": PRODUCT, "statusList": b64(each), "receipt": receipt and b64(receipt)}
-                for each in lists
+                {"box": BOX, "productId": PRODUCT, "statusLists": lists, "receipt": receipt and b64(receipt)},
             ],
+            "withheld": [],
             "isComplete": True,
         }
 
@@ -200,12 +200,12 @@ class World:
 
     def _key(self, phone: PublicKey, status: Status) -> bytes:
         return self._sign(
-            members.KEY, sub="somebody", exp=self.now + self.lifetime, nbf=self.now, cti=secrets.token_bytes(16),
-            cnf=phone, status=status, assignment=4711, rights=self.rights, limit=self.limit,
+            members.KEY, sub="somebody", exp=self.now + self.lifetime, nbf=self.now + self.begins,
+            cti=secrets.token_bytes(16), cnf=phone, status=status, assignment=4711, rights=self.rights, limit=self.limit,
         )  # fmt: skip
 
     def _told(self, issued: Issued) -> dict[str, Any]:
-        times = {"notBefore": 0, "expires": self.lifetime, "renewAfter": self.lifetime // 2}
+        times = {"issued": 0, "begins": self.begins, "expires": self.lifetime, "renewAfter": self.lifetime // 2}
         names = {"assignmentId": 4711, "carId": 12, "productId": PRODUCT, "box": BOX, "key": b64(issued.key)}
         return names | {name: text(issued.iat + after) for name, after in times.items()}
 

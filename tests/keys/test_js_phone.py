@@ -1,5 +1,5 @@
-"""In charge of the phone in JavaScript (reference/phone): its own tests, run by Node, with the box of the Python reference
-behind a bridge; and the same modules in a browser."""
+"""In charge of the phone in JavaScript (reference/phone): its own tests, run by Node, with the box of the Python
+reference behind a bridge; and the same modules in a browser."""
 
 from __future__ import annotations
 

@@ -8,66 +8,13 @@ import { test as testOfNode } from 'node:test';
 import { DeviceKey } from '../keys.js';
 import { Link } from '../link.js';
 import { Phone } from '../phone.js';
-import { Server } from '../server.js';
-import { emptyState, Store } from '../store.js';
+import { Store } from '../store.js';
+import { BRIDGE, World } from './world.js';
 
-const BRIDGE = process.env.KEYRACK_BRIDGE;
 const BOX = 'box:1041:3';
 const DAY = 86_400;
 const HOUR = 3_600;
 const options = { skip: BRIDGE === undefined && 'tests/keys/test_js_phone.py starts a box' };
-
-/** A world of its own for each test. */
-class World {
-  #url;
-
-  /** @param {string} url */
-  constructor(url) {
-    this.#url = url;
-  }
-
-  static async make(settings = {}) {
-    const { path } = await (await send(`${BRIDGE}/worlds`, JSON.stringify(settings))).json();
-    return new World(BRIDGE + path);
-  }
-
-  /** Have something happen, as `World` in Python names it. */
-  async do(what, more = {}) {
-    return (await send(`${this.#url}/do`, JSON.stringify({ what, ...more }))).json();
-  }
-
-  seen() {
-    return this.do('seen');
-  }
-
-  link(number = 0) {
-    return async (message) => new Uint8Array(await (await send(`${this.#url}/box/${number}`, message)).arrayBuffer());
-  }
-
-  /** A phone that is registered and has met the server, and has no network from then on. */
-  async phone() {
-    const network = { isThere: true };
-    const reach = (...request) => (network.isThere ? fetch(...request) : Promise.reject(new TypeError('no network')));
-    const server = new Server(`${this.#url}/v3`, async () => 'a.b.c', reach);
-    const phone = new Phone(await DeviceKey.generate(), new Store(), server);
-    await phone.register('somebody', 'Pixel 9', 'Software');
-    await phone.meetServer();
-    network.isThere = false;
-    return { phone, network, at: (number) => phone.at(this.link(number)), meet: () => meet(phone, network) };
-  }
-}
-
-async function send(url, body) {
-  const response = await fetch(url, { method: 'POST', body });
-  assert.ok(response.ok, url);
-  return response;
-}
-
-async function meet(phone, network) {
-  network.isThere = true;
-  await phone.meetServer();
-  network.isThere = false;
-}
 
 function test(what, body) {
   testOfNode(what, options, body);
@@ -139,6 +86,14 @@ test('an expired key opens nothing, and the next one does', async () => {
   await world.do('seconds_pass', { seconds: 1 });
   await assert.rejects(at().open(), { code: 'expired', message: 'The key does not hold any more.' });
   await meet();
+  await at().open();
+});
+
+test('a key that does not hold yet opens nothing', async () => {
+  const world = await World.make({ begins: HOUR });
+  const { at } = await world.phone();
+  await assert.rejects(at().open(), { code: 'not-yet', action: 'wait' });
+  await world.do('seconds_pass', { seconds: HOUR - 300 });
   await at().open();
 });
 
@@ -283,8 +238,8 @@ test('a store that was kept goes on where it was', async () => {
   const world = await World.make();
   const { phone, at } = await world.phone();
   await at().open();
-  const again = new Phone(await DeviceKey.of(phone.device.pair), new Store(structuredClone(phone.store.state)), phone.server);
+  const [pair, state] = structuredClone([phone.device.pair, phone.store.state]);
+  const again = new Phone(await DeviceKey.of(pair), new Store(state), phone.server);
   await again.at(world.link()).open();
   assert.equal(again.store.state.entries.length, 2);
-  assert.deepEqual(emptyState().entries, []);
 });

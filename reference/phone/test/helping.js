@@ -70,15 +70,13 @@ export class Authority {
   /** What `GET /sdk/keys` answers, of one assignment. */
   async answer(publicKey, { sequence = 1, lists = [[1, NOW]], receipt = null } = {}) {
     const key = await this.key(publicKey);
-    const boxes = lists.map(async ([generation, iat]) => (
-      { box: BOX, productId: 1041, statusList: await this.list(generation, iat), receipt }
-    ));
-    const times = { notBefore: at(0), expires: at(604_800), renewAfter: at(302_400) };
+    const statusLists = await Promise.all(lists.map(([generation, iat]) => this.list(generation, iat)));
+    const times = { issued: at(0), begins: at(0), expires: at(604_800), renewAfter: at(302_400) };
     return {
-      time: at(0),
       keySet: await this.keySet(sequence),
       keys: [{ assignmentId: 4711, carId: 12, productId: 1041, box: BOX, ...times, key }],
-      boxes: await Promise.all(boxes),
+      boxes: [{ box: BOX, productId: 1041, statusLists, receipt }],
+      withheld: [],
       isComplete: true,
     };
   }

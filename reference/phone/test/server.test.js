@@ -24,8 +24,12 @@ function answering(...answers) {
 }
 
 /** An answer with its messages as the server writes them. */
-function written(value) {
-  return JSON.parse(JSON.stringify(value, (_, member) => (member instanceof Uint8Array ? toBase64url(member) : member)));
+function written(answer) {
+  const boxes = answer.boxes.map((box) => (
+    { ...box, statusLists: box.statusLists.map((statusList) => ({ generation: 1, statusList })) }
+  ));
+  const toText = (_, member) => (member instanceof Uint8Array ? toBase64url(member) : member);
+  return JSON.parse(JSON.stringify({ ...answer, boxes }, toText));
 }
 
 test('base64url is read as it is written', () => {

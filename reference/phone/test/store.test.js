@@ -41,8 +41,8 @@ test('the key of another phone refuses the whole answer', async () => {
 test('a key that holds now goes before one that ends later', async () => {
   const { store } = await filled();
   const [held] = store.state.keys;
-  const later = { ...held, assignmentId: 4712, notBefore: held.expires, expires: held.expires + HOUR };
-  const over = { ...held, assignmentId: 4710, notBefore: 0, expires: held.notBefore };
+  const later = { ...held, assignmentId: 4712, begins: held.expires, expires: held.expires + HOUR };
+  const over = { ...held, assignmentId: 4710, begins: 0, expires: held.begins };
   store.state.keys = [later, over, held];
   assert.equal(store.keyFor(BOX).assignmentId, 4711);
   store.state.keys = [over, later];

@@ -1,0 +1,91 @@
+"""In charge of what npm's packages say of keys that open boxes: another library of COSE verifies what is signed here,
+and the types of reference/phone are checked. `make test-phone` installs them where KEYRACK_CLIENTS says."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from keyrack.keys import cose, members
+from keyrack.keys.members import Message
+from keyrack.keys.p256 import PrivateKey
+from keyrack.keys.public_key import PublicKey
+from tests.clients.tools import put_node
+from tests.keys.phone_world import World, b64, unb64
+
+TOOLS = os.environ.get("KEYRACK_CLIENTS")
+pytestmark = pytest.mark.skipif(not TOOLS, reason="`make test-phone` installs the packages first")
+HERE = Path(__file__).parent
+PHONE = HERE.parents[1] / "reference/phone"
+
+
+def run(directory: Path, *command: str, given: str = "") -> str:
+    ran = subprocess.run(
+        command,
+        cwd=directory,
+        env=put_node(Path(TOOLS or "")),
+        input=given,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    return ran.stdout
+
+
+def judged(directory: Path, messages: list[tuple[bytes, PublicKey]]) -> list[dict[str, Any]]:
+    """What @auth0/cose says of these messages."""
+    shutil.copy(HERE / "cose.mjs", directory)
+    (directory / "node_modules").symlink_to(Path(TOOLS or "") / "node_modules")
+    asked = [{"message": b64(message), "key": b64(key.encoded)} for message, key in messages]
+    said: list[dict[str, Any]] = json.loads(run(directory, "node", "cose.mjs", given=json.dumps({"messages": asked})))
+    return said
+
+
+def signed() -> list[tuple[Message, bytes, PublicKey]]:
+    """A message of each kind that a phone meets, with the key that signed it."""
+    world, phone = World(), PrivateKey.generate()
+    claims = {"sub": "somebody", "cnf": phone.public}
+    registration = cose.sign(members.REGISTRATION, phone.public.kid, claims, phone.sign)
+    device = world.put_device(registration)["id"]
+    entry = world.box.kept.log.entries[0]
+    receipt = world.put_log([entry])["receipts"][0]["receipt"]
+    answer = world.keys(device)
+    issuing = world.issuing[0].public
+    return [
+        (members.REGISTRATION, registration, phone.public),
+        (members.KEY, unb64(answer["keys"][0]["key"]), issuing),
+        (members.STATUS_LIST, unb64(answer["boxes"][0]["statusLists"][0]["statusList"]), issuing),
+        (members.KEY_SET, unb64(answer["keySet"]), world.root.public),
+        (members.TIME, unb64(world.time("box:1041:3", bytes(16))["time"]), issuing),
+        (members.RECEIPT, unb64(receipt), issuing),
+        (members.ENTRY, entry, world.box_key.public),
+    ]
+
+
+def test_another_library_verifies_what_is_signed(tmp_path: Path) -> None:
+    made = signed()
+    said = judged(tmp_path, [(message, key) for _, message, key in made])
+    for (kind, _, key), one in zip(made, said, strict=True):
+        keys = {member.key for member in kind.members}
+        assert one["verified"], kind.name
+        assert (one["kid"], one["typ"], set(one["members"])) == (key.kid.hex(), kind.typ, keys)
+
+
+def test_another_library_refuses_what_another_key_signed_or_what_was_altered(tmp_path: Path) -> None:
+    other = PrivateKey.generate().public
+    made = signed()
+    foreign = [(message, other) for _, message, _ in made]
+    altered = [(message[:-1] + bytes([message[-1] ^ 1]), key) for _, message, key in made]
+    assert judged(tmp_path, foreign + altered) == [{"verified": False}] * 2 * len(made)
+
+
+def test_the_types_of_the_phone(tmp_path: Path) -> None:
+    compiler = Path(TOOLS or "") / "node_modules/typescript/bin/tsc"
+    run(tmp_path, "node", str(compiler), "-p", str(PHONE / "jsconfig.json"))
