@@ -11,11 +11,12 @@ from keyrack.database.connection import Statements
 from keyrack.database.schema import SchemaError
 
 RECORDED = (
-    "api_key", "assignment", "brand_key", "car", "client", "client_customer", "client_secret", "contract", "customer",
-    "customer_user", "device_key", "factor_rule", "fleet_group", "group_car", "group_product", "group_service",
-    "group_user", "invitation", "key_form", "manager", "manager_customer", "manager_identity", "manager_role",
-    "passkey", "person", "product", "provider", "provider_domain", "recovery", "sdk_key", "service", "signing_key",
-    "totp", "webhook",
+    "api_key", "app_device", "assignment", "box_epoch", "box_key", "box_report", "brand_key", "car", "client",
+    "client_customer", "client_secret", "contract", "customer", "customer_user", "device_key", "factor_rule",
+    "fleet_group", "group_car", "group_product", "group_service", "group_user", "invitation", "issuing_key",
+    "key_authority", "key_form", "manager", "manager_customer", "manager_identity", "manager_role", "passkey",
+    "person", "product", "provider", "provider_domain", "recovery", "sdk_key", "service", "signing_key", "totp",
+    "webhook",
 )  # fmt: skip
 _LOG = "the log of changes itself"
 _READINGS = "what units tell: a log itself"
@@ -25,6 +26,8 @@ _PROCESSES = "how processes go about their work"
 NOT_RECORDED = {
     "access_change": "the numbers by which processes hear that access has changed",
     "alembic_version": "the schema's revision",
+    "app_subject": "by what the tokens of apps name users",
+    "box_entry": "a log itself, of boxes",
     "car_state": _READINGS,
     "change": _LOG, "change_checkpoint": _LOG, "change_edge": _LOG, "change_epoch": _LOG, "change_inbox": _LOG,
     "change_log": _LOG, "change_server": _PROCESSES, "change_tile": _LOG, "change_tree": _LOG, "custody": _LOG,
@@ -32,6 +35,7 @@ NOT_RECORDED = {
     "compatibility": "which releases work with the schema",
     "customer_hold": _WORK,
     "customer_import": "how far an import is, whose rows are recorded",
+    "enrolment_nonce": "what a box is to sign, of which its enrolment is recorded",
     "data_key": "what closes secrets; the change of the master key says nothing of a resource",
     "delivery": "a log itself",
     "delivery_lane": _WORK,
@@ -52,6 +56,7 @@ NOT_RECORDED = {
     "removed_webhook": _WORK,
     "revoked_token": "tokens that are refused for as long as they would have been good",
     "scope": _LIMIT, "scope_group": _LIMIT, "scope_member": _LIMIT,
+    "status_generation": "what is made of keys, which are recorded",
     "session": "who is signed in; the next look at it may be the last",
     "sign_in_step": "who is about to sign in: what comes of it is a session",
     "telemetry": _READINGS,

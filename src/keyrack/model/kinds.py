@@ -90,6 +90,37 @@ RECORDED: Mapping[str, Mapping[str, str]] = {
         "sdkKey.updated": "An SDK key was changed or revoked.",
         "sdkKey.deleted": "An SDK key was deleted.",
     },
+    "device": {
+        "device.created": "A user's phone was registered, so that it gets keys.",
+        "device.updated": "A user's phone has another name, or protects its key otherwise.",
+        "device.deleted": "A user's phone was removed.",
+    },
+    "key": {
+        "key.issued": "A phone got a key that opens a box without a network.",
+        "key.updated": "Something else of a key has changed.",
+        "key.revoked": "A key was revoked: the box's status list says so.",
+        "key.deleted": "What was known of an old key was forgotten.",
+    },
+    "enrolment": {
+        "enrolment.created": "A box was enrolled: its next epoch begins.",
+        "enrolment.updated": "Something of a box's enrolment has changed.",
+        "enrolment.deleted": "A box's enrolment went with the box.",
+    },
+    "boxReport": {
+        "boxReport.created": "Something is wrong with the log of a box.",
+        "boxReport.updated": "A report on the log of a box was changed.",
+        "boxReport.deleted": "A report on the log of a box went with the box.",
+    },
+    "keyAuthority": {
+        "keyAuthority.created": "The customer got an authority for keys that open boxes without a network.",
+        "keyAuthority.updated": "The authority has another set of keys, or the customer has chosen otherwise.",
+        "keyAuthority.deleted": "The authority is gone: boxes have to be enrolled anew.",
+    },
+    "issuingKey": {
+        "issuingKey.created": "The authority got another key that signs.",
+        "issuingKey.updated": "A key of the authority was revoked.",
+        "issuingKey.deleted": "A key of the authority was deleted.",
+    },
     "manager": {
         "manager.granted": "A manager may act for the customer.",
         "manager.withdrawn": "A manager may not act for the customer any more.",

@@ -16,6 +16,7 @@ from keyrack.settings.checkpoints import Checkpoints
 from keyrack.settings.configuration import ConfigurationError, ConfigurationFile, masked, nearest, sections
 from keyrack.settings.edge import Edge
 from keyrack.settings.federation import Federation
+from keyrack.settings.keys import Keys
 from keyrack.settings.lists import Lists
 from keyrack.settings.live import Live
 from keyrack.settings.mail import Mail
@@ -43,6 +44,7 @@ class Settings(
     Callers,
     Sessions,
     Federation,
+    Keys,
     Mail,
     Batches,
     Lists,

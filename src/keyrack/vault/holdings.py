@@ -20,6 +20,8 @@ SIGNING_SECRET = "webhook.signing_secret"  # noqa: S105 - a name; the old one to
 STATIC_SECRET = "webhook.secret"  # noqa: S105 - a name
 TOTP_SECRET = "totp.secret"  # noqa: S105 - a name
 CLIENT_SECRET = "provider.client_secret"  # noqa: S105 - a name
+ROOT_KEY = "key_authority.private_key"
+ISSUING_KEY = "issuing_key.private_key"
 
 AT_ONCE = 500  # rows of a statement
 
@@ -80,6 +82,22 @@ HOLDINGS = (
         "update provider p set client_secret = u.sealed"
         " from unnest($1::integer[], $2::integer[], $3::bytea[]) u (customer_id, id, sealed)"
         " where p.provider_id = u.id",
+    ),
+    Holding(
+        ROOT_KEY,
+        "select customer_id, customer_id as id, private_key as sealed from key_authority"
+        " where data_key_of(private_key) <> $1 order by customer_id limit $2 for update",
+        "update key_authority a set private_key = u.sealed"
+        " from unnest($1::integer[], $2::integer[], $3::bytea[]) u (customer_id, id, sealed)"
+        " where a.customer_id = u.customer_id",
+    ),
+    Holding(
+        ISSUING_KEY,
+        "select customer_id, issuing_key_id as id, private_key as sealed from issuing_key"
+        " where data_key_of(private_key) <> $1 order by customer_id, issuing_key_id limit $2 for update",
+        "update issuing_key k set private_key = u.sealed"
+        " from unnest($1::integer[], $2::integer[], $3::bytea[]) u (customer_id, id, sealed)"
+        " where k.customer_id = u.customer_id and k.issuing_key_id = u.id",
     ),
 )
 

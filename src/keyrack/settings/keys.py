@@ -1,0 +1,43 @@
+"""In charge of settings of keys that open boxes without a network."""
+
+from __future__ import annotations
+
+from pydantic import Field
+from pydantic_settings import BaseSettings
+
+
+class Keys(BaseSettings):
+    """Settings of keys that open boxes without a network."""
+
+    sdk_devices: int = Field(default=10, ge=1, le=1_000, description="Phones that each user of a customer may have.")
+    sdk_keys: int = Field(
+        default=200,
+        ge=1,
+        le=1_000,
+        description="Keys that one answer of `GET /sdk/keys` has at most; it says if there are more.",
+    )
+    keys_per_assignment: int = Field(
+        default=40,
+        ge=4,
+        le=1_000,
+        description="Keys of one assignment, of all phones of its user, that may open at the same time. Each has a "
+        "place in the status list of the box until it is over, revoked ones too.",
+    )
+    key_days: int = Field(
+        default=400,
+        ge=60,
+        description="Days for which issued keys and entries of the logs of boxes are kept. Of an opening that comes "
+        "home later nobody can say whose it was.",
+    )
+    boxlog_entries: int = Field(
+        default=200,
+        ge=1,
+        le=2_000,
+        description="Entries of the logs of boxes that one `PUT /sdk/boxlog` may bring. Each is verified.",
+    )
+    box_reports: int = Field(
+        default=100,
+        ge=1,
+        description="Reports on the log of a box that are kept for each of its epochs: forks, breaks, forgeries. What "
+        "comes beyond is in the server's log alone.",
+    )
