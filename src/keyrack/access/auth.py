@@ -15,7 +15,8 @@ from uuid import UUID
 
 from joserfc import jwt
 
-from keyrack.access import clients, devices, tokens
+from keyrack.access import apps, clients, devices, tokens
+from keyrack.access.apps import App
 from keyrack.access.caller import Caller
 from keyrack.access.devices import Device, Scope
 from keyrack.access.digests import digest
@@ -79,13 +80,15 @@ class Access:
         self._managers = Memory[tuple[UUID, bool], Caller](self._may_remember, seconds, "managers")
         self._clients = Memory[str, Caller](self._may_remember, seconds, "clients")
         self._devices = Memory[bytes, Device](self._may_remember, seconds, "devices")
+        self._apps = Memory[str, App](self._may_remember, seconds, "apps")
         self._signing = Memory[None, SigningKeys](self._may_remember, seconds, "signing-keys")
         self._loaded: SigningKeys | None = None  # the last that were, valid or not
 
     def forget(self) -> None:
         """Start anew: something about keys, managers or customers has changed, or may have."""
-        for memory in (self._keys, self._tokens, self._managers, self._clients, self._devices, self._signing):
+        for memory in (self._keys, self._tokens, self._managers, self._clients, self._devices, self._apps):
             memory.forget()
+        self._signing.forget()
 
     def check(self) -> int:
         """Nobody is let in on an answer that may be old. Returns and raises like `Heartbeat.check`."""
@@ -142,6 +145,21 @@ class Access:
         if scope not in device.scopes:
             raise Forbidden(NO_SCOPE.format(scope=scope))
         return device
+
+    async def app(self, authorization: str | None) -> App:
+        """The user for whom an app calls, by its id token. Raises `Unauthorized`.
+
+        What is remembered may be of a user that has left meanwhile: an app's row asks for the subject itself.
+        """
+        text = _bearer(authorization)
+        self.check()
+        app = await self._apps.get(text, lambda: self._app(text))
+        if app is None or app.until <= time.time():
+            raise Unauthorized(INVALID_TOKEN)
+        return app
+
+    async def _app(self, text: str) -> App | None:
+        return await apps.find(self._db, text, await self.signing_keys(), self._settings.public_url)
 
     async def _client(self, token: Token) -> Caller:
         """The client of a token. Raises `Unauthorized` where it may not call, or not by this token any more."""
@@ -221,9 +239,7 @@ class Access:
 
     async def token_of(self, authorization: str | None) -> Token:
         """The token of an `Authorization`, which may be somebody's who may not call any more. Raises `Unauthorized`."""
-        scheme, _, text = (authorization or "").partition(" ")
-        if scheme.lower() != "bearer" or not text:
-            raise Unauthorized(INVALID_TOKEN)
+        text = _bearer(authorization)
         token = await self._tokens.get(text, lambda: self._decoded(text))
         if token is None or token.expires <= time.time():
             raise Unauthorized(INVALID_TOKEN)
@@ -246,6 +262,14 @@ class Access:
 
     def _may_remember(self) -> bool:
         return self.listener is not None and self.listener.fresh
+
+
+def _bearer(authorization: str | None) -> str:
+    """The token of an `Authorization`. Raises `Unauthorized`."""
+    scheme, _, text = (authorization or "").partition(" ")
+    if scheme.lower() != "bearer" or not text:
+        raise Unauthorized(INVALID_TOKEN)
+    return text
 
 
 def _grant(row: Row, *, has_factor: bool) -> Grant:

@@ -70,6 +70,7 @@ class Endpoint:
     # Machine clients show a secret here: where they go without an API key, the endpoint looks itself who needs one
     by_secret: bool = False
     device: Scope | None = None  # a device key with this scope says who calls, and for which customer
+    app: bool = False  # an app calls for a user: its id token says for whom, and for which customer
     item: TypeAdapter[Any] | None = None  # of one line of a raw body
     raw: bool = False  # the body is JSON lines or a JSON array, perhaps packed, which the endpoint reads itself
     converters: tuple[Callable[[str], Any], ...] = ()
@@ -92,9 +93,10 @@ class Endpoint:
 
     def __post_init__(self) -> None:
         """Raises `TypeError` for a row that anybody might call by mistake."""
-        free = Free.DEVICE if self.device is not None else None if self.token else Free.ANYBODY
+        free = Free.USER if self.app else None if self.token else Free.ANYBODY
+        free = Free.DEVICE if self.device is not None else free
         wanted = self.permission
-        if (free and wanted is not free) or (not free and wanted in (Free.ANYBODY, Free.DEVICE)):
+        if (free and wanted is not free) or (not free and wanted in (Free.ANYBODY, Free.DEVICE, Free.USER)):
             raise TypeError(f"{self.method} {self.path}: its permission does not fit who calls it")
         if self.customer and not isinstance(wanted, Permission):
             raise TypeError(f"{self.method} {self.path}: what is a customer's needs a permission there")
@@ -142,6 +144,10 @@ class Endpoint:
 FROM_DEVICES: dict[str, Any] = {
     "status": 200, "permission": Free.DEVICE, "key": False, "token": False, "customer": False, "raw": True,
     "ours": True,
+}  # fmt: skip
+# A row of ours for the app of a user
+FROM_APPS: dict[str, Any] = {
+    "permission": Free.USER, "key": False, "token": False, "app": True, "customer": False, "ours": True,
 }  # fmt: skip
 # A row of ours that anybody may read
 PUBLIC: dict[str, Any] = {

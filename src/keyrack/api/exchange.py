@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal, LiteralString
 from uuid import UUID
 
+from keyrack.access.apps import App
 from keyrack.access.caller import Caller, permit
 from keyrack.access.devices import Device
 from keyrack.access.grants import NOTHING, Grant
@@ -54,6 +55,7 @@ class Request:
     stays: Callable[[], Awaitable[float]] | None = None
     events: bool = False  # the client wants server-sent events
     also: bool = False  # the client prefers the other media type that the endpoint has
+    app: App | None = None  # for which user an app calls, where its id token says so
     holds: Callable[[Held], None] | None = None  # what is held open until it is answered has its end known by this
 
     @property

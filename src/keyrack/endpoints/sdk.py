@@ -11,6 +11,7 @@ from typing import LiteralString
 
 from pydantic import BaseModel
 
+from keyrack.access import apps
 from keyrack.access.auth import Access
 from keyrack.access.caller import permit
 from keyrack.access.digests import digest
@@ -24,7 +25,6 @@ from keyrack.reasons import Reason
 
 endpoints = Endpoints("App SDK", "sdk")
 
-AUDIENCE = "keyrack-sdk"  # with the customer's id behind it
 INVALID_COMBINATION = Reason(
     "invalid-sdk-combination",
     "Invalid combination of customerId, sdkKey and userId.",
@@ -72,5 +72,6 @@ async def token(request: Request, wanted: SdkTokenRequest, access: Access) -> An
     if subject is None:
         raise BadRequest(INVALID_COMBINATION)
     customer = wanted.customer_id
-    signed = await access.sign(subject, f"{AUDIENCE}/{customer}", customer_id=customer, email=str(subject))
+    await apps.remember(request.db, customer, subject, wanted.user_id)
+    signed = await access.sign(subject, apps.audience(customer), customer_id=customer, email=str(subject))
     return answer({"id_token": signed}, headers={"Cache-Control": "no-store"})

@@ -17,7 +17,6 @@ import falcon.asgi
 
 from keyrack.access import sessions
 from keyrack.access.caller import Caller
-from keyrack.access.devices import Device
 from keyrack.access.grants import Grant
 from keyrack.access.keys import KeyRefused
 from keyrack.access.sessions import Session
@@ -35,7 +34,7 @@ from keyrack.database.telling import APPLIED
 from keyrack.endpoints.health import Readiness
 from keyrack.errors import Refusal, Unauthorized, Unavailable
 from keyrack.http import intake, position
-from keyrack.http.callers import actor
+from keyrack.http.callers import Known, actor
 from keyrack.http.compression import Compression
 from keyrack.http.observing import HELD, WHO
 from keyrack.http.opening import Process, opened
@@ -127,23 +126,25 @@ class Server:
     ) -> Answer:
         process, endpoint = self.process, handler.endpoint
         proven = process.access.check() if _asks_who(endpoint) else None
-        caller, device, customer = await self._who(http, endpoint)
+        known = await self._who(http, endpoint)
         expected = intake.expected(http, endpoint)
         body, value, preferred = b"", None, NONE
         if endpoint.body is not None or endpoint.shows is not None:
             preferred = preferences(http.get_header("Prefer"))
         if endpoint.body is not None or endpoint.raw:
             body = await intake.body(http, endpoint, self.settings, room)
-            caller, device, customer = await self._who(http, endpoint)  # what they may have lost while it came
+            known = await self._who(http, endpoint)  # what they may have lost while it came
         if endpoint.form is not None:
             value = endpoint.form(body)
         elif endpoint.body is not None:
             value = checked(endpoint.body, body, endpoint.what, strict=preferred.strict)
+        caller, customer = known.caller, known.customer
         request = Request(
             self.database(endpoint, caller, customer), process.batches, process.announce, http.scope[ID],
             http.method, http.path, http.remote_addr, caller, customer, intake.ids(endpoint, params),
-            http.scope["query_string"], body, http.scope["http_version"] != "1.0", device,
+            http.scope["query_string"], body, http.scope["http_version"] != "1.0", known.device,
             preferred.returns if endpoint.shows is not None else "", expected, http.get_header("If-None-Match"),
+            app=known.app,
         )  # fmt: skip
         if endpoint.also:
             request.also = prefers(http.get_header("Accept") or "", endpoint.also.split(";")[0], endpoint.media_type)
@@ -164,20 +165,21 @@ class Server:
             http.scope[HELD] = answer.parts
         return answer
 
-    async def _who(self, http: falcon.asgi.Request, endpoint: Endpoint) -> tuple[Caller | None, Device | None, int]:
-        """Who calls, and for which customer, 0 for none; that it may. Raises `Unauthorized`, `Forbidden`, `NotFound`,
-        `BadRequest`."""
+    async def _who(self, http: falcon.asgi.Request, endpoint: Endpoint) -> Known:
+        """Who calls; that it may. Raises `Unauthorized`, `Forbidden`, `NotFound`, `BadRequest`."""
+        access, authorization = self.process.access, http.get_header("Authorization")
         asks_itself = endpoint.by_secret and self.settings.clients_without_key
         wants_key = endpoint.key and not (asks_itself and http.get_header(self._key_header) is None)
         caller = await self.caller(http, key=wants_key, token=endpoint.token)
         customer = intake.customer(http, caller) if endpoint.customer and caller else 0
-        key = http.get_header(DEVICE_KEY)
-        device = await self.process.access.device(key, endpoint.device) if endpoint.device else None
-        customer = device.customer if device else customer
-        http.scope[WHO] = (customer, caller.id if caller else 0)
-        acting.set(actor(http, caller, device, customer))
-        endpoint.permit(caller, customer)
-        return caller, device, customer
+        device = await access.device(http.get_header(DEVICE_KEY), endpoint.device) if endpoint.device else None
+        app = await access.app(authorization) if endpoint.app else None
+        named = device or app
+        known = Known(caller, device, app, named.customer if named else customer)
+        http.scope[WHO] = (known.customer, caller.id if caller else 0)
+        acting.set(actor(http, known))
+        endpoint.permit(caller, known.customer)
+        return known
 
     async def _asked(self, handler: Handler, value: Any, key: str | None, request: Request) -> Answer:
         return await self.perform(handler, request, value, key)
@@ -293,4 +295,4 @@ class Server:
 
 def _asks_who(endpoint: Endpoint) -> bool:
     """Whether its answer depends on who calls: then it is no answer of a server that may lead no more."""
-    return endpoint.key or endpoint.token or endpoint.device is not None
+    return endpoint.key or endpoint.token or endpoint.app or endpoint.device is not None

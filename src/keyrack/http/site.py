@@ -14,7 +14,7 @@ from keyrack.database.acting import acting
 from keyrack.errors import MethodNotAllowed, NotFound, Refusal
 from keyrack.http import intake
 from keyrack.http.answers import put
-from keyrack.http.callers import actor
+from keyrack.http.callers import Known, actor
 from keyrack.http.inside import Calls
 from keyrack.http.observing import ROUTE, WHO
 from keyrack.http.pages import FRESH, POLICY, Page, Person, Site, Visit, customer_of
@@ -75,7 +75,7 @@ class PageRoute:
         return await page.run(visit)
 
     def _acts(self, http: falcon.asgi.Request, visit: Visit) -> None:
-        acting.set(actor(http, visit.who and visit.who.manager, None, visit.customer))
+        acting.set(actor(http, Known(visit.who and visit.who.manager, None, None, visit.customer)))
 
     async def _who(self, http: falcon.asgi.Request) -> Person:
         """Raises `Unauthorized`."""

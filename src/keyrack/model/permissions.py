@@ -31,6 +31,8 @@ class Permission(StrEnum):
     EVENTS_READ = "events:read"
     EVENTS_WRITE = "events:write"
     POSITIONS_READ = "positions:read"
+    BOXES_READ = "boxes:read"
+    BOXES_WRITE = "boxes:write"
     ACCESS_READ = "access:read"
     CHANGES_READ = "changes:read"
     OPERATIONS_READ = "operations:read"
@@ -65,6 +67,8 @@ MEANINGS: Mapping[Permission, str] = {
     Permission.EVENTS_READ: "See when cars were opened and closed, and by whom.",
     Permission.EVENTS_WRITE: "Record that a car was opened or closed.",
     Permission.POSITIONS_READ: "See where cars are and were, and what they told of themselves.",
+    Permission.BOXES_READ: "See which boxes take keys without a network, their status lists and their logs' state.",
+    Permission.BOXES_WRITE: "Enrol boxes, so that they take keys without a network.",
     Permission.ACCESS_READ: "See who could open a car, and which cars a user could open, at any time.",
     Permission.CHANGES_READ: "Read the log of changes and its proofs.",
     Permission.OPERATIONS_READ: "See what became of asynchronous requests.",
@@ -84,6 +88,7 @@ class Free(StrEnum):
 
     ANYBODY = "anybody"
     DEVICE = "a device key"
+    USER = "an id token of the app SDK"
     CALLER = "every caller, about itself"
     PERSON = "every manager, about itself"
 
@@ -128,7 +133,8 @@ _FLEET = frozenset(
     [
         Permission.CUSTOMER_READ, Permission.CARS_READ, Permission.USERS_READ, Permission.ASSIGNMENTS_READ,
         Permission.GROUPS_READ, Permission.PRODUCTS_READ, Permission.SERVICES_READ, Permission.KEYS_READ,
-        Permission.EVENTS_READ, Permission.POSITIONS_READ, Permission.ACCESS_READ, Permission.LIVE_READ,
+        Permission.EVENTS_READ, Permission.POSITIONS_READ, Permission.BOXES_READ, Permission.ACCESS_READ,
+        Permission.LIVE_READ,
     ]
 )  # fmt: skip
 # What a role keeps of its permissions where it is limited to groups: whatever else it may tells of the whole fleet, or
@@ -139,8 +145,8 @@ WITHIN_GROUPS = frozenset(
         Permission.USERS_WRITE, Permission.ASSIGNMENTS_READ, Permission.ASSIGNMENTS_WRITE, Permission.GROUPS_READ,
         Permission.PRODUCTS_READ, Permission.SERVICES_READ, Permission.INSTALLATIONS_WRITE,
         Permission.PAIRINGS_WRITE, Permission.KEYS_READ, Permission.SDK_WRITE, Permission.EVENTS_READ,
-        Permission.EVENTS_WRITE, Permission.POSITIONS_READ, Permission.ACCESS_READ, Permission.CHANGES_READ,
-        Permission.BATCH_WRITE, Permission.LIVE_READ,
+        Permission.EVENTS_WRITE, Permission.POSITIONS_READ, Permission.BOXES_READ, Permission.BOXES_WRITE,
+        Permission.ACCESS_READ, Permission.CHANGES_READ, Permission.BATCH_WRITE, Permission.LIVE_READ,
     ]
 )  # fmt: skip
 # What each role has: a role that is not here, or none at all, has nothing
@@ -154,7 +160,7 @@ GRANTED: Mapping[Role, frozenset[Permission]] = {
     Role.TECHNICIAN: closed(
         [Permission.CUSTOMER_READ, Permission.CARS_READ, Permission.GROUPS_READ, Permission.PRODUCTS_READ,
          Permission.SERVICES_READ, Permission.KEYS_READ, Permission.INSTALLATIONS_WRITE, Permission.PAIRINGS_WRITE,
-         Permission.BATCH_WRITE, Permission.OPERATIONS_READ, Permission.LIVE_READ]
+         Permission.BOXES_WRITE, Permission.BATCH_WRITE, Permission.OPERATIONS_READ, Permission.LIVE_READ]
     ),
     Role.AUDITOR: _FLEET | {Permission.CHANGES_READ, Permission.OPERATIONS_READ},
     Role.VIEWER: _FLEET,
