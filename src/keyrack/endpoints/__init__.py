@@ -7,7 +7,10 @@ from keyrack.endpoints import (
     access,
     assignments,
     batch,
+    box_status,
+    boxes,
     brands,
+    car_keys,
     cars,
     changes,
     checkpoints,
@@ -33,6 +36,8 @@ from keyrack.endpoints import (
     products,
     retention,
     sdk,
+    sdk_devices,
+    sdk_keys,
     services,
     users,
     webhook_kinds,
@@ -42,7 +47,8 @@ from keyrack.endpoints import (
 
 MODULES = (
     oauth2, well_known, customers, retention, cars, users, erasure, assignments, groups, products, services,
-    installations, pairings, brands, sdk, events, changes, checkpoints, access, ingest, positions, operations, batch,
-    webhook_kinds, webhooks, managers, factor_rules, clients, live, me, identities, factors, documents, health,
+    installations, pairings, brands, sdk, sdk_devices, sdk_keys, boxes, box_status, car_keys, events, changes,
+    checkpoints, access, ingest, positions, operations, batch, webhook_kinds, webhooks, managers, factor_rules,
+    clients, live, me, identities, factors, documents, health,
 )  # fmt: skip
 ALL: tuple[Endpoint, ...] = tuple(row for module in MODULES for row in module.endpoints.rows)

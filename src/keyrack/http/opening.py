@@ -28,6 +28,7 @@ from keyrack.endpoints.documents import Documents
 from keyrack.endpoints.health import Readiness
 from keyrack.federation.sign_on import SignOn
 from keyrack.http import crowd, parts
+from keyrack.keys.authority import Signers
 from keyrack.loops import lasting
 from keyrack.odata import Limits
 from keyrack.settings import Settings
@@ -113,6 +114,7 @@ async def opened(settings: Settings, dsn: str, readiness: Readiness) -> AsyncGen
         Settings: settings,
         Access: access,
         Vault: vault,
+        Signers: Signers(vault),
         Limits: parts.limits(settings),
         Spool: Spool(settings.spool_bytes, settings.spool_directory),
         Telemetry: Telemetry(batches, settings, tell),

@@ -1,0 +1,95 @@
+"""Status lists of boxes: which of their keys are revoked. Ours, beside the spec."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import LiteralString
+
+from keyrack.api import conditions
+from keyrack.api.endpoint import TAGGED, Endpoints
+from keyrack.api.exchange import Answer, Request, answer, varied
+from keyrack.api.parameters import INVALID, Parameter, given, whole_number
+from keyrack.database.connection import Row
+from keyrack.endpoints.boxes import NO_BOX, NOT_ENROLLED, ROW, check_box
+from keyrack.endpoints.products import NO_PRODUCT
+from keyrack.errors import NotFound
+from keyrack.keys import lists
+from keyrack.keys.authority import Signers
+from keyrack.keys.lists import Place
+from keyrack.keys.moments import now
+from keyrack.model.binary import Octets, base64url
+from keyrack.model.bodies import Body, Id
+from keyrack.reasons import Reason
+
+endpoints = Endpoints("Boxes", "boxes")
+
+NO_LIST = Reason(
+    "status-list-not-found",
+    "There is no such status list of the box.",
+    "Leave epoch and generation out for the one that grows; the key names its own.",
+)
+LIST_TYPE = "application/statuslist+cwt"
+
+# The one that is asked for, or the one that grows; with whoever signs lists of now
+LIST: LiteralString = """
+select g.epoch, g.generation, g.uri, g.is_outdated, g.listed_at, g.list,
+  (select issuing_key_id from issuing_key i where i.customer_id = $1 and i.revoked_at is null
+   order by created_at desc, issuing_key_id desc limit 1) as signer
+from status_generation g
+where g.customer_id = $1 and g.product_id = $2 and ($3::integer is null or g.epoch = $3)
+  and ($4::integer is null or g.generation = $4)
+order by g.epoch desc, g.generation desc limit 1
+"""
+
+
+class BoxStatusList(Body):
+    uri: str
+    epoch: Id
+    generation: Id
+    status_list: Octets
+
+
+NUMBER = {"type": "integer", "format": "int32", "minimum": 1}
+EPOCH = Parameter("epoch", whole_number, "The epoch of the box; without it the present one.", NUMBER)
+GENERATION = Parameter("generation", whole_number, "The generation of the list; without it the one that grows.", NUMBER)
+
+
+@endpoints.write(
+    "GET",
+    "/boxes/{productId}/status",
+    "The status list of a box: which of its keys are revoked",
+    status=200,
+    answers=BoxStatusList,
+    also=LIST_TYPE,
+    headers=TAGGED,
+    options=(EPOCH, GENERATION),
+    refuses={400: (INVALID,), 404: (NO_PRODUCT, NOT_ENROLLED, NO_LIST), 409: (NO_BOX,)},
+    leads=True,
+    **ROW,
+)
+async def status(request: Request, signers: Signers) -> Answer:
+    (product,) = request.ids
+    asked = given(request.query, (EPOCH, GENERATION))
+    await check_box(request.db, request.customer, product)
+    epoch, generation = asked.get(EPOCH.name), asked.get(GENERATION.name)
+    row = await request.db.fetchrow(LIST, request.customer, product, epoch, generation)
+    if row is None or row["signer"] is None:
+        raise NotFound(NO_LIST if asked else NOT_ENROLLED)
+    signed = await _listed(request, signers, product, row)
+    told = {
+        "uri": row["uri"], "epoch": row["epoch"], "generation": row["generation"], "statusList": base64url(signed),
+    }  # fmt: skip
+    body = signed if request.also else answer(told).body or b""
+    found = conditions.made(request, body)
+    media_type = LIST_TYPE if request.also else found.media_type
+    return replace(found, headers=varied(found.headers, "Accept"), media_type=media_type)
+
+
+async def _listed(request: Request, signers: Signers, product: int, row: Row) -> bytes:
+    """The list of the row, signed anew where that is due."""
+    if not lists.is_due(row, now()):
+        return row["list"]
+    place = Place(product, row["epoch"], row["generation"])
+    async with request.db.transaction() as connection:
+        signer = await signers.of(connection, request.customer, row["signer"])
+        return (await lists.renew(connection, request.customer, [place], signer, now()))[place]

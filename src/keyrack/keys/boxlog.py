@@ -1,0 +1,265 @@
+"""In charge of the logs of boxes as they come home: whose an entry is, where it has its place, what is wrong with it.
+
+Entries come in any order, once or often, by whichever phone. What they tell goes on in the order of their numbers: up
+to the first that is missing and that the box may still have (docs/keys.md, "The log of a box").
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import LiteralString
+
+import structlog
+
+from keyrack.database.connection import Connection, Database, Row
+from keyrack.keys import cose
+from keyrack.keys.authority import Signers, box_name, issuer, public
+from keyrack.keys.cose import Refused, Signed
+from keyrack.keys.members import ENTRY, RECEIPT
+from keyrack.keys.moments import now
+from keyrack.keys.openings import LAST_TIME, tell
+from keyrack.keys.p256 import verify
+from keyrack.settings import Settings
+
+log = structlog.get_logger("keyrack.boxlog")
+
+NAME = re.compile(r"box:([1-9]\d{0,9}):([1-9]\d{0,9})").fullmatch
+ZEROS = bytes(32)  # what the first entry names as the one before
+LOGGED = 10  # reports of one delivery that the server's log has one by one
+AT_ONCE = 500  # entries that are told in one go
+NO_BOX = "There is no box of that name and epoch."
+FORGED = "The box has not signed this."
+UNREADABLE = "This is no entry: {code}."
+
+BOXES: LiteralString = """
+select product_id, epoch, public_key from box_epoch where customer_id = $1 and (product_id, epoch) in (
+  select * from unnest($2::integer[], $3::integer[]))
+"""
+LOCK: LiteralString = """
+select up_to, newest, given_up from box_epoch where customer_id = $1 and product_id = $2 and epoch = $3 for update
+"""
+# An entry that is there already stays, and another one with its number is a fork
+INSERT: LiteralString = """
+with came as (
+  select * from unnest($4::integer[], $5::integer[], $6::bytea[], $7::bytea[]) c (number, first, hash, entry)
+), made as (
+  insert into box_entry (customer_id, product_id, epoch, number, first, hash, entry)
+  select $1, $2, $3, number, first, hash, entry from came order by number, hash
+  on conflict (customer_id, product_id, epoch, number) do nothing
+)
+select c.number, c.hash from came c join box_entry e
+  on e.customer_id = $1 and e.product_id = $2 and e.epoch = $3 and e.number = c.number and e.hash <> c.hash
+union select b.number, b.hash from came a join came b on a.number = b.number and a.hash < b.hash
+"""
+NEXT: LiteralString = """
+select number, hash, entry from box_entry
+where customer_id = $1 and product_id = $2 and epoch = $3 and number > $4 order by number limit $5
+"""
+BEFORE: LiteralString = """
+select hash from box_entry where customer_id = $1 and product_id = $2 and epoch = $3 and number = $4
+"""
+# What the box has given up by now: it has said so in whatever came
+HELD_FROM: LiteralString = """
+select max(first) as first, max(number) as newest from box_entry
+where customer_id = $1 and product_id = $2 and epoch = $3
+"""
+REPORT: LiteralString = """
+insert into box_report (customer_id, product_id, epoch, kind, number, hash)
+select $1, $2, $3, u.kind, u.number, u.hash from unnest($4::text[], $5::integer[], $6::bytea[]) u (kind, number, hash)
+where (select count(*) from box_report where customer_id = $1 and product_id = $2 and epoch = $3) < $7
+on conflict (customer_id, product_id, epoch, kind, number, hash) do nothing
+"""
+KEEP: LiteralString = """
+update box_epoch set up_to = $4, newest = $5, given_up = $6, receipt = coalesce($7, receipt),
+  held_generation = coalesce($8, held_generation), held_at = coalesce($9, held_at)
+where customer_id = $1 and product_id = $2 and epoch = $3
+"""
+# The receipt of a box is of its present epoch, by the key that signs now
+SIGNER: LiteralString = """
+select (select max(issuing_key_id) from issuing_key where customer_id = $1 and revoked_at is null) as id
+where $3 = (select max(epoch) from box_epoch where customer_id = $1 and product_id = $2)
+"""
+
+Box = tuple[int, int]  # product and epoch
+Report = tuple[str, int, bytes]  # kind, number, SHA-256 of the entry
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """What came of entries: receipts of the boxes that they are of, and why some were refused."""
+
+    receipts: Mapping[Box, tuple[int, bytes]] = field(default_factory=dict[Box, tuple[int, bytes]])
+    refused: Mapping[int, str] = field(default_factory=dict[int, str])  # place among what came -> why
+
+
+@dataclass(frozen=True, slots=True)
+class Came:
+    """Entries that were read, by the box that they name."""
+
+    entries: Mapping[Box, Sequence[tuple[int, Signed]]]  # each with its place
+    refused: Mapping[int, str]
+
+
+def read(entries: Iterable[bytes]) -> Came:
+    """What came, read and not verified."""
+    found: dict[Box, list[tuple[int, Signed]]] = {}
+    refused: dict[int, str] = {}
+    for place, data in enumerate(entries):
+        try:
+            entry = cose.read(data, ENTRY)
+        except Refused as reason:
+            refused[place] = UNREADABLE.format(code=reason.code.text)
+            continue
+        if (name := NAME(entry.claims["aud"])) is None or max(int(name[1]), int(name[2]), _last(entry)) >= 1 << 31:
+            refused[place] = NO_BOX
+            continue
+        found.setdefault((int(name[1]), int(name[2])), []).append((place, entry))
+    return Came(found, refused)
+
+
+def _last(entry: Signed) -> int:
+    return max(entry.claims["number"], entry.claims["first"])
+
+
+async def take(db: Database, signers: Signers, settings: Settings, customer: int, came: Came) -> Taken:
+    """Keep what came, tell what can be told, and sign receipts: each box in a transaction of its own."""
+    boxes = sorted(came.entries)
+    columns = ([product for product, _ in boxes], [epoch for _, epoch in boxes])
+    known = {(row["product_id"], row["epoch"]): row for row in await db.fetch(BOXES, customer, *columns)}
+    refused = dict(came.refused)
+    receipts: dict[Box, tuple[int, bytes]] = {}
+    for box in boxes:
+        if (row := known.get(box)) is None:
+            refused |= {place: NO_BOX for place, _ in came.entries[box]}
+            continue
+        signed, forged = await asyncio.to_thread(_verified, row, came.entries[box])
+        refused |= dict.fromkeys(forged, FORGED)
+        reports: list[Report] = [("Forgery", entry.claims["number"], _hash(entry.raw)) for entry in forged.values()]
+        async with db.transaction() as connection:
+            receipt = await _taken(connection, signers, settings, customer, box, signed, reports)
+        if receipt is not None:
+            receipts[box] = receipt
+    return Taken(receipts, refused)
+
+
+def _verified(row: Row, entries: Sequence[tuple[int, Signed]]) -> tuple[list[Signed], dict[int, Signed]]:
+    """Those that the box has signed, each once, and the others by their places."""
+    key = public(row["public_key"])
+    good: dict[bytes, Signed] = {}
+    forged: dict[int, Signed] = {}
+    for place, entry in entries:
+        if entry.kid == key.kid and verify(key, entry.to_be_signed, entry.signature):
+            good[entry.raw] = entry
+        else:
+            forged[place] = entry
+    return list(good.values()), forged
+
+
+@dataclass(slots=True)
+class _Walk:
+    """How far the log of a box is known without gaps, while it is gone on along it."""
+
+    up_to: int
+    given_up: int
+    held_from: int  # what is before it and missing stays missing
+    hash: bytes | None  # of the entry `up_to`, None where it is missing
+    told: list[Signed] = field(default_factory=list[Signed])
+    reports: list[Report] = field(default_factory=list[Report])
+
+    def go(self, rows: Iterable[Row]) -> bool:
+        """Go on along these entries; whether there is no gap among them."""
+        for row in rows:
+            missing = row["number"] - self.up_to - 1
+            if missing and row["number"] > self.held_from:
+                self._give_up(min(self.held_from, row["number"]) - 1)
+                if row["number"] != self.up_to + 1:
+                    return False
+            elif missing:
+                self._give_up(row["number"] - 1)
+            self._take(row)
+        return True
+
+    def _give_up(self, up_to: int) -> None:
+        if up_to > self.up_to:
+            self.reports.append(("GivenUp", up_to, b""))
+            self.given_up, self.up_to, self.hash = self.given_up + up_to - self.up_to, up_to, None
+
+    def _take(self, row: Row) -> None:
+        entry = cose.read(row["entry"], ENTRY)
+        if self.hash is not None and entry.claims["previous"] != self.hash:
+            self.reports.append(("Break", row["number"], row["hash"]))
+        self.told.append(entry)
+        self.up_to, self.hash = row["number"], row["hash"]
+
+
+async def _taken(
+    connection: Connection, signers: Signers, settings: Settings, customer: int, box: Box, entries: Sequence[Signed],
+    reports: list[Report],
+) -> tuple[int, bytes] | None:  # fmt: skip
+    """Keep entries that the box has signed, and go on along its log; the receipt, where it could be signed anew."""
+    known = await connection.fetchrow(LOCK, customer, *box)
+    if known is None:
+        return None  # it was removed meanwhile
+    columns = (
+        [entry.claims["number"] for entry in entries], [entry.claims["first"] for entry in entries],
+        [_hash(entry.raw) for entry in entries], [entry.raw for entry in entries],
+    )  # fmt: skip
+    forks = await connection.fetch(INSERT, customer, *box, *columns)
+    reports += [("Fork", row["number"], row["hash"]) for row in forks]
+    held = await connection.fetchrow(HELD_FROM, customer, *box)
+    hash = ZEROS if known["up_to"] == 0 else await connection.fetchval(BEFORE, customer, *box, known["up_to"])
+    walk = _Walk(known["up_to"], known["given_up"], held["first"] or 1 if held else 1, hash)
+    while (rows := await connection.fetch(NEXT, customer, *box, walk.up_to, AT_ONCE)) and walk.go(rows):
+        pass
+    reports += walk.reports + await tell(connection, customer, box_name(*box), walk.told)
+    receipt = await _receipt(connection, signers, customer, box, walk) if walk.told else None
+    newest = max(known["newest"], held["newest"] or 0 if held else 0)
+    await connection.execute(KEEP, customer, *box, walk.up_to, newest, walk.given_up, receipt, *_held(walk.told))
+    await _report(connection, settings, customer, box, reports)
+    return None if receipt is None else (walk.up_to, receipt)
+
+
+def _held(told: Sequence[Signed]) -> tuple[int | None, datetime | None]:
+    """Which list the box had at the last of these entries: its generation and its time."""
+    if not told:
+        return None, None
+    _, generation, at = told[-1].claims["held"]
+    if generation >= 1 << 31 or at > LAST_TIME:
+        return None, None  # no list of ours
+    return generation, datetime.fromtimestamp(at, UTC)
+
+
+async def _receipt(connection: Connection, signers: Signers, customer: int, box: Box, walk: _Walk) -> bytes | None:
+    """That the log is known up to its last entry; None where that is missing, or nobody would take the receipt."""
+    product, epoch = box
+    id = await connection.fetchval(SIGNER, customer, product, epoch)
+    if id is None or walk.hash is None:
+        return None
+    signer = await signers.of(connection, customer, id)
+    claims = {
+        "iss": issuer(customer), "aud": box_name(*box), "iat": int(now().timestamp()), "upto": (walk.up_to, walk.hash),
+    }  # fmt: skip
+    return cose.sign(RECEIPT, signer.kid, claims, signer.key.sign)
+
+
+async def _report(
+    connection: Connection, settings: Settings, customer: int, box: Box, reports: Sequence[Report]
+) -> None:
+    """Keep what is wrong, as much as there is room for, and have the operator hear of it."""
+    if not reports:
+        return
+    product, epoch = box
+    for kind, number, _ in reports[:LOGGED]:
+        log.error("Something is wrong with the log of a box", kind=kind, customer=customer, product=product,
+                  epoch=epoch, number=number, alert=kind != "GivenUp")  # fmt: skip
+    kinds, numbers, hashes = (list(column) for column in zip(*reports, strict=True))
+    await connection.execute(REPORT, customer, product, epoch, kinds, numbers, hashes, settings.box_reports)
+
+
+def _hash(data: bytes) -> bytes:
+    return hashlib.sha256(data).digest()

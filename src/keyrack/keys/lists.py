@@ -1,0 +1,104 @@
+"""In charge of the status lists of boxes: signed when they are asked for, at once after a revocation, else seldom.
+
+A list is of one box, epoch and generation (docs/keys.md, "Members"). Its time advances though nothing has changed,
+since a box counts on it for as long as a key's limit says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import LiteralString
+
+from keyrack.database.connection import Connection, Row
+from keyrack.keys import cose, status_list
+from keyrack.keys.authority import Signer, box_name, issuer
+from keyrack.keys.members import STATUS_LIST
+
+FRESH = timedelta(minutes=5)  # for which a list is told again as it is
+TTL = int(FRESH.total_seconds())
+SECOND = timedelta(seconds=1)
+AHEAD = timedelta(seconds=5)  # of the clock, that lists are at most
+LASTS = 28 * 86_400  # seconds until `exp`, which is for other verifiers: as long as any key lives
+
+# Locked before their keys are read, so that what is revoked meanwhile marks them again
+LOCK: LiteralString = """
+select product_id, epoch, generation, uri, is_outdated, listed_at, list from status_generation
+where customer_id = $1 and (product_id, epoch, generation) in (
+  select * from unnest($2::integer[], $3::integer[], $4::integer[]))
+order by product_id, epoch, generation for update
+"""
+REVOKED: LiteralString = """
+select product_id, epoch, generation, array_agg(place) as places from box_key
+where customer_id = $1 and (product_id, epoch, generation) in (
+  select * from unnest($2::integer[], $3::integer[], $4::integer[])) and is_placed and revoked_at is not null
+group by 1, 2, 3
+"""
+KEEP: LiteralString = """
+update status_generation g set list = u.list, listed_at = u.listed_at, is_outdated = false
+from unnest($2::integer[], $3::integer[], $4::integer[], $5::timestamptz[], $6::bytea[])
+  u (product_id, epoch, generation, listed_at, list)
+where g.customer_id = $1 and g.product_id = u.product_id and g.epoch = u.epoch and g.generation = u.generation
+"""
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Place:
+    """Which list: of a product in an epoch, and the generation."""
+
+    product: int
+    epoch: int
+    generation: int
+
+
+def is_due(row: Row, now: datetime) -> bool:
+    """Whether the list of this row has to be signed anew. Each has a time of its own, as a box takes a later one alone: so
+    many revocations in a second would get ahead of the clock, and wait for it. One that is further ahead was signed by
+    a clock that was wrong, and nothing waits for that.
+    """
+    if row["list"] is None:
+        return True
+    ahead: timedelta = row["listed_at"] - now
+    return ahead <= -FRESH or (row["is_outdated"] and ahead != AHEAD)
+
+
+async def renew(
+    connection: Connection, customer: int, places: Iterable[Place], signer: Signer, now: datetime
+) -> dict[Place, bytes]:
+    """These lists, in the caller's transaction, signed anew as far as they are due. `now` has whole seconds."""
+    rows = await connection.fetch(LOCK, customer, *columns(sorted(places)))
+    found = {_place(row): row["list"] for row in rows}
+    due = {_place(row): row for row in rows if is_due(row, now)}
+    if due:
+        revoked = {_place(row): row["places"] for row in await connection.fetch(REVOKED, customer, *columns(due))}
+        times = [max(now, row["listed_at"] + SECOND) if row["list"] else now for row in due.values()]
+        lists = [
+            _signed(customer, one, row["uri"], revoked.get(one, ()), signer, at)
+            for (one, row), at in zip(due.items(), times, strict=True)
+        ]
+        await connection.execute(KEEP, customer, *columns(due), times, lists)
+        found |= zip(due, lists, strict=True)
+    return found
+
+
+def _signed(customer: int, place: Place, uri: str, revoked: Iterable[int], signer: Signer, at: datetime) -> bytes:
+    bits = bytearray(status_list.ENTRIES // 8)
+    for one in revoked:
+        bits[one // 8] |= 1 << one % 8
+    iat = int(at.timestamp())
+    claims = {
+        "iss": issuer(customer), "sub": uri, "aud": box_name(place.product, place.epoch), "exp": iat + LASTS,
+        "iat": iat, "status_list": status_list.pack(bytes(bits)), "ttl": TTL, "generation": place.generation,
+    }  # fmt: skip
+    return cose.sign(STATUS_LIST, signer.kid, claims, signer.key.sign)
+
+
+def _place(row: Row) -> Place:
+    return Place(row["product_id"], row["epoch"], row["generation"])
+
+
+def columns(places: Iterable[Place]) -> tuple[list[int], list[int], list[int]]:
+    """Products, epochs and generations, as statements take them."""
+    listed = list(places)
+    return [one.product for one in listed], [one.epoch for one in listed], [one.generation for one in listed]
