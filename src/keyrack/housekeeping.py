@@ -23,6 +23,7 @@ from keyrack.database.acting import acting, system
 from keyrack.database.connection import Database, Row, Statements, is_interruption
 from keyrack.database.trouble import Interruptions
 from keyrack.federation import states
+from keyrack.keys import places
 from keyrack.settings import Settings
 from keyrack.webhooks import forgetting
 
@@ -53,6 +54,7 @@ STEPS = (
     Step("copies of checkpoints", publishing.tend, every=20),
     Step("old checkpoints", checkpoints.thin, every=3_600),
     Step("old changes", retention.erase, every=3_600),
+    Step("keys of boxes", places.tend),
     Step("rate limits", limits.forget),
     Step("changes of access", changed.forget_changes),
     Step("sessions", sessions.forget),

@@ -18,6 +18,7 @@ from keyrack.keys import boxlog, issuing
 from keyrack.keys.authority import Signers, box_name
 from keyrack.keys.enrolment import NONCE, time_for
 from keyrack.keys.issuing import Held, NoDevice
+from keyrack.keys.moments import now
 from keyrack.model.binary import Octets, base64url, octets
 from keyrack.model.bodies import Body, Id, Moment, no_valid, stamp
 from keyrack.model.permissions import Free
@@ -39,7 +40,7 @@ select (select issuing_key_id from issuing_key i where i.customer_id = $1 and i.
   order by created_at desc, issuing_key_id desc limit 1)
 from app_subject s where s.customer_id = $1 and s.subject = $2 and exists (
   select from box_key k where k.customer_id = $1 and k.user_id = s.user_id and k.is_placed and k.revoked_at is null
-    and 'box:' || k.product_id || ':' || k.epoch = $3 and k.expires_at > now())
+    and 'box:' || k.product_id || ':' || k.epoch = $3 and k.expires_at > $4)
 """
 
 
@@ -240,7 +241,7 @@ async def time(request: Request, wanted: TimeWanted, signers: Signers) -> Answer
     if len(wanted.nonce) != NONCE:
         hint = f"It has {NONCE} bytes."
         raise BadRequest(no_valid(TIME, "nonce", hint=hint), errors=[Fault("wrong-form", hint, "/nonce")])
-    signer = await request.db.fetchval(TELLS_TIME, app.customer, app.subject, wanted.box)
+    signer = await request.db.fetchval(TELLS_TIME, app.customer, app.subject, wanted.box, now())
     if signer is None:
         raise NotFound(NO_KEYS)
     signed = time_for(app.customer, wanted.box, wanted.nonce, await signers.of(request.db, app.customer, signer))

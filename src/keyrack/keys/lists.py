@@ -53,9 +53,9 @@ class Place:
 
 
 def is_due(row: Row, now: datetime) -> bool:
-    """Whether the list of this row has to be signed anew. Each has a time of its own, as a box takes a later one alone: so
-    many revocations in a second would get ahead of the clock, and wait for it. One that is further ahead was signed by
-    a clock that was wrong, and nothing waits for that.
+    """Whether the list of this row has to be signed anew. Each has a time of its own, as a box takes a later one alone:
+    so many revocations in a second would get ahead of the clock, and wait for it. One that is further ahead was signed
+    by a clock that was wrong, and nothing waits for that.
     """
     if row["list"] is None:
         return True

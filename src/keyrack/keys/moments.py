@@ -6,5 +6,6 @@ from datetime import UTC, datetime
 
 
 def now() -> datetime:
-    """The second that has begun."""
+    """The second that has begun. Whatever is decided by the time of keys asks here, and no statement asks by itself: so
+    weeks can pass in a simulation."""
     return datetime.now(UTC).replace(microsecond=0)

@@ -9,15 +9,17 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import LiteralString
 
 from keyrack.database.connection import Connection, Database, Row
 from keyrack.database.pieces import repeat
 from keyrack.keys.lists import Place
+from keyrack.keys.moments import now
 from keyrack.settings import Settings
 
 LONGEST_URI = 128  # characters (docs/keys.md, "Members")
-MARGIN = 600  # seconds after which a place is free: the tolerance of boxes, and what their clocks may be slow by
+MARGIN = timedelta(hours=1)  # after which a place is free: the tolerance of boxes, and what their clocks may be slow by
 
 LOCK: LiteralString = """
 select from status_generation where customer_id = $1 and (product_id, epoch) in (
@@ -48,7 +50,7 @@ GIVE_BACK: LiteralString = """
 with gone as (
   update box_key set is_placed = false where (customer_id, key_id) in (
     select customer_id, key_id from box_key where is_placed
-      and greatest(expires_at, issued_at + make_interval(secs => freshness)) < now() - make_interval(secs => $1)
+      and greatest(expires_at, issued_at + make_interval(secs => freshness)) < $1
     limit $2)
   returning true)
 select count(*) from gone
@@ -56,7 +58,7 @@ select count(*) from gone
 FORGET: LiteralString = """
 with gone as (
   delete from box_key where (customer_id, key_id) in (
-    select customer_id, key_id from box_key where not is_placed and issued_at < now() - make_interval(days => $1)
+    select customer_id, key_id from box_key where not is_placed and issued_at < $1
     limit $2)
   returning true)
 select count(*) from gone
@@ -118,5 +120,5 @@ def _uri(settings: Settings, product: int, epoch: int, generation: int) -> str:
 
 async def tend(db: Database, settings: Settings) -> None:
     """Give back the places of keys that open nothing any more, and forget old keys. A step of housekeeping."""
-    await repeat(db, settings.housekeeping_rows, GIVE_BACK, MARGIN)
-    await repeat(db, settings.housekeeping_rows, FORGET, settings.key_days)
+    await repeat(db, settings.housekeeping_rows, GIVE_BACK, now() - MARGIN)
+    await repeat(db, settings.housekeeping_rows, FORGET, now() - timedelta(days=settings.key_days))
