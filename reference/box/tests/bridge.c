@@ -1,12 +1,13 @@
 /* In charge of what tests need of the box beside its header: a store in memory, chance that is given, and signatures that are
  * not looked at. Not for firmware. */
+#define _XOPEN_SOURCE 700
 #include <string.h>
+#include <ucontext.h>
 
 #include "cbor.h"
 #include "inflate.h"
 #include "keyrack_bearssl.h"
 
-#define STACK_MOST 65536
 #define PAINT 0xa5
 
 struct kr_test {
@@ -21,10 +22,8 @@ struct kr_test {
 
 #if defined(__GNUC__)
 #define EXPORT __attribute__((visibility("default")))
-#define NOINLINE __attribute__((noinline))
 #else
 #define EXPORT
-#define NOINLINE
 #endif
 
 EXPORT size_t kr_test_size(void);
@@ -36,7 +35,7 @@ EXPORT void kr_test_receive(struct kr_test *t, unsigned link, const uint8_t *mes
 EXPORT int kr_test_reset(struct kr_test *t, const uint8_t point[KR_POINT], uint64_t tick);
 EXPORT int kr_test_start(struct kr_test *t, uint64_t elapsed, uint64_t tick);
 EXPORT size_t kr_test_stack(struct kr_test *t, unsigned link, const uint8_t *message, size_t len, uint64_t tick,
-                            uint8_t *reply);
+                            uint8_t *reply, uint8_t *stack, size_t size);
 EXPORT int kr_test_inflate(const uint8_t *stream, size_t len, uint8_t *out, size_t size);
 EXPORT int kr_test_cbor(const uint8_t *item, size_t len, int may_be_tagged);
 
@@ -139,29 +138,46 @@ void kr_test_receive(struct kr_test *t, unsigned link, const uint8_t *message, s
     outcome[3] = o.persist ? 1 : 0;
 }
 
-/* How deep the stack was while this message was worked on: the part of a painted piece of stack that lost its paint. The two
- * functions have the same frame, so their arrays lie in the same place. */
-static NOINLINE size_t stack_piece(bool paint)
+/* Calls kr_test_receive on a stack of its own, that was painted before: how many bytes lost their paint. */
+struct on_stack {
+    struct kr_test *t;
+    unsigned link;
+    struct kr_bytes message;
+    uint64_t tick;
+    uint8_t *reply;
+    ucontext_t back;
+};
+
+/* makecontext passes ints only, so the pointer goes in two halves. */
+static void run_on_stack(unsigned high, unsigned low)
 {
-    volatile uint8_t piece[STACK_MOST];
-    size_t i = 0;
-    if (paint) {
-        for (; i < STACK_MOST; i++) {
-            piece[i] = PAINT;
-        }
-        return 0;
-    }
-    while (i < STACK_MOST && piece[i] == PAINT) {
-        i++;
-    }
-    return STACK_MOST - i;
+    struct on_stack *call = (struct on_stack *)((uintptr_t)high << 16 << 16 | (uintptr_t)low);
+    (void)kr_box_receive(&call->t->box, call->link, call->message, call->tick, call->reply);
 }
 
-size_t kr_test_stack(struct kr_test *t, unsigned link, const uint8_t *message, size_t len, uint64_t tick, uint8_t *reply)
+size_t kr_test_stack(struct kr_test *t, unsigned link, const uint8_t *message, size_t len, uint64_t tick, uint8_t *reply,
+                     uint8_t *stack, size_t size)
 {
-    (void)stack_piece(true);
-    (void)kr_box_receive(&t->box, link, (struct kr_bytes){message, len}, tick, reply);
-    return stack_piece(false);
+    struct on_stack call = {t, link, {message, len}, tick, reply, {0}};
+    uintptr_t at = (uintptr_t)&call;
+    ucontext_t context;
+    size_t unused = 0;
+
+    memset(stack, PAINT, size);
+    if (getcontext(&context) != 0) {
+        return 0;
+    }
+    context.uc_stack.ss_sp = stack;
+    context.uc_stack.ss_size = size;
+    context.uc_link = &call.back;
+    makecontext(&context, (void (*)(void))run_on_stack, 2, (unsigned)(at >> 16 >> 16), (unsigned)(at & 0xffffffffu));
+    if (swapcontext(&call.back, &context) != 0) {
+        return 0;
+    }
+    while (unused < size && stack[unused] == PAINT) {
+        unused++; /* stacks grow down */
+    }
+    return size - unused;
 }
 
 int kr_test_inflate(const uint8_t *stream, size_t len, uint8_t *out, size_t size)

@@ -1,0 +1,216 @@
+/* In charge of fuzzing the box alone (libFuzzer, with sanitizers): `make fuzz`, or from tests/keys/fuzz_boxes.py with states and
+ * messages to begin with. Signatures are not looked at; what is unpacked is compared with zlib.
+ *
+ * An input is a byte that says what it is, one that says when and on which link, and the rest. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <zlib.h>
+
+#include "box.h"
+#include "inflate.h"
+
+#define STATES_MOST 64
+#define IN_A_MESSAGE 100 /* from here on the rest is the payload of a message, from there on a stream */
+#define A_STREAM 200
+
+int LLVMFuzzerInitialize(int *argc, char ***argv);
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static struct kr_box states[STATES_MOST];
+static size_t state_count;
+static uint8_t entries[KR_LOG_PLACES][KR_ENTRY_MOST];
+static size_t lens[KR_LOG_PLACES];
+
+static bool put(void *user, uint64_t number, struct kr_bytes entry)
+{
+    (void)user;
+    memcpy(entries[number % KR_LOG_PLACES], entry.at, entry.len);
+    lens[number % KR_LOG_PLACES] = entry.len;
+    return true;
+}
+
+static bool get(void *user, uint64_t number, uint8_t *entry, size_t *len)
+{
+    (void)user;
+    *len = lens[number % KR_LOG_PLACES];
+    memcpy(entry, entries[number % KR_LOG_PLACES], *len);
+    return *len > 0;
+}
+
+/* Some digest: the fuzzer need not find one that SHA-256 gives. */
+static void sha256(void *user, const struct kr_bytes *pieces, size_t count, uint8_t digest[KR_DIGEST])
+{
+    uint64_t hash = 1469598103934665603u;
+    (void)user;
+    for (size_t i = 0; i < count; i++) {
+        for (size_t j = 0; j < pieces[i].len; j++) {
+            hash = (hash ^ pieces[i].at[j]) * 1099511628211u;
+        }
+    }
+    for (size_t i = 0; i < KR_DIGEST; i++) {
+        digest[i] = (uint8_t)(hash >> 8 * (i % 8));
+    }
+}
+
+static bool verify(void *user, const uint8_t point[KR_POINT], const uint8_t digest[KR_DIGEST],
+                   const uint8_t signature[KR_SIGNATURE])
+{
+    (void)user;
+    (void)point;
+    (void)digest;
+    return signature[0] != 255;
+}
+
+static bool sign(void *user, const uint8_t digest[KR_DIGEST], uint8_t signature[KR_SIGNATURE])
+{
+    (void)user;
+    memcpy(signature, digest, KR_DIGEST);
+    memcpy(signature + KR_DIGEST, digest, KR_DIGEST);
+    return true;
+}
+
+static bool random_bytes(void *user, uint8_t *bytes, size_t len)
+{
+    (void)user;
+    memset(bytes, 'r', len);
+    return true;
+}
+
+static const struct kr_port port = {NULL, sha256, verify, sign, random_bytes};
+static const struct kr_store store = {NULL, put, get};
+
+/* States as tests/keys/fuzz_boxes.py wrote them: images of the struct. */
+int LLVMFuzzerInitialize(int *argc, char ***argv)
+{
+    const char *path = getenv("KR_STATES");
+    FILE *file = path ? fopen(path, "rb") : NULL;
+    static const uint8_t point[KR_POINT] = {1, 2, 3};
+
+    (void)argc;
+    (void)argv;
+    (void)kr_box_reset(&states[0], &port, &store, point, 0);
+    state_count = 1;
+    while (file && state_count < STATES_MOST && fread(&states[state_count], sizeof states[0], 1, file) == 1) {
+        state_count++;
+    }
+    if (file) {
+        fclose(file);
+    }
+    return 0;
+}
+
+static void same_as_zlib(const uint8_t *data, size_t size)
+{
+    uint8_t ours[KR_LIST_BITS / 8] = {0}, theirs[KR_LIST_BITS / 8 + 1] = {0};
+    z_stream z = {0};
+
+    z.next_in = (Bytef *)(uintptr_t)data;
+    z.avail_in = (uInt)size;
+    z.next_out = theirs;
+    z.avail_out = sizeof theirs;
+    if (inflateInit(&z) != Z_OK) {
+        abort();
+    }
+    bool expected = inflate(&z, Z_FINISH) == Z_STREAM_END && z.avail_in == 0 && z.avail_out == 1 && data[0] == 0x78;
+    inflateEnd(&z);
+    if (kr_inflate((struct kr_bytes){data, size}, ours, sizeof ours) != expected ||
+        (expected && memcmp(ours, theirs, sizeof ours) != 0)) {
+        abort();
+    }
+}
+
+static void wrap(const struct kr_public_key *by, enum kr_message kind, struct kr_bytes payload, struct kr_writer *out)
+{
+    (void)kr_write_signed(&port, by, kind, payload, out);
+}
+
+/* The answer that belongs to this key, so that the fuzzer need not find hashes. */
+static void answer(const struct kr_box *box, struct kr_bytes key, uint64_t command, struct kr_writer *out)
+{
+    uint8_t digest[KR_DIGEST], bytes[300];
+    struct kr_writer payload = kr_writer(bytes, sizeof bytes);
+    struct kr_signed message;
+    struct kr_claims claims;
+    struct kr_public_key phone = {{0}, {0}};
+
+    if (kr_read(key, KR_KEY, &message, &claims) == KR_GOOD) {
+        kr_public_key(&port, claims.cnf, &phone);
+    }
+    kr_sha256(&port, key, digest);
+    kr_write_head(&payload, KR_MAP, 6);
+    kr_write_int(&payload, KR_M_AUD);
+    kr_write_text(&payload, kr_text_bytes(&box->kept.name));
+    kr_write_int(&payload, KR_M_NONCE);
+    kr_write_bytes(&payload, (struct kr_bytes){box->links[0].nonce, KR_NONCE});
+    kr_write_int(&payload, KR_M_COMMAND);
+    kr_write_uint(&payload, command);
+    kr_write_int(&payload, KR_M_COUNTER);
+    kr_write_uint(&payload, KR_UINT_MAX);
+    kr_write_int(&payload, KR_M_KEY);
+    kr_write_bytes(&payload, (struct kr_bytes){digest, KR_DIGEST});
+    kr_write_int(&payload, KR_M_CHALLENGE);
+    kr_write_bytes(&payload, (struct kr_bytes){box->links[0].challenge, KR_DIGEST});
+    wrap(&phone, KR_ANSWER, (struct kr_bytes){bytes, payload.len}, out);
+}
+
+/* A message with this payload in it, signed by whom the box believes. */
+static size_t message_of(const struct kr_box *box, unsigned what, struct kr_bytes payload, uint8_t *message)
+{
+    static const enum kr_message kinds[] = {KR_STATUS_LIST, KR_KEY_SET, KR_TIME, KR_RECEIPT, KR_KEY};
+    uint8_t first[KR_WIRE_MOST], second[KR_WIRE_MOST];
+    struct kr_writer one = kr_writer(first, sizeof first), two = kr_writer(second, sizeof second);
+    struct kr_writer out = kr_writer(message, KR_WIRE_MOST);
+    enum kr_message kind = kinds[what % 5];
+
+    wrap(kind == KR_KEY_SET ? &box->kept.root : &box->kept.issuing[0], kind, payload, &one);
+    kr_write_head(&out, KR_ARRAY, kind == KR_KEY ? 3 : 2);
+    kr_write_uint(&out, kind == KR_KEY ? KR_SAYS_OPEN : KR_SAYS_CARRY);
+    kr_write_bytes(&out, (struct kr_bytes){first, one.len});
+    if (kind == KR_KEY) {
+        answer(box, (struct kr_bytes){first, one.len}, 1 + what / 5 % 2, &two);
+        kr_write_bytes(&out, (struct kr_bytes){second, two.len});
+    }
+    return out.len;
+}
+
+/* What must hold whatever came. */
+static void check(const struct kr_box *box, struct kr_outcome outcome)
+{
+    const struct kr_kept *kept = &box->kept;
+    if (outcome.reply_len == 0 || outcome.reply_len > KR_WIRE_MOST || kept->next - kept->first > KR_LOG_PLACES ||
+        kept->phone_count > KR_PHONES || kept->issuing_count > 2 || box->tokens > 16 || box->time > KR_UINT_MAX ||
+        (outcome.effect != KR_STAYS && outcome.code != KR_GOOD)) {
+        abort();
+    }
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    static const uint64_t ticks[] = {0, 1, 9, 10, 11, 1000, 1000000, UINT64_MAX / 2};
+    static const uint8_t hello[] = {0x82, 0x01, 0x01}, fetch[] = {0x82, 0x07, 0x00};
+    uint8_t message[KR_WIRE_MOST], reply[KR_WIRE_MOST];
+
+    if (size < 3) {
+        return 0;
+    }
+    struct kr_bytes rest = {data + 2, size - 2};
+    if (data[0] >= A_STREAM) {
+        same_as_zlib(rest.at, rest.len);
+        return 0;
+    }
+    struct kr_box box = states[data[0] % IN_A_MESSAGE % state_count];
+    uint64_t tick = box.tick + ticks[data[1] & 7];
+    unsigned link = (data[1] >> 3 & 7) == 0 ? data[1] >> 6 : 0;
+    box.port = &port;
+    box.store = &store;
+    if (data[0] >= IN_A_MESSAGE) {
+        rest.len = message_of(&box, data[1] >> 3, rest, message);
+        rest.at = message;
+        link = 0;
+    }
+    check(&box, kr_box_receive(&box, link, rest, tick, reply));
+    check(&box, kr_box_receive(&box, link, (struct kr_bytes){hello, sizeof hello}, tick, reply));
+    check(&box, kr_box_receive(&box, link, (struct kr_bytes){fetch, sizeof fetch}, tick, reply));
+    return 0;
+}
