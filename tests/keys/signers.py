@@ -1,0 +1,69 @@
+"""In charge of the keys of tests and vectors: always the same ones, by their names."""
+
+from __future__ import annotations
+
+import base64
+import functools
+import hashlib
+from dataclasses import dataclass
+
+from keyrack.keys import p256
+from keyrack.keys.p256 import PrivateKey
+from keyrack.keys.public_key import PublicKey
+
+NAMES = (
+    "root",
+    "issuing-1",
+    "issuing-2",
+    "issuing-3",
+    "other-root",
+    "phone-1",
+    "phone-2",
+    "box",
+    "other-box",
+    "stranger",
+)
+ORDER = 0xFFFFFFFF00000000FFFFFFFFFFFFFFFFBCE6FAADA7179E84F3B9CAC2FC632551  # of P-256
+
+
+def scalar(name: str) -> bytes:
+    """32 bytes, less than the order of the curve."""
+    return hashlib.sha256(f"keyrack vectors: {name}".encode()).digest()
+
+
+@functools.cache
+def signer(name: str) -> PrivateKey:
+    assert name in NAMES
+    return PrivateKey.from_text(base64.b64encode(scalar(name)).decode())
+
+
+@functools.cache
+def public(name: str) -> PublicKey:
+    return signer(name).public
+
+
+@dataclass(frozen=True)
+class Own:
+    """What a box needs of a library, with its own key; it notes what it has verified."""
+
+    name: str = "box"
+    verified: list[bytes] | None = None
+
+    def sign(self, message: bytes) -> bytes:
+        return signer(self.name).sign(message)
+
+    def verify(self, public: PublicKey, message: bytes, signature: bytes) -> bool:
+        if self.verified is not None:
+            self.verified.append(message)
+        return _verify(public, message, signature)
+
+
+@functools.lru_cache(1 << 14)
+def _verify(public: PublicKey, message: bytes, signature: bytes) -> bool:
+    return p256.verify(public, message, signature)
+
+
+def high(signature: bytes) -> bytes:
+    """The same signature with the other s."""
+    s = int.from_bytes(signature[32:], "big")
+    return signature[:32] + (ORDER - s).to_bytes(32, "big")

@@ -1,0 +1,125 @@
+"""In charge of states of a box as JSON: what vectors have before and after a message."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from keyrack.keys.box.state import Authority, Kept, Link, Log, Running, State, StatusList
+from keyrack.keys.codes import Code
+from keyrack.keys.public_key import PublicKey
+
+Json = dict[str, Any]
+
+
+def key(value: Json) -> PublicKey:
+    return PublicKey(bytes.fromhex(value["x"]), bytes.fromhex(value["y"]))
+
+
+def written(key: PublicKey) -> Json:
+    return {"x": key.x.hex(), "y": key.y.hex()}
+
+
+def dump(state: State, numbers: range = range(0)) -> Json:
+    """The whole state; of the log's entries those with these numbers."""
+    kept, running, log = state.kept, state.running, state.kept.log
+    authority = kept.authority
+    return {
+        "key": written(kept.key),
+        "secret": kept.secret.hex(),
+        "boot": kept.boot,
+        "floor": kept.floor,
+        "certain": int(kept.is_certain),
+        "authority": {
+            "root": written(authority.root),
+            "iss": authority.iss,
+            "name": authority.name,
+            "sequence": authority.sequence,
+            "keys": [written(each) for each in authority.keys],
+        }
+        if authority
+        else None,
+        "lists": [
+            {"uri": each.uri, "generation": each.generation, "iat": each.iat, "revoked": _revoked(each.bits)}
+            for each in (authority.lists if authority else ())
+        ],
+        "phones": [[phone.hex(), counter] for phone, counter in kept.phones],
+        "log": {
+            "first": log.first,
+            "next": log.next,
+            "newest": log.newest.hex(),
+            "entries": {str(n): log.entries[n - log.first].hex() for n in numbers if log.first <= n < log.next},
+        },
+        "booted": running.booted,
+        "bucket": {"tokens": running.tokens, "refilled": running.refilled},
+        "challenges": running.challenges,
+        "links": [
+            {
+                "nonce": each.nonce.hex(),
+                "made": each.made,
+                "challenge": each.challenge.hex(),
+                "proven": int(each.is_proven),
+            }
+            for each in running.links
+        ],
+        "good": [each.hex() for each in running.good],
+        "refused": [running.refused[0], int(running.refused[1])],
+    }
+
+
+def load(value: Json) -> State:
+    """The state; entries that are not told are empty."""
+    authority, log, bucket = value["authority"], value["log"], value["bucket"]
+    entries = tuple(bytes.fromhex(log["entries"].get(str(n), "")) for n in range(log["first"], log["next"]))
+    kept = Kept(
+        key=key(value["key"]),
+        secret=bytes.fromhex(value["secret"]),
+        boot=value["boot"],
+        floor=value["floor"],
+        is_certain=bool(value["certain"]),
+        authority=authority
+        and Authority(
+            root=key(authority["root"]),
+            iss=authority["iss"],
+            name=authority["name"],
+            sequence=authority["sequence"],
+            keys=tuple(key(each) for each in authority["keys"]),
+            lists=tuple(
+                StatusList(each["uri"], each["generation"], each["iat"], _bits(each["revoked"]))
+                for each in value["lists"]
+            ),
+        ),
+        phones=tuple((bytes.fromhex(phone), counter) for phone, counter in value["phones"]),
+        log=Log(entries, log["next"], bytes.fromhex(log["newest"])),
+    )
+    running = Running(
+        booted=value["booted"],
+        refilled=bucket["refilled"],
+        tokens=bucket["tokens"],
+        challenges=value["challenges"],
+        links=tuple(
+            Link(bytes.fromhex(each["nonce"]), each["made"], bytes.fromhex(each["challenge"]), bool(each["proven"]))
+            for each in value["links"]
+        ),
+        good=tuple(bytes.fromhex(each) for each in value["good"]),
+        refused=(value["refused"][0], Code(value["refused"][1])),
+    )
+    return State(kept, running)
+
+
+def changes(before: State, after: State) -> Json:
+    """The members that differ, as they are after; of the log without its entries."""
+    was, now = dump(before), dump(after)
+    for each in (was, now):
+        del each["log"]["entries"]
+    return {member: value for member, value in now.items() if was[member] != value}
+
+
+def _revoked(bits: bytes) -> list[int]:
+    return [index for index in range(8 * len(bits)) if bits[index // 8] >> index % 8 & 1]
+
+
+def _bits(revoked: list[int]) -> bytes:
+    bits = bytearray(256)
+    for index in revoked:
+        bits[index // 8] |= 1 << index % 8
+    return bytes(bits)

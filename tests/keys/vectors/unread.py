@@ -1,0 +1,294 @@
+"""In charge of refused messages that a box cannot read: their encoding, structure, header and members."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from keyrack.keys.codes import Code
+from tests.keys.signers import public
+from tests.keys.vectors.bad import Bad, bad, instead, more, several
+from tests.keys.vectors.life import NOW, uri
+
+
+def unread() -> Iterator[Bad]:
+    yield from _talk()
+    yield from _envelope()
+    yield from _header()
+    yield from _payload()
+    yield from _members()
+    yield from _answer()
+
+
+def _talk() -> Iterator[Bad]:
+    splice = "recipe/splice"
+    yield bad("open", splice, more("00" * 900), Code.TOO_LONG, "Link Bounds", "more than 1,536 bytes")
+    yield from several(
+        "hello",
+        splice,
+        (more("00"), Code.ENCODING, "Link Encoding", "a byte follows"),
+        (instead("820101", ""), Code.ENCODING, "Link Encoding", "no byte at all"),
+        (instead("820101", "8201"), Code.ENCODING, "Link Encoding", "it ends too early"),
+        (instead("820101", "9f0101ff"), Code.ENCODING, "Link Encoding", "an array of indefinite length"),
+        (instead("820101", "98020101"), Code.ENCODING, "Link Encoding", "the array's head is not the shortest"),
+        (instead("820101", "82180101"), Code.ENCODING, "Link Encoding", "a number's head is not the shortest"),
+        (instead("820101", "d2820101"), Code.ENCODING, "Link Encoding", "tag 18 where no signed message stands"),
+        (instead("820101", "8201f5"), Code.ENCODING, "Link Encoding", "true"),
+        (instead("820101", "8201f93c00"), Code.ENCODING, "Link Encoding", "1.0"),
+        (instead("820101", "811c"), Code.ENCODING, "Link Encoding", "a head that is reserved"),
+        (instead("820101", "820102"), Code.STRUCTURE, "Link", "another version"),
+        (instead("820101", "83010100"), Code.STRUCTURE, "Link", "one item more"),
+        (instead("820101", "820c01"), Code.STRUCTURE, "Link", "a number that says nothing"),
+        (instead("820101", "820400"), Code.STRUCTURE, "Link", "what boxes say"),
+        (instead("820101", "a10101"), Code.STRUCTURE, "Link", "a map"),
+        (instead("820101", "80"), Code.STRUCTURE, "Link", "an empty array"),
+        (instead("820101", "01"), Code.STRUCTURE, "Link", "a number alone"),
+    )
+    yield from several(
+        "fetch",
+        splice,
+        (instead("820703", "820720"), Code.STRUCTURE, "Link", "entries from -1 on"),
+        (instead("820703", "82071b0020000000000000"), Code.ENCODING, "Link Encoding Bounds", "a number of 2^53"),
+    )
+    yield bad("fetch", "link", 0, Code.NOT_NOW, "Link Possession", "the log, where nobody has proven a good key")
+    yield bad("enrol", "recipe/nonce", "00" * 15, Code.STRUCTURE, "Link", "a nonce of 15 bytes")
+    yield bad("enrol", "state", "working", Code.NOT_NOW, "Provisioning", "a box that has an authority")
+    yield bad("open", "set/authority", None, Code.NOT_NOW, "Provisioning", "a box that has no authority")
+
+
+def _envelope() -> Iterator[Bad]:
+    whole = "recipe/key/whole"
+    yield from several(
+        "open",
+        whole,
+        (more("00" * 400), Code.TOO_LONG, "Bounds", "a key of more than 640 bytes"),
+        (more("00"), Code.ENCODING, "Encoding", "a byte follows the key"),
+        (instead("d28458", "8458"), Code.STRUCTURE, "Tag", "no tag"),
+        (instead("d28458", "d83dd28458"), Code.ENCODING, "Tag", "tag 61 around tag 18: a CWT that says so"),
+        (instead("d28458", "d83d8458"), Code.ENCODING, "Tag", "tag 61 in place of tag 18"),
+        (instead("d28458", "d2d28458"), Code.ENCODING, "Tag", "tag 18 twice"),
+        (instead("d28458", "d8128458"), Code.ENCODING, "Tag Encoding", "the tag's head is not the shortest"),
+        (instead("d28458", "d8628458"), Code.ENCODING, "Tag", "tag 98: COSE_Sign"),
+        (instead("d28458", "d2980458"), Code.ENCODING, "Encoding", "the array's head is not the shortest"),
+        (instead("637774a0", "637774a10126"), Code.STRUCTURE, "Header", "alg in the unprotected header, too"),
+        (instead("637774a0", "637774bfff"), Code.ENCODING, "Encoding", "an empty map of indefinite length"),
+        (instead("637774a0", "637774f6"), Code.ENCODING, "Encoding", "null in place of the unprotected header"),
+        (instead("637774a0", "63777480"), Code.STRUCTURE, "Header", "an array in place of the unprotected header"),
+    )
+    yield from several(
+        "open",
+        "recipe/key/signature",
+        ("00" * 63, Code.STRUCTURE, "Signature", "a signature of 63 bytes"),
+        ("30440220" + "11" * 32 + "0220" + "11" * 32, Code.STRUCTURE, "Signature", "a signature in DER"),
+        ("", Code.STRUCTURE, "Signature", "no signature"),
+    )
+
+
+def _header() -> Iterator[Bad]:
+    protected = "recipe/key/protected"
+    typ = "6170706c69636174696f6e2f766e642e6b6579"
+    alg_kid = "a301260448"
+    kid = public("issuing-2").kid.hex()
+    yield from several(
+        "open",
+        protected,
+        (instead("a3012604", "a4012602810104"), Code.HEADER, "Crit", "crit, which names a label that is there"),
+        (instead("a3012604", "a4012602810404"), Code.HEADER, "Crit", "crit, which names kid"),
+        (instead("a3012604", "a40126030004"), Code.HEADER, "Header", "a label more: content type"),
+        (instead("a3012604", "a204"), Code.HEADER, "Algorithm", "no alg"),
+        (instead(f"a301260448{kid}", "a20126"), Code.HEADER, "Header", "no kid"),
+    )
+    yield from several(
+        "open",
+        "recipe/key/kid",
+        (kid[2:], Code.HEADER, "Header", "a kid of 7 bytes"),
+        (kid + "00", Code.HEADER, "Header", "a kid of 9 bytes"),
+    )
+    yield bad(
+        "open", protected, instead(f"48{kid}", "684b4b4b4b4b4b4b4b"), Code.HEADER, "Header", "a kid that is a text"
+    )
+    yield from several(
+        "open",
+        "recipe/key/alg",
+        (-9, Code.ALGORITHM, "Algorithm", "alg ESP256, which is the same and says so otherwise"),
+        (-35, Code.ALGORITHM, "Algorithm", "alg ES384"),
+        (-8, Code.ALGORITHM, "Algorithm", "alg EdDSA"),
+        (5, Code.ALGORITHM, "Algorithm", "alg HMAC 256/256"),
+        ("ES256", Code.ALGORITHM, "Algorithm", "alg as a text"),
+    )
+    yield from several(
+        "open",
+        "recipe/key/typ",
+        (1, Code.HEADER, "Typ", "typ as a number"),
+        ("application/vnd.keyrack.answer-1+cwt", Code.TYP, "Typ", "the typ of an answer"),
+        ("application/vnd.keyrack.key-2+cwt", Code.TYP, "Typ", "the typ of another version"),
+        ("application/vnd.keyrack.Key-1+cwt", Code.TYP, "Typ", "a typ in other letters"),
+        ("application/cwt", Code.TYP, "Typ", "the typ of any CWT"),
+        ("", Code.TYP, "Typ", "an empty typ"),
+    )
+    yield from several(
+        "open",
+        protected,
+        (instead("a30126", "bf0126"), Code.ENCODING, "Encoding", "a header of indefinite length without an end"),
+        (instead(alg_kid, "a30138060448"), Code.ENCODING, "Encoding", "alg in two bytes"),
+        (instead(f"{alg_kid}{kid}", f"a30448{kid}0126"), Code.ENCODING, "Encoding", "labels out of order"),
+        (instead("a3012604", "a40126012604"), Code.ENCODING, "Encoding Algorithm", "alg twice"),
+        (more("00"), Code.ENCODING, "Encoding", "a byte follows the header"),
+        (instead(typ, typ[:-2] + "e9"), Code.ENCODING, "Encoding", "a typ that is no ASCII"),
+        (instead("a3012604", "d2a3012604"), Code.ENCODING, "Tag", "tag 18 around the header"),
+    )
+
+
+def _payload() -> Iterator[Bad]:
+    payload = "recipe/key/payload"
+    iss = "016a637573746f6d65723a37"
+    nbf = "051a" + (NOW - 86_400).to_bytes(4, "big").hex() + "06"
+    iat = "061a" + (NOW - 86_400).to_bytes(4, "big").hex() + "07"
+    cti = "0750000102030405060708090a0b0c0d0e0f"
+    limit = "3a000100021a0003f480"
+    yield from several(
+        "open",
+        payload,
+        (instead(nbf, "051b00000000" + nbf[4:]), Code.ENCODING, "Encoding", "nbf in eight bytes"),
+        (instead(nbf, "05fb41daca800000000006"), Code.ENCODING, "Encoding", "nbf as a float"),
+        (instead(nbf, "05c1" + nbf[2:]), Code.ENCODING, "Tag", "nbf with tag 1"),
+        (instead(nbf, "05f606"), Code.ENCODING, "Encoding", "nbf is null"),
+        (instead(nbf, "05f706"), Code.ENCODING, "Encoding", "nbf is undefined"),
+        (instead(nbf, "05c2446b49d20006"), Code.ENCODING, "Tag", "nbf as a bignum"),
+        (instead(f"ac{iss}", f"ad{iss}{iss}"), Code.ENCODING, "Encoding", "iss twice"),
+        (instead(f"ac{iss}0266752d34373131", f"ac0266752d34373131{iss}"), Code.ENCODING, "Encoding", "iss behind sub"),
+        (instead(f"ac{iss}", f"bf{iss}"), Code.ENCODING, "Encoding", "a map of indefinite length without an end"),
+        (instead(f"ac{iss}", f"b80c{iss}"), Code.ENCODING, "Encoding", "the map's head is not the shortest"),
+        (instead(iss, "01780a" + iss[4:]), Code.ENCODING, "Encoding", "the head of iss is not the shortest"),
+        (instead(iss, "017f" + iss[2:] + "ff"), Code.ENCODING, "Encoding", "iss in pieces"),
+        (instead("0266752d34373131", "0266c3bc34373131"), Code.ENCODING, "Encoding", "sub is no ASCII"),
+        (instead("0266752d34373131", "0266750a34373131"), Code.ENCODING, "Encoding", "a control character in sub"),
+        (instead("0266752d34373131", "0266757f34373131"), Code.ENCODING, "Encoding", "U+007F in sub"),
+        (instead(cti, f"075f{cti[2:]}ff"), Code.ENCODING, "Encoding", "cti in pieces"),
+        (instead(limit, "3a000100021b0020000000000000"), Code.ENCODING, "Encoding Bounds", "a limit of 2^53"),
+        (instead(limit, "3a000100023a80000000"), Code.ENCODING, "Encoding Bounds", "a limit of -2^31 - 1"),
+        (instead(limit, "3a0001000281818181818100"), Code.ENCODING, "Encoding Bounds", "nested 7 deep"),
+        (instead(limit, "3a00010002818181818100"), Code.CLAIMS, "Bounds", "nested 6 deep, which is no limit"),
+        (more("00"), Code.ENCODING, "Encoding", "a byte follows the payload"),
+        (instead(f"ac{iss}", f"d2ac{iss}"), Code.ENCODING, "Tag", "tag 18 around the payload"),
+        (instead(f"ac{iss}", f"ad4000{iss}"), Code.ENCODING, "Encoding", "a byte string as a key of the map"),
+        (instead(f"ac{iss}", f"ad{iss}"), Code.ENCODING, "Encoding", "a member less than the map's head says"),
+        (instead(iat, iat[2:]), Code.ENCODING, "Encoding", "a value without its key"),
+    )
+
+
+def _members() -> Iterator[Bad]:
+    payload, claims = "recipe/key/payload", "recipe/key/claims/"
+    for name in ("iss", "sub", "aud", "exp", "nbf", "iat", "cti", "cnf", "status", "assignment", "rights", "limit"):
+        yield bad("open", claims + name, None, Code.CLAIMS, "ClosedMap", f"no {name}")
+    yield bad(
+        "open", payload, instead("ac016a", "ad0000016a"), Code.CLAIMS, "ClosedMap", "an unknown member with the key 0"
+    )
+    yield from several(
+        "open",
+        claims + "iss",
+        ("", Code.CLAIMS, "Bounds", "an empty iss"),
+        ("c" * 41, Code.CLAIMS, "Bounds", "an iss of 41 characters"),
+    )
+    yield from several(
+        "open",
+        claims + "sub",
+        ("", Code.CLAIMS, "Bounds", "an empty sub"),
+        ("u" * 129, Code.CLAIMS, "Bounds", "a sub of 129 characters"),
+        (4711, Code.CLAIMS, "ClosedMap", "a sub that is a number"),
+    )
+    yield bad("open", claims + "exp", 0, Code.CLAIMS, "Bounds", "exp is 0")
+    yield bad("open", claims + "nbf", -1, Code.CLAIMS, "Bounds", "nbf is before 1970")
+    yield bad("open", claims + "iat", str(NOW), Code.CLAIMS, "ClosedMap", "iat as a text")
+    yield from several(
+        "open",
+        claims + "cti",
+        ("00" * 15, Code.CLAIMS, "Bounds", "a cti of 15 bytes"),
+        ("", Code.CLAIMS, "Bounds", "an empty cti, as entries may have it"),
+    )
+    yield from several(
+        "open",
+        payload,
+        (instead("08a101a4", "08a102a4"), Code.CLAIMS, "ClosedMap", "a cnf with an encrypted key"),
+        (
+            instead("08a101a401", "08a101a301"),
+            Code.ENCODING,
+            "Encoding",
+            "a map of a public key that has a member more than it says",
+        ),
+        (instead("01a401022001", "01a401022002"), Code.CLAIMS, "Algorithm", "a public key on P-384"),
+        (instead("01a401022001", "01a401012001"), Code.CLAIMS, "Algorithm", "a public key of type OKP"),
+        (
+            instead("01a401022001", "01a5010203262001"),
+            Code.CLAIMS,
+            "ClosedMap",
+            "a public key that names its algorithm",
+        ),
+    )
+    x, y = public("phone-1").x.hex(), public("phone-1").y.hex()
+    yield from several(
+        "open",
+        payload,
+        (instead(f"5820{x}", f"581f{x[2:]}"), Code.CLAIMS, "Bounds", "a coordinate of 31 bytes"),
+        (instead(f"225820{y}", "22f5"), Code.ENCODING, "Encoding", "a compressed point: y is true"),
+    )
+    yield from several(
+        "open",
+        claims + "status",
+        ({"idx": -1, "uri": uri(2)}, Code.CLAIMS, "Bounds", "a place of -1"),
+        ({"idx": 7, "uri": ""}, Code.CLAIMS, "Bounds", "an empty uri"),
+        ({"idx": 7, "uri": "u" * 129}, Code.CLAIMS, "Bounds", "a uri of 129 characters"),
+    )
+    yield bad(
+        "open",
+        payload,
+        instead("a26369647807", "a3636964780763696e7800"),
+        Code.CLAIMS,
+        "ClosedMap",
+        "a member more in status",
+    )
+    yield from several(
+        "open",
+        claims + "assignment",
+        (0, Code.CLAIMS, "Bounds", "assignment 0"),
+        (1 << 31, Code.CLAIMS, "Bounds", "assignment 2^31"),
+    )
+    yield from several(
+        "open",
+        claims + "rights",
+        ([], Code.CLAIMS, "Rights", "no rights"),
+        ([2, 1], Code.CLAIMS, "Rights", "rights out of order"),
+        ([1, 1], Code.CLAIMS, "Rights", "a right twice"),
+        ([1, 2, 4], Code.CLAIMS, "Rights", "a right that does not exist"),
+    )
+    yield from several(
+        "open",
+        claims + "limit",
+        (0, Code.CLAIMS, "Bounds Freshness", "a limit of 0"),
+        (1 << 31, Code.CLAIMS, "Bounds Freshness", "a limit of 2^31"),
+        (-1, Code.CLAIMS, "Bounds Freshness", "a negative limit"),
+    )
+
+
+def _answer() -> Iterator[Bad]:
+    answer, claims = "recipe/answer/", "recipe/answer/claims/"
+    yield from several(
+        "open",
+        answer + "whole",
+        (more("00" * 200), Code.TOO_LONG, "Bounds", "an answer of more than 400 bytes"),
+        (more("00"), Code.ENCODING, "Encoding", "a byte follows the answer"),
+        (instead("d28458", "8458"), Code.STRUCTURE, "Tag", "an answer without its tag"),
+    )
+    yield bad("open", answer + "alg", -9, Code.ALGORITHM, "Algorithm", "alg ESP256 in the answer")
+    yield bad(
+        "open", answer + "typ", "application/vnd.keyrack.key-1+cwt", Code.TYP, "Typ", "an answer with the typ of a key"
+    )
+    yield from several(
+        "open",
+        claims + "command",
+        (0, Code.CLAIMS, "Bounds", "command 0, as entries may have it"),
+        (3, Code.CLAIMS, "Bounds", "command 3"),
+    )
+    yield bad("open", claims + "counter", -1, Code.CLAIMS, "Bounds", "a counter of -1")
+    yield bad("open", claims + "nonce", "00" * 8, Code.CLAIMS, "Bounds", "a nonce of 8 bytes")
+    yield bad("open", claims + "challenge", None, Code.CLAIMS, "ClosedMap", "no challenge")
+    yield bad("open", claims + "key", "", Code.CLAIMS, "Bounds", "an empty hash of the key")
