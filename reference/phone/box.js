@@ -115,7 +115,7 @@ export class Conversation {
 
   /**
    * @param {number} command
-   * @returns {Promise<{box: string, key: HeldKey, entry: Bytes}>} what was opened or closed, by which key, and the proof
+   * @returns {Promise<{box: string, key: HeldKey, entry: Bytes}>} what was opened or closed, by what, and the proof
    * @throws {NoKey | BoxRefusal}
    */
   async #command(command) {

@@ -79,15 +79,17 @@ export async function sign(name, claims, { privateKey, kid }) {
 /**
  * Read a signed message, in the order of docs/keys.md ("Reading a signed message").
  * @param {Uint8Array} bytes
- * @param {string} name of the message that is expected
+ * @param {...string} names of the messages that may come here
  * @returns {SignedMessage}
  * @throws {Refused} with the code of the first thing that is wrong
  */
-export function read(bytes, name) {
-  const { most, typ } = MESSAGES[name];
-  if (bytes.length > most) throw new Refused('too-long', `${name} has at most ${most} bytes`);
+export function read(bytes, ...names) {
+  const most = Math.max(...names.map((name) => MESSAGES[name].most));
+  if (bytes.length > most) throw new Refused('too-long', `${names} has at most ${most} bytes`);
   const [header, payload, signature] = readParts(decodeSigned(bytes));
-  const kid = readHeader(decode(header), typ);
+  const { kid, typ } = readHeader(decode(header));
+  const name = names.find((expected) => MESSAGES[expected].typ === typ);
+  if (name === undefined) throw new Refused('typ', `${typ} is not ${names}`);
   const claims = fromPayload(name, decode(payload));
   return { name, claims, kid, toBeSigned: toBeSigned(header, payload), signature };
 }
@@ -122,18 +124,16 @@ function readParts(item) {
 
 /**
  * @param {Item} header
- * @param {string} expected `typ`
- * @returns {Bytes} kid
+ * @returns {{kid: Bytes, typ: string}}
  */
-function readHeader(header, expected) {
+function readHeader(header) {
   const isHeader = header instanceof Map && header.size === 3 && [ALG, KID, TYP].every((label) => header.has(label));
   if (!isHeader) throw new Refused('header', 'not the labels 1, 4 and 16');
   const [kid, typ] = [header.get(KID), header.get(TYP)];
   if (header.get(ALG) !== ALG_ES256) throw new Refused('algorithm', 'not ES256');
   if (!(kid instanceof Uint8Array) || kid.length !== KID_SIZE) throw new Refused('header', 'no kid of 8 bytes');
   if (typeof typ !== 'string') throw new Refused('header', 'typ is no text');
-  if (typ !== expected) throw new Refused('typ', `${typ} instead of ${expected}`);
-  return /** @type {Bytes} */ (kid);
+  return { kid: /** @type {Bytes} */ (kid), typ };
 }
 
 /**

@@ -120,7 +120,7 @@ const typ = (name) => `application/vnd.keyrack.${name}-1+cwt`;
 export const MESSAGES = {
   key: new Message(typ('key'), 640, 'iss sub aud exp nbf iat cti cnf status assignment rights limit'),
   answer: new Message(typ('answer'), 400, 'aud nonce command counter key challenge'),
-  list: new Message('application/statuslist+cwt', 1024, 'iss sub aud exp iat status_list ttl generation'),
+  statuslist: new Message('application/statuslist+cwt', 1024, 'iss sub aud exp iat status_list ttl generation'),
   keyset: new Message(typ('keyset'), 400, 'iss iat sequence keys'),
   time: new Message(typ('time'), 300, 'iss aud iat nonce'),
   receipt: new Message(typ('receipt'), 300, 'iss aud iat upto'),

@@ -9,8 +9,8 @@ import { fromBase64url, toBase64url } from './bytes.js';
  *
  * @typedef {Object} KeysAnswer what `GET /sdk/keys` says, with the messages as bytes
  * @property {Bytes | null} keySet none where nothing opens without a network at this customer
- * @property {Array<{assignmentId: number, carId: number, productId: number, box: string, issued: string, begins: string,
- *   expires: string, renewAfter: string, key: Bytes}>} keys
+ * @property {Array<{assignmentId: number, carId: number, productId: number, box: string, issued: string,
+ *   begins: string, expires: string, renewAfter: string, key: Bytes}>} keys
  * @property {Array<{box: string, productId: number, statusLists: Bytes[], receipt: Bytes | null}>} boxes
  * @property {Array<{assignmentId: number, reason: string}>} withheld assignments that get no new key, and why
  * @property {boolean} isComplete whether these are all of the user's assignments

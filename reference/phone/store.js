@@ -111,7 +111,7 @@ export class Store {
   }
 
   /**
-   * The key for a box: one that holds now, else the one that ends last, since the clock of the box decides and not ours.
+   * The key for a box: one that holds now, else the one that ends last: the clock of the box decides, not ours.
    * @param {string} box
    * @returns {HeldKey | null}
    */
@@ -219,7 +219,7 @@ function toKey({ key: message, issued, begins, expires, renewAfter, ...names }, 
  * @returns {HeldList}
  */
 function toList(message) {
-  const { aud, generation, iat } = read(message, 'list').claims;
+  const { aud, generation, iat } = read(message, 'statuslist').claims;
   return { box: aud, generation, iat, message };
 }
 

@@ -201,7 +201,8 @@ class World:
     def _key(self, phone: PublicKey, status: Status) -> bytes:
         return self._sign(
             members.KEY, sub="somebody", exp=self.now + self.lifetime, nbf=self.now + self.begins,
-            cti=secrets.token_bytes(16), cnf=phone, status=status, assignment=4711, rights=self.rights, limit=self.limit,
+            cti=secrets.token_bytes(16), cnf=phone, status=status, assignment=4711, rights=self.rights,
+            limit=self.limit,
         )  # fmt: skip
 
     def _told(self, issued: Issued) -> dict[str, Any]:

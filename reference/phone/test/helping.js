@@ -45,7 +45,7 @@ export class Authority {
   }
 
   list(generation, iat) {
-    return this.issuing.sign('list', {
+    return this.issuing.sign('statuslist', {
       iss: 'customer:7', sub: 'https://keyrack.example/lists/1', aud: BOX, exp: iat + 604_800, iat,
       status_list: new Map([['lst', HASH], ['bits', 1]]), ttl: 300, generation,
     });

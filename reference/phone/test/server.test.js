@@ -83,6 +83,7 @@ test('the log is brought home before keys are fetched', async () => {
 test('what the server refuses has its code', async () => {
   const problem = { code: 'device-not-found', detail: 'Unable to find the device.' };
   const { server } = answering({ status: 404, json: problem }, { status: 502, json: 'no problem' });
-  await assert.rejects(server.getKeys(device.id, null), { name: 'ServerRefusal', status: 404, code: 'device-not-found' });
+  const refusal = { name: 'ServerRefusal', status: 404, code: 'device-not-found' };
+  await assert.rejects(server.getKeys(device.id, null), refusal);
   await assert.rejects(server.time(BOX, new Uint8Array(16)), { status: 502, message: 'The server has answered 502.' });
 });
