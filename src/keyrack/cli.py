@@ -68,6 +68,10 @@ HEADINGS: dict[str, dict[str, tuple[str, str]]] = {
             "keyrack.commands.brand",
             "Keep the catalogue of brands, of their key forms, and of the boxes that fit.",
         ),
+        "keys": (
+            "keyrack.commands.keys",
+            "Say who signs keys that open boxes without a network, and what a customer wants of them.",
+        ),
         "webhook": ("keyrack.commands.webhook", "Say where outcomes are sent, see what was sent, and try a receiver."),
         "telemetry": ("keyrack.commands.telemetry", "Take back what a wrong clock or a hostile key has told."),
         "import": (

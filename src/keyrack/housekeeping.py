@@ -23,7 +23,7 @@ from keyrack.database.acting import acting, system
 from keyrack.database.connection import Database, Row, Statements, is_interruption
 from keyrack.database.trouble import Interruptions
 from keyrack.federation import states
-from keyrack.keys import places
+from keyrack.keys import boxlog, places
 from keyrack.settings import Settings
 from keyrack.webhooks import forgetting
 
@@ -55,6 +55,7 @@ STEPS = (
     Step("old checkpoints", checkpoints.thin, every=3_600),
     Step("old changes", retention.erase, every=3_600),
     Step("keys of boxes", places.tend),
+    Step("logs of boxes", boxlog.forget),
     Step("rate limits", limits.forget),
     Step("changes of access", changed.forget_changes),
     Step("sessions", sessions.forget),

@@ -71,7 +71,7 @@ def test_what_would_go_is_told_and_goes(carol: Person, tidy: Any) -> None:
     user, car, event = whole(carol, email)
     carol.sql.execute("update delivery set state = 'Dead', answer = 'no' where customer_id = $1", carol.customer)
     told = carol.get(f"/users/{user}/erasure")
-    goes = {"groups": 1, "assignments": 1, "events": 1, "operations": 1, "deliveries": 1}
+    goes = {"groups": 1, "assignments": 1, "devices": 0, "keys": 0, "events": 1, "operations": 1, "deliveries": 1}
     # the user was made and put into a group, and the assignment was made
     assert counted(carol, user) == goes | {"changes": 3}
     assert [each["kind"] for each in told.json()["stays"]] == ["person", "answers", "receivers"]

@@ -24,6 +24,8 @@ COUNTS: LiteralString = """
 select
   (select count(*) from group_user where customer_id = $1 and user_id = $2::integer) as groups,
   (select count(*) from assignment where customer_id = $1 and user_id = $2::integer) as assignments,
+  (select count(*) from app_device where customer_id = $1 and user_id = $2::integer) as devices,
+  (select count(*) from box_key where customer_id = $1 and user_id = $2::integer) as keys,
   (select count(*) from event where customer_id = $1 and user_id = $2::integer) as events,
   (select count(*) from operation where customer_id = $1 and user_id = $2::integer) as operations,
   (select count(*) from operation o join webhook w on w.customer_id = o.customer_id
@@ -39,6 +41,8 @@ select
     ) as changes
 where exists (select from customer_user where customer_id = $1 and user_id = $2::integer)
 """
+# Nobody comes back to keys of before
+ERASE_KEYS: LiteralString = "update box_key set user_id = $3, token = '' where customer_id = $1 and user_id = $2"
 LEAVE: LiteralString = "delete from customer_user where customer_id = $1 and user_id = $2"
 # Since when, and which was the customer's last event: should the person come back, what happens then stays
 REMEMBER: LiteralString = """
@@ -121,6 +125,7 @@ async def erase(
     await privacy.lock(statements, user)
     await end_all_of_user(statements, customer, user, checksum, asker)
     await statements.execute(LEAVE, customer, user)
+    await statements.execute(ERASE_KEYS, customer, user, privacy.ERASED)
     await statements.execute(REMEMBER, customer, user)
     await statements.execute(LET_GO, user, settings.person_days)
 

@@ -38,6 +38,17 @@ select json_build_object(
     select customer_id as "customerId", assignment_id as id, car_id as "carId", starts_at as start, ends_at as "end",
       lifetime, coalesce(renewable_after, lifetime / 2) as "renewableAfter"
     from assignment where user_id = $1) r),
+  'devices', (select coalesce(json_agg(r order by r."customerId", r.registered), '[]') from (
+    select customer_id as "customerId", encode(device_id, 'hex') as thumbprint, name, protection,
+      registered_at as registered
+    from app_device where user_id = $1) r),
+  'keys', (select coalesce(json_agg(r order by r."customerId", r.issued), '[]') from (
+    select customer_id as "customerId", key_id as id, product_id as "productId", car_id as "carId",
+      assignment_id as "assignmentId", encode(device_id, 'hex') as thumbprint, issued_at as issued,
+      begins_at as begins, expires_at as expires, revoked_at as revoked
+    from customer c cross join lateral (
+      select key_id, product_id, car_id, assignment_id, device_id, issued_at, begins_at, expires_at, revoked_at
+      from box_key where box_key.customer_id = c.customer_id and user_id = $1) k) r),
   'events', (select coalesce(json_agg(r order by r."customerId", r.id), '[]') from (
     select customer_id as "customerId", event_id as id, car_id as "carId", type, local_text as "dateTime",
       utc_at as "utcDateTime", user_agent as "userAgent", latitude, longitude
@@ -73,6 +84,11 @@ with gone as (
   where customer_id = $1 and event_id = any(array(
     select event_id from event where customer_id = $1 and user_id = $2 limit $5)) returning 1)
 select count(*)::integer from gone
+"""
+# What was issued stays, so that boxes can be told of it, and what they tell finds its car
+ERASE_KEYS: LiteralString = """
+update box_key set user_id = $2, token = ''
+where user_id = $1 and customer_id = any(array(select customer_id from customer))
 """
 # What has not been done yet needs to know whose assignment it ends; it is forgotten with the log of operations
 ERASE_OPERATIONS: LiteralString = """
@@ -161,6 +177,7 @@ async def _erase_nobodys(statements: Statements, user: int) -> int:
         while piece >= PIECE:
             piece = await statements.fetchval(ERASE_EVENTS, row["customer_id"], user, ERASED, ERASED_AGENT, PIECE)
             events += piece
+    await statements.execute(ERASE_KEYS, user, ERASED)
     await statements.execute(ERASE_PERSON, user)
     await changes.erase(statements, user)
     return events

@@ -15,6 +15,7 @@ from keyrack.commands.printing import Failed, Listed, Said, show
 from keyrack.commands.session import Json, Session, State, command, explained, open_database, read_settings
 from keyrack.database import notices
 from keyrack.database.connection import Database
+from keyrack.keys import authority
 from keyrack.settings import Settings
 from keyrack.vault import master, rotation
 from keyrack.vault.keeping import open_vault
@@ -106,5 +107,8 @@ async def reset(
     vault = await rotation.start_anew(session.sql, session.settings)
     kid = await signing.revoke_all(session.sql, vault)
     webhooks = await registry.replace_all(session.sql, vault, SECRETS_LOST)
+    authorities = await authority.lose_all(session.sql)
     told = f"Signing key {kid} signs from now on; every token of before is refused. {webhooks} webhooks are disabled."
-    return Said({"kid": kid, "webhooks": webhooks}, told)
+    if authorities:
+        told += f" {authorities} customers have lost their authority for keys: their boxes are to be enrolled anew."
+    return Said({"kid": kid, "webhooks": webhooks, "authorities": authorities}, told)

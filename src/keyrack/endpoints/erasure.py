@@ -30,7 +30,9 @@ class Goes(Body):
     """What goes: `removed` at once, `ended` by webhook at once, or `anonymous` within minutes: it stays, and does not
     say any more who it was."""
 
-    kind: Literal["membership", "groups", "assignments", "events", "operations", "deliveries", "changes"]
+    kind: Literal[
+        "membership", "groups", "assignments", "devices", "keys", "events", "operations", "deliveries", "changes"
+    ]
     how: Literal["removed", "ended", "anonymous"]
     count: Int32
 
@@ -60,6 +62,8 @@ class Preview(Body):
 HOW: Mapping[str, str] = {
     "groups": "removed",
     "assignments": "ended",
+    "devices": "removed",
+    "keys": "anonymous",
     "events": "anonymous",
     "operations": "anonymous",
     "deliveries": "anonymous",

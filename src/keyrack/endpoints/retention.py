@@ -20,6 +20,7 @@ REACH: LiteralString = """
 select history_days, keeps_positions, changes_days,
   (select min(starts_at) from assignment where customer_id = $1) as assignments,
   (select min(utc_at) from event where customer_id = $1) as events,
+  (select min(issued_at) from box_key where customer_id = $1 and not is_placed) as keys,
   (select min(finished_at) from operation where customer_id = $1 and finished_at is not null) as operations,
   (select min(d.created_at) from webhook w cross join lateral (
      select created_at from delivery d where d.customer_id = w.customer_id and d.webhook_id = w.webhook_id
@@ -31,6 +32,7 @@ from customer where customer_id = $1
 Kind = Literal[
     "assignments",
     "events",
+    "keys",
     "operations",
     "deliveries",
     "changes",
@@ -78,6 +80,7 @@ async def retention(request: Request, settings: Settings) -> Answer:
     told = [
         _kept(row, "assignments", None, "They stay until they are ended, or their car or user goes."),
         _kept(row, "events", None, "They stay; the person goes from them when the person is erased."),
+        _kept(row, "keys", f"P{settings.key_days}D", "When it was issued, once it opens nothing.", "KEYRACK_KEY_DAYS"),
         _kept(row, "operations", f"P{settings.operation_days}D", "When they were done.", "KEYRACK_OPERATION_DAYS"),
         _kept(row, "deliveries", f"P{settings.delivery_days}D", "The last attempt.", "KEYRACK_DELIVERY_DAYS"),
         _kept(row, "changes", f"P{changes_days}D", "When it got its number.", changes),

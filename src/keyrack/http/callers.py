@@ -33,5 +33,5 @@ def actor(http: falcon.asgi.Request, known: Known) -> Actor:
     if device is not None:
         return Actor("device", device.name, device.key, address, request)
     if known.app is not None:
-        return Actor("user", None, known.app.user, address, request)
+        return Actor("user", str(known.app.subject), None, address, request)  # pairwise: it names nobody elsewhere
     return Actor("client", None, None, address, request)

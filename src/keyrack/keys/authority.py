@@ -44,6 +44,14 @@ REVOKE: LiteralString = """
 update issuing_key set revoked_at = now(), private_key = null
 where customer_id = $1 and revoked_at is null and issuing_key_id <> all($2::integer[])
 """
+# What the revoked ones have signed is over: keys, lists and receipts are made anew
+END_KEYS: LiteralString = """
+update box_key set revoked_at = clock_timestamp()
+where customer_id = $1 and issuing_key_id <> $2 and is_placed and revoked_at is null
+"""
+END_LISTS: LiteralString = "update status_generation set list = null where customer_id = $1"
+END_RECEIPTS: LiteralString = "update box_epoch set receipt = null where customer_id = $1 and receipt is not null"
+LOSE: LiteralString = "with lost as (delete from key_authority returning true) select count(*)::integer from lost"
 SET: LiteralString = "update key_authority set sequence = $2, key_set = $3 where customer_id = $1"
 POLICY: LiteralString = """
 update key_authority set freshness = $2, opens_uncertain = $3 where customer_id = $1 returning true
@@ -140,6 +148,10 @@ async def rotate(connection: Connection, vault: Vault, customer: int, *, revoke:
     id = await _insert(connection, vault, customer, key)
     stay = [] if revoke else [newest]
     await connection.execute(REVOKE, customer, [*stay, id])
+    if revoke:
+        await connection.execute(END_KEYS, customer, id)
+        await connection.execute(END_LISTS, customer)
+        await connection.execute(END_RECEIPTS, customer)
     keys = [public(row["public_key"]) for row in good if row["issuing_key_id"] in stay]
     root = PrivateKey.from_text(await vault.open(authority["private_key"], ROOT_KEY, customer, customer))
     sequence = authority["sequence"] + 1
@@ -151,6 +163,12 @@ async def choose(connection: Connection, customer: int, freshness: int | None, *
     """Keep what the customer has chosen: seconds for which a key is good without word from the server, None for its
     whole life; and whether boxes open while their clock is uncertain. False where there is no authority."""
     return bool(await connection.fetchval(POLICY, customer, freshness, opens_uncertain))
+
+
+async def lose_all(connection: Connection) -> int:
+    """Give up every authority, as nothing opens their keys any more; how many. Boxes have to be enrolled anew."""
+    lost: int = await connection.fetchval(LOSE)
+    return lost
 
 
 async def _insert(connection: Connection, vault: Vault, customer: int, key: PrivateKey) -> int:

@@ -11,12 +11,13 @@ import hashlib
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import LiteralString
 
 import structlog
 
 from keyrack.database.connection import Connection, Database, Row
+from keyrack.database.pieces import repeat
 from keyrack.keys import cose
 from keyrack.keys.authority import Signers, box_name, issuer, public
 from keyrack.keys.cose import Refused, Signed
@@ -41,7 +42,8 @@ select product_id, epoch, public_key from box_epoch where customer_id = $1 and (
   select * from unnest($2::integer[], $3::integer[]))
 """
 LOCK: LiteralString = """
-select up_to, newest, given_up from box_epoch where customer_id = $1 and product_id = $2 and epoch = $3 for update
+select up_to, newest, given_up, receipt from box_epoch
+where customer_id = $1 and product_id = $2 and epoch = $3 for update
 """
 # An entry that is there already stays, and another one with its number is a fork
 INSERT: LiteralString = """
@@ -78,6 +80,16 @@ KEEP: LiteralString = """
 update box_epoch set up_to = $4, newest = $5, given_up = $6, receipt = coalesce($7, receipt),
   held_generation = coalesce($8, held_generation), held_at = coalesce($9, held_at)
 where customer_id = $1 and product_id = $2 and epoch = $3
+"""
+# The last of those that are known without gaps stays: the next one names it
+FORGET: LiteralString = """
+with gone as (
+  delete from box_entry where (customer_id, product_id, epoch, number) in (
+    select b.customer_id, b.product_id, b.epoch, b.number
+    from box_entry b join box_epoch e using (customer_id, product_id, epoch)
+    where b.arrived_at < $1 and b.number < e.up_to limit $2)
+  returning true)
+select count(*) from gone
 """
 # The receipt of a box is of its present epoch, by the key that signs now
 SIGNER: LiteralString = """
@@ -217,7 +229,8 @@ async def _taken(
     while (rows := await connection.fetch(NEXT, customer, *box, walk.up_to, AT_ONCE)) and walk.go(rows):
         pass
     reports += walk.reports + await tell(connection, customer, box_name(*box), walk.told)
-    receipt = await _receipt(connection, signers, customer, box, walk) if walk.told else None
+    is_due = walk.told or known["receipt"] is None
+    receipt = await _receipt(connection, signers, customer, box, walk) if is_due else None
     newest = max(known["newest"], held["newest"] or 0 if held else 0)
     await connection.execute(KEEP, customer, *box, walk.up_to, newest, walk.given_up, receipt, *_held(walk.told))
     await _report(connection, settings, customer, box, reports)
@@ -234,11 +247,16 @@ def _held(told: Sequence[Signed]) -> tuple[int | None, datetime | None]:
     return generation, datetime.fromtimestamp(at, UTC)
 
 
+async def forget(db: Database, settings: Settings) -> None:
+    """Forget old entries whose place in the log is settled. A step of housekeeping."""
+    await repeat(db, settings.housekeeping_rows, FORGET, now() - timedelta(days=settings.key_days))
+
+
 async def _receipt(connection: Connection, signers: Signers, customer: int, box: Box, walk: _Walk) -> bytes | None:
     """That the log is known up to its last entry; None where that is missing, or nobody would take the receipt."""
     product, epoch = box
     id = await connection.fetchval(SIGNER, customer, product, epoch)
-    if id is None or walk.hash is None:
+    if id is None or walk.hash is None or not walk.up_to:
         return None
     signer = await signers.of(connection, customer, id)
     claims = {

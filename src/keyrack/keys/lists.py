@@ -72,7 +72,7 @@ async def renew(
     due = {_place(row): row for row in rows if is_due(row, now)}
     if due:
         revoked = {_place(row): row["places"] for row in await connection.fetch(REVOKED, customer, *columns(due))}
-        times = [max(now, row["listed_at"] + SECOND) if row["list"] else now for row in due.values()]
+        times = [max(now, row["listed_at"] + SECOND) if row["listed_at"] else now for row in due.values()]
         lists = [
             _signed(customer, one, row["uri"], revoked.get(one, ()), signer, at)
             for (one, row), at in zip(due.items(), times, strict=True)

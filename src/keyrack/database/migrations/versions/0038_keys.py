@@ -127,6 +127,7 @@ create unique index box_key_place on box_key (customer_id, product_id, epoch, ge
 create index box_key_device on box_key (customer_id, device_id, assignment_id, issued_at);
 create index box_key_assignment on box_key (customer_id, assignment_id) where is_placed;
 create index box_key_car on box_key (customer_id, car_id, issued_at);
+create index box_key_user on box_key (customer_id, user_id);
 create index box_key_placed on box_key (customer_id, expires_at) where is_placed;
 create index box_key_issued on box_key (customer_id, issued_at) where not is_placed;
 """
@@ -255,7 +256,8 @@ def _groups(item: str) -> str:
     )
 
 
-# Thumbprints as RFC 4648 has them for addresses, without padding
+# Thumbprints as RFC 4648 has them for addresses, without padding. Whose a phone or a key is the log says by assignments
+# alone, from which a person can be erased
 _DEVICE = "translate(encode({r}.device_id, 'base64'), '+/=', '-_')"
 _PUBLIC = "encode({r}.public_key, 'hex')"
 RECORDED = (
@@ -274,13 +276,13 @@ RECORDED = (
         {"productId": "{r}.product_id", "epoch": "{r}.epoch", "publicKey": _PUBLIC}, groups=_groups("product"),
     ),
     Recorded(
-        "app_device", "device", _DEVICE, ("customer_id", "device_id"),
-        {"userId": "{r}.user_id", "name": "{r}.name", "protection": "{r}.protection"}, groups=_groups("user"),
+        "app_device", "device", _DEVICE, ("customer_id", "device_id"), {"protection": "{r}.protection"},
+        groups=_groups("user"),
     ),
     Recorded(
         "box_key", "key", "{r}.key_id::text", ("customer_id", "key_id"),
         {"productId": "{r}.product_id", "epoch": "{r}.epoch", "assignmentId": "{r}.assignment_id",
-         "carId": "{r}.car_id", "userId": "{r}.user_id", "deviceId": _DEVICE,
+         "carId": "{r}.car_id", "deviceId": _DEVICE,
          "issuingKeyId": "{r}.issuing_key_id", "begins": _time("begins_at"), "expires": _time("expires_at"),
          "revoked": _time("revoked_at")},
         groups="array(select group_id from group_car where customer_id = {r}.customer_id and car_id = {r}.car_id"
