@@ -7,6 +7,7 @@
 | `POST .../box/0` | carries a message to the box, on a link |
 | `POST .../do` | has something happen: `{"what": "revoke", "device": "..."}` |
 | `.../v3/sdk/...` | the app's calls |
+| `POST /boxes/0` | carries a message to a box that a test has brought |
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from __future__ import annotations
 import hashlib
 import json
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -34,6 +35,7 @@ class Bridge(ThreadingHTTPServer):
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), Handler)
         self.worlds: list[World] = []
+        self.boxes: list[Callable[[bytes], bytes]] = []  # that are in no world of ours
         self.lock = threading.Lock()
 
     @property
@@ -82,7 +84,9 @@ class Handler(BaseHTTPRequestHandler):
         if path == "/worlds":
             self.server.worlds.append(World(**json.loads(body)))
             return {"path": f"/worlds/{len(self.server.worlds) - 1}"}
-        _, _, number, *place = path.split("/")
+        _, kind, number, *place = path.split("/")
+        if kind == "boxes":
+            return self.server.boxes[int(number)](body)
         world = self.server.worlds[int(number)]
         match self.command, *place:
             case "POST", "box", link:

@@ -20,7 +20,8 @@ from tests.keys.phone_bridge import PHONE, Bridge, bridge
 
 LEAST = 20  # the major version of Node from which on it has WebCrypto as a browser has it
 PATIENCE = 120  # seconds for one file of tests
-FILES = sorted(path.name for path in (PHONE / "test").glob("*.test.js"))
+WHOLE = "whole.test.js"  # of test_js_phone_whole.py
+FILES = sorted(path.name for path in (PHONE / "test").glob("*.test.js") if path.name != WHOLE)
 
 
 @cache
@@ -35,13 +36,16 @@ def node() -> str | None:
     return None
 
 
+needs_node = pytest.mark.skipif(node() is None, reason=f"no Node {LEAST} or newer is installed")
+
+
 @pytest.fixture(scope="module")
 def bridged() -> Iterator[Bridge]:
     with bridge() as running:
         yield running
 
 
-@pytest.mark.skipif(node() is None, reason=f"no Node {LEAST} or newer is installed")
+@needs_node
 @pytest.mark.parametrize("file", FILES)
 def test_in_node(file: str, bridged: Bridge) -> None:
     ran = subprocess.run(

@@ -1,0 +1,51 @@
+/**
+ * A phone, a server and a box: tests/keys/test_js_phone_whole.py starts the latter two, and looks at what came of it.
+ */
+
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+
+import { DeviceKey } from '../keys.js';
+import { Phone } from '../phone.js';
+import { Server } from '../server.js';
+import { Store } from '../store.js';
+
+const { base, idToken, subject, box } = JSON.parse(process.env.KEYRACK_WHOLE ?? '{}');
+const skip = base === undefined && 'tests/keys/test_js_phone_whole.py starts a server';
+
+async function exchange(body) {
+  const response = await fetch(box, { method: 'POST', body });
+  return new Uint8Array(await response.arrayBuffer());
+}
+
+test('a key is fetched, opens and closes, and the log comes home', { skip }, async () => {
+  const store = new Store();
+  const phone = new Phone(await DeviceKey.generate(), store, new Server(base, async () => idToken));
+  await phone.register(subject, 'Pixel 9', 'TrustedEnvironment');
+  await phone.meetServer();
+  assert.equal(store.state.keys.length, 1);
+  assert.deepEqual(store.overdue, []);
+
+  const conversation = phone.at(exchange);
+  const { entry, key } = await conversation.open();
+  assert.ok(entry.length > 0);
+  await conversation.fetchLog();
+  assert.deepEqual(store.state.entries.map(({ number }) => number).sort(), [1, 2]);
+
+  await phone.meetServer();
+  assert.deepEqual(store.state.entries, []);
+  assert.deepEqual(store.state.receipts.map(({ number }) => number), [2]);
+  assert.deepEqual(store.keyFor(key.box), key, 'before renewAfter it is the same key');
+
+  await phone.at(exchange).close();
+  await phone.meetServer();
+  const { etag } = store.state;
+  await phone.meetServer();
+  assert.equal(store.state.etag, etag);
+});
+
+test('the server tells the time to who has a key of the box', { skip }, async () => {
+  const server = new Server(base, async () => idToken);
+  await assert.rejects(server.time('box:2000000000:1', new Uint8Array(16)), { status: 404, code: 'box-without-key' });
+  await assert.rejects(server.getKeys('A'.repeat(43), null), { status: 404, code: 'device-not-found' });
+});
