@@ -28,7 +28,10 @@ class PrivateKey:
     @classmethod
     def from_text(cls, text: str) -> PrivateKey:
         """The key that `to_text` wrote: the scalar of 32 bytes in base64. Raises `ValueError`."""
-        return cls(ec.derive_private_key(_number(base64.b64decode(text, validate=True)), CURVE))
+        scalar = base64.b64decode(text, validate=True)
+        if len(scalar) != COORDINATE:
+            raise ValueError(f"a private key has {COORDINATE} bytes, not {len(scalar)}")
+        return cls(ec.derive_private_key(_number(scalar), CURVE))
 
     def to_text(self) -> str:
         return base64.b64encode(_bytes(self.key.private_numbers().private_value)).decode()
