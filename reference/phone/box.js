@@ -90,15 +90,14 @@ export class Conversation {
   }
 
   /**
-   * Whether the box has taken anything. The key set comes first: it names who signed the rest.
+   * What the box refuses is not brought again in this conversation; it goes by what it has.
    * @param {Challenge} challenge
+   * @returns {Promise<boolean>} whether there was anything to bring
    */
   async #bring(challenge) {
-    let isTaken = false;
-    for (const artefact of this.#store.artefactsFor(challenge)) {
-      if (await this.#link.carry(artefact)) isTaken = true;
-    }
-    return isTaken;
+    const artefacts = this.#store.artefactsFor(challenge);
+    for (const artefact of artefacts) await this.#link.carry(artefact);
+    return artefacts.length > 0;
   }
 
   /**
