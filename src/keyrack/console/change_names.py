@@ -37,12 +37,14 @@ ROWS = {
 }
 DIGITS = 9  # of an id
 OFTEN = 4  # changes that are looked at of each thing that is gone: it may have come and gone more than once
-WHOLE = ("created", "granted", "deleted", "withdrawn")  # what happened where a change has all members
+TOLD_BY = {"assignment": {"carId", "userId"}, "key": {"carId"}}  # what has no name, and the members that tell it
+WHOLE = ("created", "granted", "issued", "deleted", "withdrawn")  # what happened where a change has all members
+NAMELESS = ("assignment", "customer", "boxReport", "issuingKey", "keyAuthority")
 NUMBERED = N_("number %(id)s")
 # Of those whose names stand alone, what they are called without one; and where not even the number is known
 BY_NUMBER = {
     "car": N_("car %(id)s"), "user": N_("user %(id)s"), "product": N_("box or unit %(id)s"),
-    "manager": N_("manager %(id)s"), "permission": "%(id)s",
+    "manager": N_("manager %(id)s"), "permission": "%(id)s", "device": "%(id)s", "key": "%(id)s",
 }  # fmt: skip
 UNKNOWN = {"car": N_("an unknown car"), "user": N_("an unknown user"), "product": N_("an unknown box or unit")}
 
@@ -57,7 +59,8 @@ class Named:
 
 @dataclass(frozen=True)
 class Names:
-    """What the things of some changes are called, as far as it is known; `held` has each assignment's car and user."""
+    """What the things of some changes are called, as far as it is known; `held` has each assignment's car and user, and
+    each key's car."""
 
     visit: Visit
     known: dict[Thing, Named] = field(default_factory=dict[Thing, Named])
@@ -75,7 +78,7 @@ class Names:
     def members(self, change: Change) -> Members:
         """The members of a change as they are, and of an assignment those that did not change."""
         before, after = sides(change)
-        held = self.held.get(change["resourceId"]) if change["resource"] == "assignment" else None
+        held = self.held.get(change["resourceId"]) if change["resource"] in TOLD_BY else None
         return {**(held or before), **before, **after}
 
 
@@ -88,10 +91,10 @@ async def names_of(visit: Visit, changes: Sequence[Change], beside: Iterable[Thi
     """What the things are called that these changes are about, and others beside them: a read for each resource, and
     one for each whose things are not all there."""
     names = Names(visit)
-    assignments = {one["resourceId"] for one in changes if one["resource"] == "assignment" and not _is_whole(one)}
-    there = await _there(visit, "assignment", assignments)
-    gone = await _gone(visit, "assignment", assignments - there.keys())
-    names.held.update(there | gone)
+    for resource in TOLD_BY:
+        some = {one["resourceId"] for one in changes if one["resource"] == resource and not _is_whole(one)}
+        there = await _there(visit, resource, some)
+        names.held.update(there | await _gone(visit, resource, some - there.keys()))
     wanted = _wanted([*(thing for change in changes for thing in _things(change, names)), *beside])
     await asyncio.gather(*(_learn(names, resource, ids) for resource, ids in wanted.items()))
     return names
@@ -102,7 +105,7 @@ async def _learn(names: Names, resource: str, ids: set[str]) -> None:
     visit = names.visit
     there = await _there(visit, resource, ids)
     names.known.update({(resource, id): _named(visit, resource, row) for id, row in there.items()})
-    if resource in ("assignment", "customer"):  # which have no name
+    if resource in NAMELESS:
         return
     for id, members in (await _gone(visit, resource, ids - there.keys())).items():
         if text := _called(visit, resource, members):
@@ -110,9 +113,9 @@ async def _learn(names: Names, resource: str, ids: set[str]) -> None:
 
 
 def _is_whole(change: Change) -> bool:
-    """Whether the change of an assignment itself says whose it is."""
+    """Whether the change of an assignment or a key itself says whose it is."""
     before, after = sides(change)
-    return {"carId", "userId"} <= before.keys() | after.keys()
+    return TOLD_BY[change["resource"]] <= before.keys() | after.keys()
 
 
 def _wanted(things: Iterable[Thing]) -> dict[str, set[str]]:
@@ -157,7 +160,7 @@ async def _gone(visit: Visit, resource: str, ids: set[str]) -> Rows:
         "$orderby": "id desc",
     }  # fmt: skip
     found: Rows = {}
-    for some in parts_of(visit, [f"'{id}'" for id in sorted(ids, key=int)]):
+    for some in parts_of(visit, [f"'{id}'" for id in sorted(ids)]):
         narrowed = {**query, "$filter": f"{query['$filter']} and resourceId in {some}"}
         for row in (await rows_of(visit, "/changes", narrowed, OFTEN * len(ids)))[0]:
             found.setdefault(row["resourceId"], row["before"] or row["after"] or {})

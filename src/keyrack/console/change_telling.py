@@ -22,8 +22,10 @@ HIDDEN = "***"  # what the log has in place of a secret
 NAMED = 3  # members that a sentence names
 LONGEST = 60  # characters of a value in a sentence
 ITEMS = ("carId", "userId", "productId", "serviceId")  # what joins a group
-TIMES = ("start", "end", "terminated", "dongleTerminated", "revoked", "oldSigningSecretUntil")
-SECONDS = ("lifetime", "renewableAfter")
+TIMES = (
+    "start", "end", "begins", "expires", "terminated", "dongleTerminated", "revoked", "oldSigningSecretUntil",
+)  # fmt: skip
+SECONDS = ("lifetime", "renewableAfter", "freshness")
 DAY, HOUR = 86_400, 3_600
 ON_BEHALF = N_("%(who)s on behalf of %(other)s")
 SOMEBODY = N_("Somebody whose name was erased")

@@ -36,6 +36,12 @@ EVERYTHING = {
     "webhook.*": N_("Everything about webhooks"),
     "deviceKey.*": N_("Everything about device keys"),
     "sdkKey.*": N_("Everything about SDK keys"),
+    "device.*": N_("Everything about phones"),
+    "key.*": N_("Everything about keys on phones"),
+    "enrolment.*": N_("Everything about enrolled boxes"),
+    "boxReport.*": N_("Everything about wrong logs of boxes"),
+    "keyAuthority.*": N_("Everything about the authority for keys"),
+    "issuingKey.*": N_("Everything about issuing keys"),
     "changes.*": N_("Everything about the log of changes"),
 }
 # What a later release has beside them is shown as the API names it
