@@ -16,6 +16,7 @@ OF_TAG: Mapping[str, frozenset[Topic]] = {
     "Installations": frozenset(("cars", "products")),
     "Pairings": frozenset(("products", "services")),
     "Events": frozenset(("events",)),
+    "Boxes": frozenset(("products",)),
     "Webhooks": frozenset(("webhooks", "deliveries")),
 }
 # Rows that change more than their tag says, or something else
@@ -23,6 +24,10 @@ OF_ROW: Mapping[str, frozenset[Topic]] = {
     "DELETE /cars/{carId}": frozenset(("cars", "products", "groups")),
     "DELETE /users/assignments/customers": frozenset(("users", "groups")),
     "POST /users/{userId}/erase": frozenset(("users", "groups")),
+    "POST /boxes/{productId}/enrolment": NOTHING,  # a nonce changes nothing that is shown
+    "PUT /sdk/devices": frozenset(("users",)),
+    "DELETE /sdk/devices/{deviceId}": frozenset(("users",)),
+    "PUT /sdk/boxlog": frozenset(("events", "products")),  # openings, and what is wrong with the log
     "POST /ingest/telemetry": NOTHING,  # `telemetry` tells what comes by MQTT as well
     "POST /batch": NOTHING,  # its items do
 }

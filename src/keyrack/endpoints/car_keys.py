@@ -17,7 +17,8 @@ TOLERANCE: LiteralString = "interval '300 seconds'"
 _LIMIT: LiteralString = "make_interval(secs => {t}.freshness)"
 # A list has whole seconds: one of a later second than the revocation shows it
 _IS_KNOWN: LiteralString = (
-    "({t}.revoked_at is not null and {t}_e.held_generation = {t}.generation and {t}_e.held_at >= {t}.revoked_at)"
+    "(({t}.revoked_at is not null and {t}_e.held_generation = {t}.generation and {t}_e.held_at >= {t}.revoked_at)"
+    " is true)"  # also of a box that has not said yet which list it has
 )
 _UNTIL: LiteralString = (
     "case when " + _IS_KNOWN + " then {t}_e.held_at when {t}.revoked_at is null then {t}.expires_at + " + TOLERANCE
