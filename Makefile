@@ -71,7 +71,7 @@ test-odata-long: install-dev
 test-openapi-long: install-dev
 	KEYRACK_LONG=1 $(BIN)/pytest tests/documents/test_openapi.py $(PYTEST_ARGS)
 
-## test-clients: lint the OpenAPI document, generate clients, check their types, run them (two minutes)
+## test-clients: lint OpenAPI, generate clients, check their types, run them; others' libraries verify keys (two minutes)
 test-clients: install-dev $(CLIENTS)/.installed
 	KEYRACK_CLIENTS=$(CURDIR)/$(CLIENTS) $(BIN)/pytest -s -p no:cacheprovider tests/clients $(PYTEST_ARGS)
 
