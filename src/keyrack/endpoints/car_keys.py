@@ -26,13 +26,15 @@ _UNTIL: LiteralString = (
 )  # fmt: skip
 ISSUED_KEY = Resource(
     "IssuedKey",
-    "box_key {t} left join box_epoch {t}_e using (customer_id, product_id, epoch)",
+    "box_key {t} left join box_epoch {t}_e using (customer_id, product_id, epoch)"
+    " left join app_device {t}_d using (customer_id, device_id)",
     "{t}.customer_id = $1",
     {
         "id": guid("{t}.key_id"),
         "assignmentId": int32("{t}.assignment_id"),
         "userId": int32("{t}.user_id"),
         "deviceId": string("translate(encode({t}.device_id, 'base64'), '+/=', '-_')"),
+        "deviceName": string("{t}_d.name", nullable=True),
         "productId": int32("{t}.product_id"),
         "epoch": int32("{t}.epoch"),
         "issued": date_time("{t}.issued_at"),
