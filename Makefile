@@ -4,6 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet install
 PYTEST_ARGS ?=
+KEYS_ARGS ?= 10000000 1 300
 TOOLS := .venv-tools
 CLIENTS := .clients
 SITE_TOOLS := .venv-site
@@ -12,7 +13,7 @@ unexport PYTHONDONTWRITEBYTECODE
 ASSETS := src/keyrack/console/assets
 BUILD_ASSETS := $(BIN)/python console-assets/build.py
 
-.PHONY: help demo install install-dev test dist test-dist image test-image audit test-abuse test-faults test-odata-long test-openapi-long test-upgrade check unit bench clean docs lock screenshots test-console-long cluster test-failover soak site test-site test-clients test-phone test-moving test-order
+.PHONY: help demo install install-dev test dist test-dist image test-image audit test-abuse test-faults test-odata-long test-openapi-long test-upgrade check unit bench clean docs lock screenshots test-console-long cluster test-failover soak site test-site test-clients test-phone test-moving test-order test-keys-long
 
 ## help: these lines
 help:
@@ -94,6 +95,10 @@ test-console-long: install-dev
 test-faults: install-dev
 	KEYRACK_FAULTS=10000 KEYRACK_HISTORIES=1000 $(BIN)/pytest -s -p no:cacheprovider \
 	  tests/assignments/test_faults.py tests/assignments/test_histories.py $(PYTEST_ARGS)
+
+## test-keys-long: 10 million changed messages to the boxes in Python and in C, then the one in C alone (half an hour)
+test-keys-long: install-dev
+	$(BIN)/python -m tests.keys.fuzz_boxes $(KEYS_ARGS)
 
 ## test-order: numbers of changes in order under storms of half a minute, and an unsound way that is caught
 test-order: install-dev

@@ -1,0 +1,195 @@
+"""In charge of the structs of reference/box as bytes, and of the states of the box in Python in them."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from keyrack.keys.box.bucket import MOST
+from keyrack.keys.box.state import Authority, Kept, Link, Log, Running, State, StatusList
+from keyrack.keys.codes import Code
+from keyrack.keys.public_key import PublicKey
+
+PLACES, ENTRY, GOOD_KEYS = 1024, 500, 16
+Byte, Uint, Flag = ctypes.c_uint8, ctypes.c_uint64, ctypes.c_bool
+Bytes32 = Byte * 32
+
+
+class Text(ctypes.Structure):
+    _fields_ = [("len", Byte), ("at", Byte * 40)]
+
+
+class Key(ctypes.Structure):
+    _fields_ = [("point", Byte * 64), ("thumbprint", Bytes32)]
+
+
+class List(ctypes.Structure):
+    _fields_ = [("generation", Uint), ("iat", Uint), ("uri_len", Byte), ("uri", Byte * 128), ("bits", Byte * 256)]
+
+
+class Phone(ctypes.Structure):
+    _fields_ = [("thumbprint", Bytes32), ("counter", Uint)]
+
+
+class KeptInC(ctypes.Structure):
+    _fields_ = [
+        ("self", Key), ("secret", Bytes32), ("boot", Uint), ("provisioned", Flag), ("authority", Text), ("name", Text),
+        ("root", Key), ("issuing", Key * 2), ("issuing_count", Byte), ("sequence", Uint), ("lists", List * 2),
+        ("floor", Uint), ("certain", Flag), ("phones", Phone * 64), ("phone_count", Byte), ("first", Uint),
+        ("next", Uint), ("newest", Bytes32),
+    ]  # fmt: skip
+
+
+class LinkInC(ctypes.Structure):
+    _fields_ = [("has_nonce", Flag), ("proven", Flag), ("made", Uint), ("nonce", Byte * 16), ("challenge", Bytes32)]
+
+
+class BoxInC(ctypes.Structure):
+    _fields_ = [
+        ("port", ctypes.c_void_p), ("store", ctypes.c_void_p), ("kept", KeptInC), ("changed", Flag), ("tick", Uint),
+        ("time", Uint), ("tokens", Uint), ("challenges", Uint), ("links", LinkInC * 3), ("good", Bytes32 * GOOD_KEYS),
+        ("good_count", Byte), ("good_next", Byte), ("refused_count", Uint), ("refused_code", Byte),
+    ]  # fmt: skip
+
+
+class Test(ctypes.Structure):
+    """`struct kr_test` of reference/box/tests/bridge.c."""
+
+    _fields_ = [
+        ("box", BoxInC), ("port", ctypes.c_void_p * 5), ("store", ctypes.c_void_p * 3),
+        ("private_key", Bytes32), ("random_source", ctypes.c_void_p * 2), ("random", Bytes32),
+        ("lens", ctypes.c_uint32 * PLACES), ("entries", (Byte * ENTRY) * PLACES),
+    ]  # fmt: skip
+
+
+def at(state: State, tick: int) -> State:
+    """The same state, as it is told with the bucket filled up to this tick."""
+    running = state.running
+    tokens = min(MOST, running.tokens + tick - running.refilled)
+    return State(state.kept, replace(running, refilled=tick, tokens=tokens))
+
+
+def put_entry(test: Test, number: int, entry: bytes) -> None:
+    test.lens[number % PLACES] = len(entry)
+    _put(test.entries[number % PLACES], entry)
+
+
+def entry(test: Test, number: int) -> bytes:
+    return bytes(test.entries[number % PLACES][: test.lens[number % PLACES]])
+
+
+def put(box: BoxInC, state: State, tick: int) -> None:
+    """Have the struct, which is all zeros, be in this state at this tick."""
+    kept, running = state.kept, at(state, tick).running
+    _put_kept(box.kept, kept)
+    box.tick, box.time, box.tokens, box.challenges = tick, running.booted + tick, running.tokens, running.challenges
+    for link, said in zip(box.links, running.links, strict=True):
+        link.has_nonce, link.proven, link.made = bool(said.nonce), said.is_proven, said.made
+        _put(link.nonce, said.nonce)
+        _put(link.challenge, said.challenge)
+    box.good_count, box.good_next = len(running.good), len(running.good) % GOOD_KEYS
+    for place, digest in zip(box.good, running.good, strict=False):
+        _put(place, digest)
+    box.refused_count, box.refused_code = running.refused[0], int(running.refused[1])
+
+
+def state(box: BoxInC, log: Log) -> State:
+    """The state that the struct is in, with this log."""
+    return State(_kept(box.kept, log), _running(box))
+
+
+def _put(place: Any, value: bytes) -> None:
+    ctypes.memmove(place, value, len(value))
+
+
+def _put_key(place: Any, key: PublicKey) -> None:
+    _put(place.point, key.x + key.y)
+    _put(place.thumbprint, key.thumbprint)
+
+
+def _put_text(place: Any, text: str) -> None:
+    place.len = len(text)
+    _put(place.at, text.encode())
+
+
+def _put_kept(place: Any, kept: Kept) -> None:
+    _put_key(place.self, kept.key)
+    _put(place.secret, kept.secret)
+    place.boot, place.floor, place.certain = kept.boot, kept.floor, kept.is_certain
+    place.first, place.next, place.phone_count = kept.log.first, kept.log.next, len(kept.phones)
+    _put(place.newest, kept.log.newest)
+    for phone, (thumbprint, counter) in zip(place.phones, kept.phones, strict=False):
+        _put(phone.thumbprint, thumbprint)
+        phone.counter = counter
+    if kept.authority is not None:
+        _put_authority(place, kept.authority)
+
+
+def _put_authority(place: Any, authority: Authority) -> None:
+    place.provisioned = True
+    _put_key(place.root, authority.root)
+    _put_text(place.authority, authority.iss)
+    _put_text(place.name, authority.name)
+    place.sequence, place.issuing_count = authority.sequence, len(authority.keys)
+    for issuing, key in zip(place.issuing, authority.keys, strict=False):
+        _put_key(issuing, key)
+    for held, each in zip(place.lists, authority.lists, strict=False):
+        held.generation, held.iat, held.uri_len = each.generation, each.iat, len(each.uri)
+        _put(held.uri, each.uri.encode())
+        _put(held.bits, each.bits)
+
+
+def _key(place: Any) -> PublicKey:
+    return _known(bytes(place.point), bytes(place.thumbprint))
+
+
+@functools.lru_cache
+def _known(point: bytes, thumbprint: bytes) -> PublicKey:
+    key = PublicKey(point[:32], point[32:])
+    assert key.thumbprint == thumbprint
+    return key
+
+
+def _text(place: Any) -> str:
+    return bytes(place.at[: place.len]).decode()
+
+
+def _list(place: Any) -> StatusList:
+    return StatusList(bytes(place.uri[: place.uri_len]).decode(), place.generation, place.iat, bytes(place.bits))
+
+
+def _authority(kept: Any) -> Authority:
+    keys = tuple(_key(place) for place in kept.issuing[: kept.issuing_count])
+    lists = tuple(_list(place) for place in kept.lists if place.generation)
+    return Authority(_key(kept.root), _text(kept.authority), _text(kept.name), kept.sequence, keys, lists)
+
+
+def _kept(kept: Any, log: Log) -> Kept:
+    phones = tuple((bytes(place.thumbprint), place.counter) for place in kept.phones[: kept.phone_count])
+    authority = _authority(kept) if kept.provisioned else None
+    return Kept(
+        _key(kept.self), bytes(kept.secret), kept.boot, kept.floor, kept.certain, authority, phones, log
+    )  # fmt: skip
+
+
+def _link(place: Any) -> Link:
+    if not place.has_nonce:
+        return Link(is_proven=place.proven)
+    return Link(bytes(place.nonce), place.made, bytes(place.challenge), place.proven)
+
+
+def _running(box: Any) -> Running:
+    oldest = box.good_next if box.good_count == GOOD_KEYS else 0
+    good: Sequence[Any] = box.good[: box.good_count]
+    return Running(
+        booted=box.time - box.tick,
+        refilled=box.tick,
+        tokens=box.tokens,
+        challenges=box.challenges,
+        links=tuple(_link(place) for place in box.links),
+        good=tuple(bytes(each) for each in (*good[oldest:], *good[:oldest])),
+        refused=(box.refused_count, Code(box.refused_code)),
+    )
