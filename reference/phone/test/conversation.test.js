@@ -23,24 +23,16 @@ function test(what, body) {
 test('a phone opens and closes, and brings the proof home', async () => {
   const world = await World.make();
   const { phone, at, meet } = await world.phone();
-  const opened = await at().open();
+  const conversation = at();
+  const opened = await conversation.open();
   assert.equal(opened.box, BOX);
   assert.equal(opened.key.assignmentId, 4711);
-  await at().close();
+  await conversation.close();
   assert.deepEqual((await world.seen()).effects, ['OPEN', 'CLOSE']);
   assert.deepEqual(phone.store.state.entries.map(({ number }) => number), [2, 3]);
   await meet();
   assert.deepEqual((await world.seen()).home, [2, 3]);
   assert.deepEqual(phone.store.state.entries, []);
-});
-
-test('one conversation opens and closes', async () => {
-  const world = await World.make();
-  const { at } = await world.phone();
-  const conversation = at();
-  await conversation.open();
-  await conversation.close();
-  assert.deepEqual((await world.seen()).effects, ['OPEN', 'CLOSE']);
 });
 
 test('a revoked key opens until somebody carries the list', async () => {
@@ -187,6 +179,19 @@ test('a challenge that took too long opens nothing', async () => {
   };
   await assert.rejects(phone.at(slow).open(), { code: 'refused' });
   assert.deepEqual((await world.seen()).codes, ['nonce']);
+});
+
+test('a list that takes long to carry costs no opening', async () => {
+  const world = await World.make();
+  const { phone, meet } = await world.phone();
+  await world.do('seconds_pass', { seconds: 1 });
+  await meet();
+  const slow = async (message) => {
+    if (message[1] === 3) await world.do('seconds_pass', { seconds: 10 });
+    return world.link()(message);
+  };
+  await phone.at(slow).open();
+  assert.deepEqual((await world.seen()).effects, ['OPEN']);
 });
 
 test('a challenge that was altered opens nothing', async () => {

@@ -37,6 +37,7 @@ test('no other key has signed it, and no other claims', async () => {
   const other = await DeviceKey.generate();
   assert.equal(await isSignedBy(message, other.publicKey), false);
   assert.equal(await isSignedBy({ ...message, kid: other.kid }, other.publicKey), false);
+  assert.equal(await isSignedBy({ ...message, kid: other.kid }, device.publicKey), false);
   const claims = read(payload([[2, 'somebodx'], [8, cnf]]), 'registration');
   assert.equal(await isSignedBy(claims, device.publicKey), false);
 });
