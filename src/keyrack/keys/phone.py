@@ -72,5 +72,5 @@ def _is_wanted(challenge: Challenge, artefact: Signed) -> bool:
 
 
 def _order(artefact: Signed) -> tuple[int, int]:
-    """The issuing keys before what they have signed, the generation before the newest before that."""
-    return (KEY_SET, STATUS_LIST, RECEIPT, TIME).index(artefact.message), artefact.claims.get("generation", 0)
+    """The issuing keys before what they sign, the time before what may be ahead of the clock, the older list first."""
+    return (KEY_SET, TIME, STATUS_LIST, RECEIPT).index(artefact.message), artefact.claims.get("generation", 0)

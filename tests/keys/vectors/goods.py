@@ -168,8 +168,9 @@ def _carrying() -> Iterator[Good]:
     third = key_set(sequence=3, keys=["issuing-2", "issuing-3"], iat=NOW - DAY)
     yield good("keyset", "a newer key set: the older issuing key is over", "Rotation", carries(third))
     yield good("keyset-one", "a key set of one key", "Rotation", carries(key_set(sequence=9, keys=["issuing-3"])))
-    yield good("keyset-ahead", "a key set of a later time: the clock follows", "Rotation Clock",
-               carries(key_set(sequence=3, iat=HERE + WEEK)))  # fmt: skip
+    yield good("keyset-ahead", "a key set of more than a week ahead: the clock stays", "Rotation Clock",
+               carries(key_set(sequence=3, iat=HERE + 9 * WEEK)))  # fmt: skip
+    yield good("list-ahead", "a list of a week ahead: the clock follows", "Clock", carries(status_list(2, HERE + WEEK)))
     yield good("list", "a later list of the newest generation", "Revocation",
                carries(status_list(2, NOW - 7199, status_list={"revoked": [3, 7, 64, 2046]})))  # fmt: skip
     yield good("list-before", "a later list of the generation before", "Revocation", carries(status_list(1, NOW)))

@@ -33,7 +33,7 @@ def take(state: State, link: int, said: Carry, tick: int, crypto: Crypto) -> Non
         raise Refused(Code.OLDER)
     if message is RECEIPT and not log.holds(state.kept.log, *claims["upto"]):
         raise Refused(Code.RECEIPT)
-    if message is not TIME and clock.is_ahead(state, tick, claims["iat"]):
+    if message in (STATUS_LIST, RECEIPT) and clock.is_ahead(state, tick, claims["iat"]):
         raise Refused(Code.FUTURE)
     bucket.take(state, tick)
     if not crypto.verify(signer, signed.to_be_signed, signed.signature):
@@ -41,14 +41,14 @@ def take(state: State, link: int, said: Carry, tick: int, crypto: Crypto) -> Non
     if message is KEY_SET:
         state.kept.authority = replace(authority, sequence=claims["sequence"], keys=tuple(claims["keys"]))
         state.running.good = ()
-    elif message is STATUS_LIST:
-        state.kept.authority = replace(authority, lists=renewed(authority.lists, unpacked(claims)))
-    elif message is RECEIPT:
-        state.kept.log = log.free(state.kept.log, claims["upto"][0])
-    if message is TIME:
+    elif message is TIME:
         clock.put(state, tick, claims["iat"])
         log.append(state, crypto, tick, Event.CLOCK_SET)
+    elif message is STATUS_LIST:
+        state.kept.authority = replace(authority, lists=renewed(authority.lists, unpacked(claims)))
+        clock.move_forward(state, tick, claims["iat"])
     else:
+        state.kept.log = log.free(state.kept.log, claims["upto"][0])
         clock.move_forward(state, tick, claims["iat"])
 
 
