@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import ctypes
 import hashlib
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, fields
 
 from keyrack.keys.box import firmware
-from keyrack.keys.box.state import Log, State
+from keyrack.keys.box.state import Kept, Log, Running, State
 from keyrack.keys.codes import Code
 from keyrack.keys.public_key import PublicKey
 from tests.keys import c_layout
@@ -21,6 +22,12 @@ POINTERS = BoxInC.kept.offset  # before what says something
 
 class Differ(AssertionError):
     """The two boxes do not agree."""
+
+
+def _differences(ours: Kept | Running, theirs: Kept | Running) -> Iterator[str]:
+    for field in fields(ours):
+        if (one := getattr(ours, field.name)) != (other := getattr(theirs, field.name)):
+            yield f"{field.name}: Python {one}, C {other}"
 
 
 class Stub:
@@ -71,7 +78,9 @@ class Rivals:
         if told != (theirs.code, theirs.reply, theirs.effect, theirs.persist):
             raise Differ(f"Python {told}\nC {theirs}")
         if (expected := c_layout.at(ours.state, tick)) != (state := self._of_c()):
-            raise Differ(f"Python {expected}\nC {state}")
+            raise Differ(
+                "\n".join((*_differences(expected.kept, state.kept), *_differences(expected.running, state.running)))
+            )
         self._state = ours.state
         return ours.code
 

@@ -1,7 +1,8 @@
-/* A key box: what firmware needs to open by keys without a network. The protocol is docs/keys.md; the names here are its terms.
+/* A key box: what firmware needs to open by keys without a network. The protocol is docs/keys.md; names are its terms.
  *
- * Nothing is allocated, and nothing is kept outside of the structs that the caller provides. Times are seconds since 1970; ticks
- * are seconds of a counter that goes on, and never back, while there is power. One task calls, one call at a time. */
+ * Nothing is allocated, and nothing is kept outside of the structs that the caller provides. Times are seconds since
+ * 1970; ticks are seconds of a counter that goes on, and never back, while there is power. One task calls, one call
+ * at a time. */
 #ifndef KEYRACK_BOX_H
 #define KEYRACK_BOX_H
 
@@ -48,8 +49,8 @@ struct kr_port {
     bool (*random)(void *user, uint8_t *bytes, size_t len);
 };
 
-/* Where the entries of the log lie: KR_LOG_PLACES of at most KR_ENTRY_MOST bytes. number % KR_LOG_PLACES is a good place. An entry
- * that `put` took must be there after a loss of power. */
+/* Where the entries of the log lie: KR_LOG_PLACES of at most KR_ENTRY_MOST bytes; number % KR_LOG_PLACES is a good
+ * place. An entry that `put` took must be there after a loss of power. */
 struct kr_store {
     void *user;
     bool (*put)(void *user, uint64_t number, struct kr_bytes entry);
@@ -62,8 +63,8 @@ enum kr_code {
     KR_GOOD, KR_CODE_REFUSED, KR_CODE_TOO_LONG, KR_CODE_ENCODING, KR_CODE_STRUCTURE, KR_CODE_HEADER, KR_CODE_ALGORITHM,
     KR_CODE_TYP, KR_CODE_CLAIMS, KR_CODE_ISSUING_KEY, KR_CODE_ISSUER, KR_CODE_AUDIENCE, KR_CODE_FUTURE, KR_CODE_NOT_YET,
     KR_CODE_EXPIRED, KR_CODE_UNCERTAIN, KR_CODE_LIST, KR_CODE_INDEX, KR_CODE_REVOKED, KR_CODE_STALE, KR_CODE_RIGHT,
-    KR_CODE_NONCE, KR_CODE_OTHER_KEY, KR_CODE_CHALLENGE, KR_CODE_COUNTER, KR_CODE_KEY_SIGNATURE, KR_CODE_ANSWER_SIGNATURE,
-    KR_CODE_BUSY, KR_CODE_OLDER, KR_CODE_INFLATE, KR_CODE_RECEIPT, KR_CODE_SIGNATURE, KR_CODE_NOT_NOW, KR_CODE_BOX
+    KR_CODE_NONCE, KR_CODE_OTHER_KEY, KR_CODE_CHALLENGE, KR_CODE_COUNTER, KR_CODE_KEY_SIGNATURE,
+    KR_CODE_ANSWER_SIGNATURE, KR_CODE_BUSY, KR_CODE_OLDER, KR_CODE_INFLATE, KR_CODE_RECEIPT, KR_CODE_SIGNATURE, KR_CODE_NOT_NOW, KR_CODE_BOX
 };
 
 enum kr_effect { KR_STAYS, KR_OPENS, KR_CLOSES };
@@ -93,8 +94,8 @@ struct kr_phone {
     uint64_t counter;
 };
 
-/* What outlives a loss of power. The host writes it down where an outcome says so, before it moves the lock and sends the
- * reply, and hands it back to kr_box_start. */
+/* What outlives a loss of power. The host writes it down where an outcome says so, before it moves the lock and sends
+ * the reply, and hands it back to kr_box_start. */
 struct kr_kept {
     struct kr_public_key self;
     uint8_t secret[KR_DIGEST]; /* of nonces */
@@ -151,23 +152,24 @@ struct kr_outcome {
     enum kr_code code;     /* the exact one, which the wire does not always say */
     enum kr_effect effect; /* what the lock is to do */
     size_t reply_len;
-    bool persist;          /* `kept` has changed: it has to be written down before the lock moves and the reply is sent */
+    bool persist;          /* `kept` has changed, and has to be written down before the lock moves and the reply goes */
 };
 
-/* A reset by somebody at the box: it knows no authority, and has the key pair whose public key is `point`. The port has the
- * private one, made anew. False where the random source fails; then the box must not be used. */
+/* A reset by somebody at the box: it knows no authority, and has the key pair whose public key is `point`. The port has
+ * the private one, made anew. False where the random source fails; then the box must not be used. */
 bool kr_box_reset(struct kr_box *box, const struct kr_port *port, const struct kr_store *store,
                   const uint8_t point[KR_POINT], uint64_t tick);
 
-/* Power has come back. `kept` is what was written down; a clock that went on says that the floor was so many seconds ago, or it
- * stood: KR_CLOCK_STOOD. The new `kept` has to be written down at once. False where the start could not be logged; the box is
- * at work nevertheless. */
+/* Power has come back. `kept` is what was written down; a clock that went on says that the floor was so many seconds
+ * ago, or it stood: KR_CLOCK_STOOD. The new `kept` has to be written down at once. False where the start could not be
+ * logged; the box is at work nevertheless. */
 #define KR_CLOCK_STOOD UINT64_MAX
-bool kr_box_start(struct kr_box *box, const struct kr_port *port, const struct kr_store *store, const struct kr_kept *kept,
-                  uint64_t elapsed, uint64_t tick);
+bool kr_box_start(struct kr_box *box, const struct kr_port *port, const struct kr_store *store,
+                  const struct kr_kept *kept, uint64_t elapsed, uint64_t tick);
 
-/* A whole message has come on a link. `reply` has room for KR_WIRE_MOST bytes. */
-struct kr_outcome kr_box_receive(struct kr_box *box, unsigned link, struct kr_bytes message, uint64_t tick, uint8_t *reply);
+/* A whole message has come on a link, 0 to 2. `reply` has room for KR_WIRE_MOST bytes, elsewhere than the message. */
+struct kr_outcome kr_box_receive(struct kr_box *box, unsigned link, struct kr_bytes message, uint64_t tick,
+                                 uint8_t *reply);
 
 /* A link has gone: what was on it dies. */
 void kr_box_disconnect(struct kr_box *box, unsigned link);

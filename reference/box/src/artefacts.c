@@ -1,5 +1,4 @@
-/* In charge of what phones carry to a box: status lists, key sets, times and receipts (docs/keys.md, "What phones carry to a
- * box"). */
+/* In charge of what phones carry to a box: lists, key sets, times, receipts ("What phones carry to a box"). */
 #include <string.h>
 
 #include "box.h"
@@ -11,7 +10,7 @@ static enum kr_code read_artefact(struct kr_bytes bytes, struct kr_signed *messa
                                   enum kr_message *kind)
 {
     enum kr_code code = KR_CODE_TOO_LONG;
-    if (bytes.len <= kr_most(KR_STATUS_LIST)) { /* the longest of them; what the others say does not reach their bound */
+    if (bytes.len <= kr_most(KR_STATUS_LIST)) { /* the longest of them */
         code = kr_read_signed(bytes, message);
     }
     if (code != KR_GOOD) {
@@ -59,6 +58,12 @@ static enum kr_code check_newer(struct kr_box *box, enum kr_message kind, const 
     }
 }
 
+/* A key set is taken by its sequence alone: so a box whose clock stood for long still learns who signs the time. */
+static bool moves_forward(enum kr_message kind)
+{
+    return kind == KR_STATUS_LIST || kind == KR_RECEIPT;
+}
+
 /* All that stands before the bucket. */
 static enum kr_code check_artefact(struct kr_box *box, struct kr_link *link, enum kr_message kind,
                                    const struct kr_public_key *signer, const struct kr_claims *claims)
@@ -78,7 +83,7 @@ static enum kr_code check_artefact(struct kr_box *box, struct kr_link *link, enu
         return KR_CODE_NONCE;
     }
     enum kr_code code = check_newer(box, kind, claims);
-    if (code == KR_GOOD && kind != KR_TIME && kr_is_ahead(box, claims->iat)) {
+    if (code == KR_GOOD && moves_forward(kind) && kr_is_ahead(box, claims->iat)) {
         code = KR_CODE_FUTURE;
     }
     return code;
@@ -100,9 +105,10 @@ static void take(struct kr_box *box, enum kr_message kind, const struct kr_claim
     default:
         kr_put_clock(box, claims->iat);
         (void)kr_log_event(box, KR_CLOCK_SET); /* the clock is right whether or not the log says so */
-        return;
     }
-    kr_move_forward(box, claims->iat);
+    if (moves_forward(kind)) {
+        kr_move_forward(box, claims->iat);
+    }
 }
 
 enum kr_code kr_carry(struct kr_box *box, struct kr_link *link, struct kr_bytes artefact)

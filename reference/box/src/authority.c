@@ -1,4 +1,4 @@
-/* In charge of what a box has of its authority: issuing keys and status lists (docs/keys.md, "What phones carry to a box"). */
+/* In charge of what a box has of its authority: issuing keys and status lists ("What phones carry to a box"). */
 #include <string.h>
 
 #include "box.h"
@@ -36,7 +36,7 @@ const struct kr_list *kr_find_list(const struct kr_kept *kept, struct kr_bytes u
     return NULL;
 }
 
-/* Where a list belongs that has just come: over the one of its generation, where it is later, or before both. -1: it is older. */
+/* Where a list belongs: over the one of its generation, where it is later, or before both. -1: it is older. */
 static int place_of(const struct kr_kept *kept, const struct kr_claims *list)
 {
     for (int i = 0; i < 2; i++) {

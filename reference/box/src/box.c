@@ -1,4 +1,4 @@
-/* In charge of the box as a whole: its beginnings, and what it does with each message of a link (docs/keys.md, "On the link"). */
+/* In charge of the box as a whole: its beginnings, and each message of a link (docs/keys.md, "On the link"). */
 #include <string.h>
 
 #include "box.h"
@@ -29,8 +29,8 @@ bool kr_box_reset(struct kr_box *box, const struct kr_port *port, const struct k
     return port->random(port->user, box->kept.secret, sizeof box->kept.secret);
 }
 
-bool kr_box_start(struct kr_box *box, const struct kr_port *port, const struct kr_store *store, const struct kr_kept *kept,
-                  uint64_t elapsed, uint64_t tick)
+bool kr_box_start(struct kr_box *box, const struct kr_port *port, const struct kr_store *store,
+                  const struct kr_kept *kept, uint64_t elapsed, uint64_t tick)
 {
     bool stood = elapsed == KR_CLOCK_STOOD;
 
@@ -126,7 +126,8 @@ static enum kr_code receive(struct kr_box *box, struct kr_link *link, struct kr_
     return serve(box, link, what, &in, members - 1, effect, reply);
 }
 
-struct kr_outcome kr_box_receive(struct kr_box *box, unsigned link, struct kr_bytes message, uint64_t tick, uint8_t *reply)
+struct kr_outcome kr_box_receive(struct kr_box *box, unsigned link, struct kr_bytes message, uint64_t tick,
+                                 uint8_t *reply)
 {
     struct kr_outcome outcome = {KR_CODE_REFUSED, KR_STAYS, 0, false};
     struct kr_writer out = kr_writer(reply, KR_WIRE_MOST);

@@ -1,7 +1,7 @@
 /* In charge of CBOR: one encoding of each item, and no other (docs/keys.md, "Encoding").
  *
- * An item is checked as a whole first, by kr_cbor_check; then it is read with a cursor. The readers check every bound again,
- * so a caller who forgets the check reads nothing that is not there: it only meets items that are not allowed. */
+ * An item is checked as a whole first, by kr_cbor_check; then it is read with a cursor. The readers check every bound
+ * again: a caller who forgets the check reads nothing that is not there, but may meet what is not allowed. */
 #ifndef KR_CBOR_H
 #define KR_CBOR_H
 

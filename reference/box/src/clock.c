@@ -1,5 +1,5 @@
-/* In charge of what goes by ticks: the box's clock (docs/keys.md, "Clock"), and the bucket of signatures that it verifies for
- * whoever asks ("Reading", 4). */
+/* In charge of what goes by ticks: the box's clock (docs/keys.md, "Clock"), and the bucket, which bounds how many
+ * signatures it verifies for whoever asks ("Reading", 5). */
 #include "box.h"
 
 uint64_t kr_add(uint64_t value, uint64_t more, uint64_t most)

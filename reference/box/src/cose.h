@@ -7,7 +7,8 @@
 #define KR_KID 8
 
 enum kr_message {
-    KR_KEY, KR_ANSWER, KR_STATUS_LIST, KR_KEY_SET, KR_TIME, KR_RECEIPT, KR_PROVISIONING, KR_ENROLMENT, KR_ENTRY, KR_MESSAGES
+    KR_KEY, KR_ANSWER, KR_STATUS_LIST, KR_KEY_SET, KR_TIME, KR_RECEIPT, KR_PROVISIONING, KR_ENROLMENT, KR_ENTRY,
+    KR_MESSAGES /* so many */
 };
 
 /* A message as it was read; its parts lie in the bytes that came. */

@@ -1,7 +1,7 @@
 /* In charge of unpacking a status list: a zlib stream (RFC 1950, RFC 1951) of a length that is known.
  *
- * It takes exactly what zlib takes, so a list that the server has tried opens here too. What has been written is the window;
- * nothing is allocated, and speed is of no matter for 256 bytes. */
+ * It takes exactly what zlib takes, so a list that the server has tried opens here too. What has been written is the
+ * window; nothing is allocated, and speed is of no matter for 256 bytes. */
 #include <string.h>
 
 #include "inflate.h"
@@ -166,7 +166,8 @@ static bool dynamic_block(struct stream *s, struct kr_prefix *literals, struct k
     uint8_t lengths[KR_SYMBOLS + DISTANCES] = {0};
     unsigned literal_count, distance_count, order_count, length;
 
-    if (!kr_bits(&s->bits, 5, &literal_count) || !kr_bits(&s->bits, 5, &distance_count) || !kr_bits(&s->bits, 4, &order_count)) {
+    if (!kr_bits(&s->bits, 5, &literal_count) || !kr_bits(&s->bits, 5, &distance_count) ||
+        !kr_bits(&s->bits, 4, &order_count)) {
         return false;
     }
     literal_count += 257;

@@ -1,4 +1,4 @@
-/* In charge of the log: entries that the box signs, each with the SHA-256 of the one before (docs/keys.md, "The log of a box"). */
+/* In charge of the log: signed entries, each with the SHA-256 of the one before (docs/keys.md, "The log of a box"). */
 #include <string.h>
 
 #include "box.h"
@@ -38,7 +38,8 @@ static void member_bytes(struct kr_writer *out, int64_t key, struct kr_bytes val
     kr_write_bytes(out, value);
 }
 
-static void write_payload(const struct kr_box *box, const struct kr_record *record, uint64_t first, struct kr_writer *out)
+static void write_payload(const struct kr_box *box, const struct kr_record *record, uint64_t first,
+                          struct kr_writer *out)
 {
     const struct kr_kept *kept = &box->kept;
 

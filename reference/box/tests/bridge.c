@@ -1,5 +1,5 @@
-/* In charge of what tests need of the box beside its header: a store in memory, chance that is given, and signatures that are
- * not looked at. Not for firmware. */
+/* In charge of what tests need beside the header: a store in memory, chance that is given, and signatures that are not
+ * looked at. Not for firmware. */
 #define _XOPEN_SOURCE 700
 #include <string.h>
 #include <ucontext.h>
@@ -128,8 +128,8 @@ int kr_test_start(struct kr_test *t, uint64_t elapsed, uint64_t tick)
     return kr_box_start(&t->box, &t->port, &t->store, &kept, elapsed, tick);
 }
 
-void kr_test_receive(struct kr_test *t, unsigned link, const uint8_t *message, size_t len, uint64_t tick, uint8_t *reply,
-                     uint32_t outcome[4])
+void kr_test_receive(struct kr_test *t, unsigned link, const uint8_t *message, size_t len, uint64_t tick,
+                     uint8_t *reply, uint32_t outcome[4])
 {
     struct kr_outcome o = kr_box_receive(&t->box, link, (struct kr_bytes){message, len}, tick, reply);
     outcome[0] = (uint32_t)o.code;
@@ -155,8 +155,8 @@ static void run_on_stack(unsigned high, unsigned low)
     (void)kr_box_receive(&call->t->box, call->link, call->message, call->tick, call->reply);
 }
 
-size_t kr_test_stack(struct kr_test *t, unsigned link, const uint8_t *message, size_t len, uint64_t tick, uint8_t *reply,
-                     uint8_t *stack, size_t size)
+size_t kr_test_stack(struct kr_test *t, unsigned link, const uint8_t *message, size_t len, uint64_t tick,
+                     uint8_t *reply, uint8_t *stack, size_t size)
 {
     struct on_stack call = {t, link, {message, len}, tick, reply, {0}};
     uintptr_t at = (uintptr_t)&call;

@@ -1,5 +1,5 @@
-/* In charge of fuzzing the box alone (libFuzzer, with sanitizers): `make fuzz`, or from tests/keys/fuzz_boxes.py with states and
- * messages to begin with. Signatures are not looked at; what is unpacked is compared with zlib.
+/* In charge of fuzzing the box alone (libFuzzer, with sanitizers): `make fuzz`, or from tests/keys/fuzz_boxes.py with
+ * states and messages to begin with. Signatures are not looked at; what is unpacked is compared with zlib.
  *
  * An input is a byte that says what it is, one that says when and on which link, and the rest. */
 #include <stdio.h>
