@@ -10,6 +10,7 @@ from typing import Any
 
 from keyrack.keys.box.bucket import MOST
 from keyrack.keys.box.state import Authority, Kept, Link, Log, Running, State, StatusList
+from keyrack.keys.cbor import GREATEST
 from keyrack.keys.codes import Code
 from keyrack.keys.public_key import PublicKey
 
@@ -66,10 +67,11 @@ class Test(ctypes.Structure):
 
 
 def at(state: State, tick: int) -> State:
-    """The same state, as it is told with the bucket filled up to this tick."""
+    """The same state, as it is told with bucket and clock brought up to this tick."""
     running = state.running
     tokens = min(MOST, running.tokens + tick - running.refilled)
-    return State(state.kept, replace(running, refilled=tick, tokens=tokens))
+    booted = min(running.booted, GREATEST - tick)  # where the clock stops
+    return State(state.kept, replace(running, booted=booted, refilled=tick, tokens=tokens))
 
 
 def put_entry(test: Test, number: int, entry: bytes) -> None:

@@ -91,9 +91,9 @@ def run(library: ctypes.CDLL, count: int, seed: int) -> Iterator[Code]:
         message = mutants.of(vector.message)
         try:
             yield rivals.receive(link, message, tick, vector.random)
-        except Differ as difference:
+        except Exception as error:
             said = f"seed {seed}, input {number}, tick {tick}, link {link}: {message.hex()}"
-            raise Differ(f"{said}\n{difference}") from None
+            raise Differ(f"{said}\n{error}") from error
 
 
 def corpus(directory: Path) -> None:

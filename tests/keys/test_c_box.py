@@ -7,6 +7,7 @@ import re
 import subprocess
 import zlib
 from collections import Counter
+from pathlib import Path
 from random import Random
 from typing import Any
 
@@ -167,6 +168,17 @@ def test_its_memory_is_small(library: ctypes.CDLL) -> None:
     state: int = library.kr_test_box_size()
     assert 1_000 < deepest[True] < deepest[False]
     assert state + deepest[False] < RAM_MOST
+
+
+def test_the_example_of_its_readme_compiles(tmp_path: Path) -> None:
+    example = re.search(r"^```c\n(.*?)^```$", (c_box.SOURCES / "README.md").read_text(), re.DOTALL | re.MULTILINE)
+    assert example
+    path = tmp_path / "example.c"
+    path.write_text(example[1])
+    flags = ["-std=c99", "-Wall", "-Wextra", "-Werror", "-fsyntax-only"]
+    include = [f"-I{c_box.SOURCES / name}" for name in ("include", "ports")]
+    done = subprocess.run([c_box.compiler(), *flags, *include, str(path)], capture_output=True, text=True, check=False)
+    assert not done.returncode, done.stderr
 
 
 def test_each_file_is_short() -> None:
