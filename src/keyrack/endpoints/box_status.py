@@ -8,14 +8,14 @@ from typing import LiteralString
 from keyrack.api import conditions
 from keyrack.api.endpoint import TAGGED, Endpoints
 from keyrack.api.exchange import Answer, Request, answer, varied
-from keyrack.api.parameters import INVALID, Parameter, given, whole_number
+from keyrack.api.parameters import Parameter, given, whole_number
 from keyrack.database.connection import Row
 from keyrack.endpoints.boxes import NO_BOX, NOT_ENROLLED, ROW, check_box
 from keyrack.endpoints.products import NO_PRODUCT
 from keyrack.errors import NotFound
 from keyrack.keys import lists
 from keyrack.keys.authority import Signers
-from keyrack.keys.lists import Place
+from keyrack.keys.lists import Place, place_of
 from keyrack.keys.moments import now
 from keyrack.model.binary import Octets, base64url
 from keyrack.model.bodies import Body, Id
@@ -63,7 +63,7 @@ GENERATION = Parameter("generation", whole_number, "The generation of the list; 
     also=LIST_TYPE,
     headers=TAGGED,
     options=(EPOCH, GENERATION),
-    refuses={400: (INVALID,), 404: (NO_PRODUCT, NOT_ENROLLED, NO_LIST), 409: (NO_BOX,)},
+    refuses={404: (NO_PRODUCT, NOT_ENROLLED, NO_LIST), 409: (NO_BOX,)},
     leads=True,
     **ROW,
 )
@@ -92,4 +92,6 @@ async def _listed(request: Request, signers: Signers, product: int, row: Row) ->
     place = Place(product, row["epoch"], row["generation"])
     async with request.db.transaction() as connection:
         signer = await signers.of(connection, request.customer, row["signer"])
-        return (await lists.renew(connection, request.customer, [place], signer, now()))[place]
+        rows = await lists.lock(connection, request.customer, [(product, row["epoch"])])
+        own = [one for one in rows if place_of(one) == place]
+        return (await lists.renew(connection, request.customer, own, signer, now()))[place]

@@ -10,11 +10,13 @@ from dataclasses import dataclass
 from typing import LiteralString
 
 from keyrack.database.connection import Connection, Statements
+from keyrack.errors import Unavailable
 from keyrack.keys import cose
 from keyrack.keys.cose import PublicKey
 from keyrack.keys.members import KEY_SET
 from keyrack.keys.moments import now
 from keyrack.keys.p256 import PrivateKey
+from keyrack.reasons import NOT_NOW
 from keyrack.vault.holdings import ISSUING_KEY, ROOT_KEY
 from keyrack.vault.sealing import Vault
 
@@ -88,10 +90,12 @@ class Signers:
         self._opened: dict[tuple[int, int], Signer] = {}
 
     async def of(self, statements: Statements, customer: int, id: int) -> Signer:
-        """The issuing key with this number, which is good. Raises `CannotOpen`."""
+        """The issuing key with this number. Raises `CannotOpen`, and `Unavailable` where it has just been revoked."""
         signer = self._opened.get((customer, id))
         if signer is None:
             sealed = await statements.fetchval(SEALED, customer, id)
+            if sealed is None:
+                raise Unavailable(NOT_NOW)
             text = await self._vault.open(sealed, ISSUING_KEY, customer, id)
             if len(self._opened) >= REMEMBERED:
                 self._opened = {}

@@ -136,7 +136,9 @@ async def provision(
     box, found, signer = await _enrolled(connection, signers, customer, product)
     at = now()
     place = Place(product, box.epoch, found["generation"])
-    status = await lists.renew(connection, customer, [place], signer, at)
+    status = await lists.renew(
+        connection, customer, await lists.lock(connection, customer, [(product, box.epoch)]), signer, at
+    )
     claims = {
         "iss": issuer(customer), "aud": box.name, "iat": int(at.timestamp()), "nonce": nonce,
         "root": public(found["public_key"]), "box": box.thumbprint,

@@ -17,11 +17,11 @@ from uuid import UUID
 from keyrack.database.connection import Connection, Database, Row, Statements
 from keyrack.keys import cose, lists
 from keyrack.keys.authority import Signer, Signers, box_name, issuer
-from keyrack.keys.lists import Place
+from keyrack.keys.lists import Place, place_of
 from keyrack.keys.members import KEY, Status
 from keyrack.keys.moments import now
-from keyrack.keys.places import take
-from keyrack.keys.rights import LOCKED, PHONE, RIGHTS, Phone, freshness, is_due, life, newest, of_key, phone_of
+from keyrack.keys.places import TOO_MANY, Taken, take
+from keyrack.keys.rights import LOCK, RIGHTS, Phone, box_of, freshness, is_due, life, of_key, phone_of
 from keyrack.settings import Settings
 
 LISTS: LiteralString = """
@@ -36,7 +36,6 @@ select $1, $2, $3, $4::smallint[], $5, u.* from unnest(
   $6::uuid[], $7::integer[], $8::integer[], $9::integer[], $10::smallint[], $11::integer[], $12::integer[],
   $13::integer[], $14::integer[], $15::integer[], $16::timestamptz[], $17::timestamptz[], $18::bytea[]) u
 """
-KEY_SET: LiteralString = "select key_set from key_authority where customer_id = $1"
 
 
 class NoDevice(Exception):
@@ -71,90 +70,134 @@ class Held:
 
 async def held(db: Database, signers: Signers, settings: Settings, customer: int, subject: UUID, device: bytes) -> Held:
     """What this phone is to hold: its keys, made as far as they are due. Raises `NoDevice`, `CannotOpen`."""
-    at = now()
-    row = await db.fetchrow(PHONE, customer, subject, device)
-    if row is None:
-        raise NoDevice
-    if row["key_set"] is None:
+    asked = (customer, subject, device, now(), settings.sdk_keys + 1)
+    view = await _look(db, asked)
+    if view is None:
         return Held(None)
-    phone, most = phone_of(row, customer, device), settings.sdk_keys
-    rows = await db.fetch(RIGHTS, customer, device, at, most + 1)
-    if not any(is_due(one, phone, at) for one in rows):
-        known = [*rows, *await _older(db, customer, rows)]
-        if not any(lists.is_due(one, at) for one in known):
-            found = {newest(one): one["list"] for one in known}
-            return _held(row["key_set"], rows, most, found, {})
-    async with db.transaction() as connection:
-        signer = await signers.of(connection, customer, phone.signers[0])
-        return await _made(connection, phone, signer, settings, at)
+    if view.due or view.outdated:
+        async with db.transaction() as connection:
+            return await _made(connection, signers, settings, asked, view.due)
+    return view.held({}, {place: row["list"] for place, row in view.lists.items()}, {})
 
 
-async def _older(db: Statements, customer: int, rows: Sequence[Row]) -> list[Row]:
-    """The lists that keys of these rows stand in, and that are not their boxes' newest."""
-    places = {of_key(row) for row in rows} - {newest(row) for row in rows}
-    return await db.fetch(LISTS, customer, *lists.columns(places)) if places else []
+@dataclass(frozen=True, slots=True)
+class _View:
+    """A phone's rights as they are at a moment."""
+
+    phone: Phone
+    key_set: bytes
+    rights: Sequence[Row]
+    lists: Mapping[Place, Row]  # in which keys stand, or will
+    at: datetime
+    is_complete: bool
+
+    @property
+    def due(self) -> list[int]:
+        """The assignments that want another key."""
+        return [row["assignment_id"] for row in self.rights if is_due(row, self.phone, self.at)]
+
+    @property
+    def outdated(self) -> set[Place]:
+        return {place for place, row in self.lists.items() if lists.is_due(row, self.at)}
+
+    def held(self, made: Mapping[int, Key], found: Mapping[Place, bytes], withheld: Mapping[int, str]) -> Held:
+        """What the phone gets: keys that were made, and the others as they are."""
+        keys = [
+            made.get(row["assignment_id"]) or _known(row)
+            for row in self.rights
+            if row["key_id"] is not None or row["assignment_id"] in made
+        ]
+        receipts = {box_of(row): row["receipt"] for row in self.rights if row["receipt"] is not None}
+        return Held(self.key_set, keys, found, receipts, withheld, self.is_complete)
 
 
-async def _made(connection: Connection, phone: Phone, signer: Signer, settings: Settings, now: datetime) -> Held:
-    """The same after what is due was made, in the caller's transaction."""
-    customer, most = phone.customer, settings.sdk_keys
-    rows = (await connection.fetch(LOCKED, customer, phone.device, now, most + 1))[:most]
-    due = [row for row in rows if is_due(row, phone, now)]
-    taken = await take(connection, settings, customer, due)
-    made = [(row, *taken.places[row["assignment_id"]]) for row in due if row["assignment_id"] in taken.places]
-    if made:
-        await _insert(connection, phone, signer, made, now)
-    found = await connection.fetch(RIGHTS, customer, phone.device, now, most + 1)
-    places = {newest(row) for row in found} | {of_key(row) for row in found if row["key_id"] is not None}
-    signed = await lists.renew(connection, customer, places, signer, now)
-    key_set: bytes = await connection.fetchval(KEY_SET, customer)
-    return _held(key_set, found, most, signed, taken.refused)
+async def _look(statements: Statements, asked: tuple[int, UUID, bytes, datetime, int]) -> _View | None:
+    """The phone's rights as they are; None where nothing opens without a network. Raises `NoDevice`."""
+    customer, _, device, at, most = asked
+    rows = await statements.fetch(RIGHTS, *asked)
+    if not rows:
+        raise NoDevice
+    if (key_set := rows[0]["key_set"]) is None:
+        return None
+    rights = [row for row in rows[: most - 1] if row["assignment_id"] is not None]
+    known = {place_of(row): row for row in rights}
+    if older := {of_key(row) for row in rights if row["key_id"] is not None} - known.keys():
+        known |= {place_of(row): row for row in await statements.fetch(LISTS, customer, *lists.columns(older))}
+    return _View(phone_of(rows[0], customer, device), key_set, rights, known, at, len(rows) < most)
 
 
-async def _insert(
-    connection: Connection, phone: Phone, signer: Signer, made: Sequence[tuple[Row, Place, int]], now: datetime
-) -> None:
-    """Sign these keys and keep them."""
-    places = lists.columns(place for _, place, _ in made)
-    rows = await connection.fetch(LISTS, phone.customer, *places)
-    uris = {newest(row): row["uri"] for row in rows}
-    ids = [secrets.token_bytes(16) for _ in made]
-    lives = [life(row, now) for row, _, _ in made]
-    tokens = [
-        _signed(phone, signer, row, id, place, Status(index, uris[place]), now)
-        for id, (row, place, index) in zip(ids, made, strict=True)
+async def _made(
+    connection: Connection, signers: Signers, settings: Settings, asked: tuple[int, UUID, bytes, datetime, int],
+    wanted: Sequence[int],
+) -> Held:  # fmt: skip
+    """The same after what is due was made, in the caller's transaction; `wanted` are the assignments that want a key.
+    Raises `NoDevice`, `CannotOpen`."""
+    customer, _, device, at, _ = asked
+    counts = await connection.fetch(LOCK, customer, device, wanted) if wanted else []
+    keys = {row["assignment_id"]: row["keys"] for row in counts}
+    view = await _look(connection, asked)
+    if view is None:
+        return Held(None)
+    signer = await signers.of(connection, customer, view.phone.signers[0])
+    many = {id for id, count in keys.items() if count >= settings.keys_per_assignment}
+    due = [
+        row for row in view.rights if row["assignment_id"] in keys.keys() - many and row["assignment_id"] in view.due
     ]
-    of = [row for row, _, _ in made]
-    await connection.execute(
-        INSERT, phone.customer, phone.device, signer.id, phone.rights, now, [UUID(bytes=id) for id in ids], *places,
-        [index for _, _, index in made], [row["assignment_id"] for row in of], [row["car_id"] for row in of],
-        [row["user_id"] for row in of], [freshness(row, phone) for row in of], [row["lifetime"] for row in of],
-        [begins for begins, _ in lives], [expires for _, expires in lives], tokens,
-    )  # fmt: skip
+    boxes = {box_of(row) for row in due} | {(place.product, place.epoch) for place in view.outdated}
+    locked = await lists.lock(connection, customer, boxes)
+    taken = await take(connection, settings, customer, due, locked)
+    made = await _make(connection, view.phone, signer, due, taken, {place_of(row): row["uri"] for row in locked}, at)
+    if taken.begun:
+        locked = await lists.lock(connection, customer, boxes)
+    told = view.lists.keys() | {key.place for key in made.values()}
+    signed = await lists.renew(connection, customer, [row for row in locked if place_of(row) in told], signer, at)
+    others = {place: row["list"] for place, row in view.lists.items() if place not in signed}
+    return view.held(made, others | signed, dict.fromkeys(many, TOO_MANY) | dict(taken.refused))
 
 
-def _signed(phone: Phone, signer: Signer, row: Row, id: bytes, place: Place, status: Status, now: datetime) -> bytes:
-    begins, expires = life(row, now)
+async def _make(
+    connection: Connection, phone: Phone, signer: Signer, due: Sequence[Row], taken: Taken, uris: Mapping[Place, str],
+    at: datetime,
+) -> dict[int, Key]:  # fmt: skip
+    """Sign and keep a key for each of these rights that has got a place."""
+    uris = {**uris, **taken.begun}
+    of = [row for row in due if row["assignment_id"] in taken.places]
+    got = [taken.places[row["assignment_id"]] for row in of]
+    ids = [secrets.token_bytes(16) for _ in of]
+    keys = [
+        _signed(phone, signer, row, id, place, Status(index, uris[place]), at)
+        for row, id, (place, index) in zip(of, ids, got, strict=True)
+    ]
+    if keys:
+        await connection.execute(
+            INSERT, phone.customer, phone.device, signer.id, phone.rights, at, [UUID(bytes=id) for id in ids],
+            *lists.columns(place for place, _ in got), [index for _, index in got],
+            [key.assignment for key in keys], [key.car for key in keys], [row["user_id"] for row in of],
+            [freshness(row, phone) for row in of], [row["lifetime"] for row in of], [key.begins for key in keys],
+            [key.expires for key in keys], [key.token for key in keys],
+        )  # fmt: skip
+    return {key.assignment: key for key in keys}
+
+
+def _signed(phone: Phone, signer: Signer, row: Row, id: bytes, place: Place, status: Status, at: datetime) -> Key:
+    begins, expires = life(row, at)
     claims = {
         "iss": issuer(phone.customer), "sub": str(phone.subject), "aud": box_name(place.product, place.epoch),
-        "exp": int(expires.timestamp()), "nbf": int(begins.timestamp()), "iat": int(now.timestamp()), "cti": id,
+        "exp": int(expires.timestamp()), "nbf": int(begins.timestamp()), "iat": int(at.timestamp()), "cti": id,
         "cnf": phone.key, "status": status, "assignment": row["assignment_id"], "rights": phone.rights,
         "limit": freshness(row, phone),
     }  # fmt: skip
-    return cose.sign(KEY, signer.kid, claims, signer.key.sign)
+    token = cose.sign(KEY, signer.kid, claims, signer.key.sign)
+    return Key(row["assignment_id"], row["car_id"], place, at, begins, expires, _renewed(row, at), token)
 
 
-def _held(
-    key_set: bytes, rows: Sequence[Row], most: int, found: Mapping[Place, bytes], withheld: Mapping[int, str]
-) -> Held:
-    told = rows[:most]
-    keys = [
-        Key(
-            row["assignment_id"], row["car_id"], of_key(row), row["issued_at"], row["begins_at"], row["expires_at"],
-            row["issued_at"] + timedelta(seconds=row["renewable_after"]), row["token"],
-        )
-        for row in told
-        if row["key_id"] is not None
-    ]  # fmt: skip
-    receipts = {(row["product_id"], row["epoch"]): row["receipt"] for row in told if row["receipt"] is not None}
-    return Held(key_set, keys, found, receipts, withheld, is_complete=len(rows) <= most)
+def _known(row: Row) -> Key:
+    """The key that the phone has, or may have, already."""
+    return Key(
+        row["assignment_id"], row["car_id"], of_key(row), row["issued_at"], row["begins_at"], row["expires_at"],
+        _renewed(row, row["issued_at"]), row["token"],
+    )  # fmt: skip
+
+
+def _renewed(row: Row, issued: datetime) -> datetime:
+    return issued + timedelta(seconds=row["renewable_after"])

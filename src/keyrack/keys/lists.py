@@ -22,11 +22,10 @@ SECOND = timedelta(seconds=1)
 AHEAD = timedelta(seconds=5)  # of the clock, that lists are at most
 LASTS = 28 * 86_400  # seconds until `exp`, which is for other verifiers: as long as any key lives
 
-# Locked before their keys are read, so that what is revoked meanwhile marks them again
+# All lists of these boxes, locked before their keys are read: what is revoked meanwhile marks them again
 LOCK: LiteralString = """
 select product_id, epoch, generation, uri, is_outdated, listed_at, list from status_generation
-where customer_id = $1 and (product_id, epoch, generation) in (
-  select * from unnest($2::integer[], $3::integer[], $4::integer[]))
+where customer_id = $1 and (product_id, epoch) in (select * from unnest($2::integer[], $3::integer[]))
 order by product_id, epoch, generation for update
 """
 REVOKED: LiteralString = """
@@ -63,15 +62,22 @@ def is_due(row: Row, now: datetime) -> bool:
     return ahead <= -FRESH or (row["is_outdated"] and ahead != AHEAD)
 
 
+async def lock(connection: Connection, customer: int, boxes: Iterable[tuple[int, int]]) -> list[Row]:
+    """All lists of these boxes, each of a product in an epoch; nobody else has them until the transaction ends."""
+    listed = sorted(set(boxes))
+    return await connection.fetch(LOCK, customer, [product for product, _ in listed], [epoch for _, epoch in listed])
+
+
 async def renew(
-    connection: Connection, customer: int, places: Iterable[Place], signer: Signer, now: datetime
+    connection: Connection, customer: int, rows: Iterable[Row], signer: Signer, now: datetime
 ) -> dict[Place, bytes]:
-    """These lists, in the caller's transaction, signed anew as far as they are due. `now` has whole seconds."""
-    rows = await connection.fetch(LOCK, customer, *columns(sorted(places)))
-    found = {_place(row): row["list"] for row in rows}
-    due = {_place(row): row for row in rows if is_due(row, now)}
+    """The lists of these rows, which the caller has locked, signed anew as far as they are due. `now` has whole
+    seconds."""
+    known = {place_of(row): row for row in rows}
+    due = {place: row for place, row in known.items() if is_due(row, now)}
+    found: dict[Place, bytes] = {place: row["list"] for place, row in known.items() if place not in due}
     if due:
-        revoked = {_place(row): row["places"] for row in await connection.fetch(REVOKED, customer, *columns(due))}
+        revoked = {place_of(row): row["places"] for row in await connection.fetch(REVOKED, customer, *columns(due))}
         times = [max(now, row["listed_at"] + SECOND) if row["listed_at"] else now for row in due.values()]
         lists = [
             _signed(customer, one, row["uri"], revoked.get(one, ()), signer, at)
@@ -94,7 +100,8 @@ def _signed(customer: int, place: Place, uri: str, revoked: Iterable[int], signe
     return cose.sign(STATUS_LIST, signer.kid, claims, signer.key.sign)
 
 
-def _place(row: Row) -> Place:
+def place_of(row: Row) -> Place:
+    """Which list a row is of."""
     return Place(row["product_id"], row["epoch"], row["generation"])
 
 

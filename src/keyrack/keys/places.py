@@ -6,45 +6,32 @@ new key what it said of an old one.
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
+from itertools import islice
 from typing import LiteralString
 
 from keyrack.database.connection import Connection, Database, Row
 from keyrack.database.pieces import repeat
-from keyrack.keys.lists import Place
+from keyrack.keys.lists import Place, place_of
 from keyrack.keys.moments import now
+from keyrack.keys.status_list import ENTRIES
 from keyrack.settings import Settings
+
+Box = tuple[int, int]  # a product in an epoch
 
 LONGEST_URI = 128  # characters (docs/keys.md, "Members")
 MARGIN = timedelta(hours=1)  # after which a place is free: the tolerance of boxes, and what their clocks may be slow by
 
-LOCK: LiteralString = """
-select from status_generation where customer_id = $1 and (product_id, epoch) in (
-  select * from unnest($2::integer[], $3::integer[]))
-order by product_id, epoch, generation for update
-"""
-# Of each box the list that grows, as many free places of it as are wanted, and whether one before it is still needed
-FREE: LiteralString = """
-select b.product_id, b.epoch, g.generation, array(
-    select i from generate_series(0, 2047) i where not exists (
-      select from box_key k where k.customer_id = $1 and k.product_id = b.product_id and k.epoch = b.epoch
-        and k.generation = g.generation and k.place = i and k.is_placed)
-    limit b.wanted) as places,
-  exists (select from box_key k where k.customer_id = $1 and k.product_id = b.product_id and k.epoch = b.epoch
-    and k.generation < g.generation and k.is_placed) as has_older
-from unnest($2::integer[], $3::integer[], $4::integer[]) b (product_id, epoch, wanted)
-join lateral (select max(generation) as generation from status_generation s
-  where s.customer_id = $1 and s.product_id = b.product_id and s.epoch = b.epoch) g on true
+# Of each list which places are taken
+TAKEN: LiteralString = """
+select product_id, epoch, generation, array_agg(place) as places from box_key
+where customer_id = $1 and (product_id, epoch) in (select * from unnest($2::integer[], $3::integer[])) and is_placed
+group by 1, 2, 3
 """
 BEGIN: LiteralString = """
 insert into status_generation (customer_id, product_id, epoch, generation, uri) values ($1, $2, $3, $4, $5)
-"""
-OF_ASSIGNMENTS: LiteralString = """
-select assignment_id, count(*) as keys from box_key
-where customer_id = $1 and assignment_id = any($2::integer[]) and is_placed group by assignment_id
 """
 GIVE_BACK: LiteralString = """
 with gone as (
@@ -70,45 +57,57 @@ LIST_FULL = "status-list-full"  # both lists of the box are full of keys that ma
 
 @dataclass(frozen=True, slots=True)
 class Taken:
-    """What each assignment got: its place, or why there is none."""
+    """What each assignment got: its place, or why there is none; and which lists were begun, with their URIs."""
 
     places: Mapping[int, tuple[Place, int]]
     refused: Mapping[int, str]
+    begun: Mapping[Place, str]
 
 
 async def begin(
     connection: Connection, settings: Settings, customer: int, product: int, epoch: int, generation: int
-) -> None:
-    """Begin a list."""
+) -> str:
+    """Begin a list; its URI."""
     uri = _uri(settings, product, epoch, generation)
     await connection.execute(BEGIN, customer, product, epoch, generation, uri)
+    return uri
 
 
-async def take(connection: Connection, settings: Settings, customer: int, rows: Sequence[Row]) -> Taken:
-    """A place for a new key of each of these rights, which are of different assignments, in the caller's transaction;
-    their boxes' lists are locked."""
-    counted = await connection.fetch(OF_ASSIGNMENTS, customer, [row["assignment_id"] for row in rows])
-    many = {row["assignment_id"] for row in counted if row["keys"] >= settings.keys_per_assignment}
-    refused = dict.fromkeys(many, TOO_MANY)
+async def take(
+    connection: Connection, settings: Settings, customer: int, rows: Sequence[Row], locked: Iterable[Row]
+) -> Taken:
+    """A place for a new key of each of these rights, which are of different assignments, in the caller's transaction.
+    `locked` are all lists of their boxes."""
+    boxes: dict[Box, list[int]] = {}
+    for row in rows:
+        boxes.setdefault((row["product_id"], row["epoch"]), []).append(row["assignment_id"])
+    columns = ([product for product, _ in boxes], [epoch for _, epoch in boxes])
+    known = await connection.fetch(TAKEN, customer, *columns)
+    taken: dict[Place, set[int]] = {place_of(row): set(row["places"]) for row in known}
     places: dict[int, tuple[Place, int]] = {}
-    wanted = [row for row in rows if row["assignment_id"] not in many]
-    boxes = Counter((row["product_id"], row["epoch"]) for row in wanted)
-    products, epochs = [product for product, _ in boxes], [epoch for _, epoch in boxes]
-    await connection.execute(LOCK, customer, products, epochs)
-    for free in await connection.fetch(FREE, customer, products, epochs, list(boxes.values())):
-        box = (free["product_id"], free["epoch"])
-        assignments = [row["assignment_id"] for row in wanted if (row["product_id"], row["epoch"]) == box]
-        got = [(Place(*box, free["generation"]), place) for place in free["places"]]
-        if len(got) < len(assignments) and not free["has_older"]:
-            await begin(connection, settings, customer, *box, free["generation"] + 1)
-            got += _first(Place(*box, free["generation"] + 1), len(assignments) - len(got))
+    refused: dict[int, str] = {}
+    begun: dict[Place, str] = {}
+    newest = {(place.product, place.epoch): place for place in sorted(place_of(row) for row in locked)}
+    for box, assignments in boxes.items():
+        place = newest[box]
+        got = _free(place, taken.get(place, set[int]()), len(assignments))
+        if len(got) < len(assignments) and not any(_is_before(one, place) for one in taken):
+            place = Place(*box, place.generation + 1)
+            begun[place] = await begin(connection, settings, customer, *box, place.generation)
+            got += _free(place, set[int](), len(assignments) - len(got))
         places |= zip(assignments, got, strict=False)
         refused |= dict.fromkeys(assignments[len(got) :], LIST_FULL)
-    return Taken(places, refused)
+    return Taken(places, refused, begun)
 
 
-def _first(place: Place, count: int) -> Iterable[tuple[Place, int]]:
-    return [(place, number) for number in range(count)]
+def _free(place: Place, taken: Container[int], count: int) -> list[tuple[Place, int]]:
+    """As many free places of a list as are wanted, the lowest first."""
+    return [(place, one) for one in islice((one for one in range(ENTRIES) if one not in taken), count)]
+
+
+def _is_before(place: Place, other: Place) -> bool:
+    """Whether it is of the same box, and older."""
+    return (place.product, place.epoch) == (other.product, other.epoch) and place.generation < other.generation
 
 
 def _uri(settings: Settings, product: int, epoch: int, generation: int) -> str:

@@ -1,0 +1,193 @@
+"""Keys that open boxes without a network: issued, fetched again as they are, and the size of status lists.
+
+Issuing is told beside its floor: signing the same messages in a loop, with nothing around it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import random
+import secrets
+import time
+from urllib.request import Request, urlopen
+
+import asyncpg
+
+from benchmarks.foundation import UNLIMITED, WHO, database, free_port, load, running, token
+from benchmarks.load import Result, http, machine, measure
+from benchmarks.recording import postgres, server_of
+from keyrack.access.digests import digest
+from keyrack.keys import cose, status_list
+from keyrack.keys.members import KEY, STATUS_LIST, Status
+from keyrack.keys.p256 import PrivateKey
+from keyrack.keys.status_list import ENTRIES
+from keyrack.model.binary import base64url
+
+CUSTOMER, BOXES = 2, 500
+FEW, MANY = 1_000, 200  # users with one assignment, and with as many as `EACH`
+EACH = 20
+REQUESTS = 4_000
+SDK_KEY = "benchmark"
+FILL = """
+insert into product (customer_id, unique_id, serial_number, sap_number, kind, car_id)
+  select customer_id, 'U' || car_id, 'S' || car_id, 'P' || car_id, 'Box', car_id from car
+  where customer_id = {customer} order by car_id limit {boxes};
+insert into service (customer_id, name, product_id) select customer_id, 'Service', product_id from product
+  where customer_id = {customer};
+insert into sdk_key (customer_id, hash) values ({customer}, decode('{hash}', 'hex'));
+insert into person (email_address, first_name, last_name, type)
+  select 'driver' || n || '@example.org', 'Driver', n::text, 'Normal' from generate_series(1, {users}) n;
+insert into customer_user (customer_id, user_id)
+  select {customer}, user_id from person where email_address like 'driver%';
+insert into assignment (customer_id, car_id, user_id, starts_at, lifetime)
+  select {customer}, p.car_id, d.user_id, now() - interval '1 day', 604800
+  from (select user_id, row_number() over (order by user_id) as n from person where email_address like 'driver%') d
+  cross join lateral generate_series(1, case when d.n <= {few} then 1 else {each} end) k
+  join (select car_id, row_number() over (order by product_id) - 1 as n from product where customer_id = {customer}) p
+    on p.n = (d.n * 7 + k * 13) % {boxes}
+"""
+ENROL = """
+insert into box_epoch (customer_id, product_id, epoch, public_key) select customer_id, product_id, 1, $2
+  from product where customer_id = $1 and kind = 'Box' on conflict do nothing
+"""
+LISTS = """
+insert into status_generation (customer_id, product_id, epoch, generation, uri)
+select customer_id, product_id, 1, 1,
+  'https://keyrack.example/v3/boxes/' || product_id || '/status?epoch=1&generation=1'
+from box_epoch where customer_id = $1 on conflict do nothing
+"""
+DEVICES = """
+with d as (insert into app_device (customer_id, device_id, user_id, public_key, name, protection)
+  select $1, u.device_id, u.user_id, $2, 'Phone', 'Software'
+  from unnest($3::bytea[], $4::integer[]) u (device_id, user_id)),
+s as (insert into app_subject (customer_id, subject, user_id)
+  select $1, subject_at($1, seed), user_id from person where user_id = any($4))
+select 1
+"""
+
+
+async def prepare(dsn: str) -> list[tuple[int, bytes]]:
+    """Boxes, users, assignments and phones; each user with the phone's thumbprint."""
+    raw = await asyncpg.connect(dsn)
+    await raw.execute("select set_config('keyrack.who', $1, false)", WHO)
+    values = {
+        "customer": CUSTOMER, "boxes": BOXES, "users": FEW + MANY, "few": FEW, "each": EACH,
+        "hash": digest(SDK_KEY).hex(),
+    }  # fmt: skip
+    for statement in FILL.strip().split(";\n"):
+        await raw.execute(statement.format(**values))
+    rows = await raw.fetch("select user_id from person where email_address like 'driver%' order by user_id")
+    phones = [(row["user_id"], secrets.token_bytes(32)) for row in rows]
+    key = PrivateKey.generate().public
+    await raw.fetch(DEVICES, CUSTOMER, key.x + key.y, [device for _, device in phones], [user for user, _ in phones])
+    await raw.close()
+    return phones
+
+
+async def enrol(dsn: str) -> None:
+    """All boxes, with one key: none of them opens anything here."""
+    raw = await asyncpg.connect(dsn)
+    await raw.execute("select set_config('keyrack.who', $1, false)", WHO)
+    key = PrivateKey.generate().public
+    await raw.execute(ENROL, CUSTOMER, key.x + key.y)
+    await raw.execute(LISTS, CUSTOMER)
+    await raw.execute("vacuum analyze")
+    await raw.close()
+
+
+async def analyze(dsn: str) -> None:
+    """What autovacuum does within a minute: the planner has never seen a key."""
+    raw = await asyncpg.connect(dsn)
+    await raw.execute("vacuum analyze")
+    await raw.close()
+
+
+def call(port: int, method: str, path: str, headers: dict[str, str], body: bytes | None = None) -> bytes:
+    request = Request(f"http://127.0.0.1:{port}/v3{path}", body, headers, method=method)
+    with urlopen(request) as answer:
+        return answer.read()
+
+
+def fetches(port: int, signed_in: dict[str, str], phones: list[tuple[int, bytes]]) -> list[bytes]:
+    """What each phone asks for its keys with."""
+    found: list[bytes] = []
+    headers = signed_in | {"Content-Type": "application/json"}
+    for user, device in phones:
+        body = b'{"customerId": %d, "sdkKey": "%s", "userId": %d}' % (CUSTOMER, SDK_KEY.encode(), user)
+        id_token = json.loads(call(port, "POST", "/sdk/token", headers, body))["id_token"]
+        path = f"/v3/sdk/keys?device={base64url(device)}"
+        found.append(http("GET", path, {"Authorization": f"Bearer {id_token}"}))
+    return found
+
+
+def floor() -> float:
+    """Keys a second that are signed in a loop."""
+    key, phone = PrivateKey.generate(), PrivateKey.generate().public
+    claims = {
+        "iss": "customer:2", "sub": "0" * 36, "aud": "box:1041:3", "exp": 1_800_604_800, "nbf": 1_800_000_000,
+        "iat": 1_800_000_000, "cti": bytes(16), "cnf": phone,
+        "status": Status(7, "https://keyrack.example/v3/boxes/1041/status?epoch=1&generation=1"), "assignment": 77,
+        "rights": [1, 2], "limit": 604_800,
+    }  # fmt: skip
+    kid, count, begun = key.public.kid, 2_000, time.perf_counter()
+    for _ in range(count):
+        cose.sign(KEY, kid, claims, key.sign)
+    return count / (time.perf_counter() - begun)
+
+
+def sizes() -> None:
+    """Bytes of a whole signed status list, by how many of its keys are revoked."""
+    key = PrivateKey.generate()
+    print(f"\n| Of {ENTRIES:,} keys revoked | signed list, bytes |\n|---|---|")
+    for percent in (0, 1, 5, 10):
+        chance = random.Random(percent)
+        bits = bytearray(ENTRIES // 8)
+        for place in chance.sample(range(ENTRIES), ENTRIES * percent // 100):
+            bits[place // 8] |= 1 << place % 8
+        claims = {
+            "iss": "customer:7", "sub": "https://keyrack.example.com/v3/boxes/1041/status?epoch=3&generation=1",
+            "aud": "box:1041:3", "exp": 1_800_000_000, "iat": 1_790_000_000,
+            "status_list": status_list.pack(bytes(bits)), "ttl": 300, "generation": 1,
+        }  # fmt: skip
+        print(f"| {percent} % | {len(cose.sign(STATUS_LIST, key.public.kid, claims, key.sign))} |")
+
+
+def told(name: str, result: Result, keys: int, database: float) -> None:
+    rate = result.rate * keys
+    cpu = result.cpu / keys
+    print(f"| {name} | {rate:,.0f} | {cpu:,.0f} + {database / result.requests / keys * 1e6:,.0f} |")
+
+
+def main() -> None:
+    print(f"Keys for boxes on {machine()}")
+    sizes()
+    print(f"\nSigning alone: {floor():,.0f} keys a second.")
+    with database("keys") as dsn:
+        key = asyncio.run(load(dsn, 2, 1_100))
+        phones = asyncio.run(prepare(dsn))
+        port = free_port()
+        command = ["keyrack", "serve", "--port", str(port), "--no-worker"]
+        with running(command, port, "/health", {"KEYRACK_DATABASE_URL": dsn, **UNLIMITED}) as keyrack:
+            signed_in = key | {"Authorization": f"Bearer {token(port, key)}", "Customer-ID": str(CUSTOMER)}
+            first = json.loads(call(port, "GET", "/products?$top=1", signed_in))[0]["id"]
+            call(port, "POST", f"/boxes/{first}/enrolment", signed_in, b"")
+            asyncio.run(enrol(dsn))
+            requests = fetches(port, signed_in, phones)
+            few, many = requests[:FEW], requests[FEW:]
+            server = server_of(dsn)
+            print("\n| Issued | keys/s | CPU us a key: server + PostgreSQL |\n|---|---|---|")
+            for name, asked, keys in (("one a request", few, 1), (f"{EACH} a request", many, EACH)):
+                before = postgres(server)
+                result = measure(keyrack.pid, port, asked, len(asked))
+                assert result.statuses == {200: len(asked)}, result.statuses
+                told(name, result, keys, postgres(server) - before)
+                asyncio.run(analyze(dsn))
+            print(
+                "\n| Fetched again, unchanged | requests/s | p50 ms | CPU us: server + PostgreSQL |\n|---|---|---|---|"
+            )
+            for name, asked in (("a phone with one key", few), (f"a phone with {EACH} keys", many)):
+                before = postgres(server)
+                result = measure(keyrack.pid, port, asked, REQUESTS)
+                spent = (postgres(server) - before) / REQUESTS * 1e6
+                print(f"| {name} | {result.rate:,.0f} | {result.p50:.2f} | {result.cpu:.0f} + {spent:.0f} |")
