@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -65,7 +65,7 @@ def alone(form: Form) -> Form:
 
 
 def several(form: Form, most: int, *, least: int = 1) -> Form:
-    """A list, of so many."""
+    """A list of `least` to `most`."""
 
     def read(value: Value) -> list[Any]:
         if not isinstance(value, list) or not least <= len(value) <= most:
@@ -98,27 +98,12 @@ def wrapped(key: Key, form: Form, **others: int) -> Form:
     return Form(read, lambda value: {key: form.write(value), **others})
 
 
-def numbered(*forms: Form) -> Form:
-    """A tuple, of a map with the keys 1, 2, 3 and so on."""
-    keys = range(1, len(forms) + 1)
-
-    def read(value: Value) -> tuple[Any, ...]:
-        if not isinstance(value, dict) or set(value) != set(keys):
-            raise Malformed(f"this is no map of 1 to {len(forms)}")
-        return tuple(form.read(value[key]) for key, form in zip(keys, forms, strict=True))
-
-    def write(values: tuple[Any, ...]) -> Value:
-        return {key: form.write(each) for key, form, each in zip(keys, forms, values, strict=True)}
-
-    return Form(read, write)
-
-
-def record(make: Callable[..., tuple[Any, ...]], **forms: Form) -> Form:
-    """A named tuple, of a map with these texts as keys."""
+def record(make: Callable[..., tuple[Any, ...]], forms: Mapping[Key, Form]) -> Form:
+    """A named tuple, of a map with these keys."""
 
     def read(value: Value) -> tuple[Any, ...]:
         if not isinstance(value, dict) or set(value) != set(forms):
-            raise Malformed(f"this is no map of {', '.join(forms)}")
+            raise Malformed(f"this is no map of {list(forms)}")
         return make(*(form.read(value[key]) for key, form in forms.items()))
 
     def write(values: tuple[Any, ...]) -> Value:

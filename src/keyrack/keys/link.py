@@ -7,7 +7,7 @@ from typing import NamedTuple, TypeAlias, TypeVar
 from keyrack.keys.cbor import Malformed, Value, decode, encode
 from keyrack.keys.codes import Code
 from keyrack.keys.cose import Refused
-from keyrack.keys.forms import Form, alone, array, number, numbered, octets, several, text
+from keyrack.keys.forms import Form, alone, array, number, octets, record, several, text
 
 LONGEST = 1536  # bytes of a message, in both directions
 VERSION = 1
@@ -82,12 +82,12 @@ Kind = TypeVar("Kind", bound=Said)
 
 _NONCE, _HASH, _COUNT, _BIT, _SIGNED = octets(16), octets(32), number(0), number(0, 1), octets()
 _CODE = Form(lambda value: Code(number(0, max(Code)).read(value)), int)
-_HAS = numbered(
+_HAS = (
     number(VERSION, VERSION), text(40, shortest=0), _NONCE, _COUNT, _BIT, _COUNT, _COUNT, _COUNT, _COUNT, _COUNT, _HASH
-)
+)  # fmt: skip
 SHAPES: dict[type[Said], tuple[int, Form]] = {
     Hello: (1, array(number(VERSION, VERSION))),
-    Challenge: (2, alone(_HAS)),
+    Challenge: (2, alone(record(Challenge, dict(enumerate(_HAS, 1))))),
     Carry: (3, array(_SIGNED)),
     Taken: (4, array(_BIT)),
     Open: (5, array(_SIGNED, _SIGNED)),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from keyrack.keys.cbor import Malformed, Value
@@ -52,7 +52,7 @@ MEMBERS = {
         Member(10, "nonce", octets(16)),
         Member(DRAFT_STATUS_LIST, "status_list", wrapped("lst", octets(), bits=1)),
         Member(DRAFT_TTL, "ttl", _ORDINAL),  # seconds
-        Member(DRAFT_STATUS, "status", wrapped("status_list", record(Status, idx=_COUNT, uri=text(128)))),
+        Member(DRAFT_STATUS, "status", wrapped("status_list", record(Status, {"idx": _COUNT, "uri": text(128)}))),
         Member(-65537, "assignment", number(1, (1 << 31) - 1)),
         Member(-65538, "rights", ascending(several(number(OPEN, UNCERTAIN), 3))),
         Member(-65539, "limit", number(1, (1 << 31) - 1)),  # seconds
@@ -103,11 +103,11 @@ class Message:
         return payload
 
 
-def _message(name: str, limit: int, *members: str, typ: str = "", but: tuple[Member, ...] = ()) -> Message:
-    """`but` are members that have other values in this message."""
-    own = {member.name: member for member in but}
+def _message(name: str, limit: int, *members: str, typ: str = "", **forms: Form) -> Message:
+    """`forms` are those of members that have other values in this message."""
+    own = {each: replace(MEMBERS[each], form=form) for each, form in forms.items()}
     typ = typ or f"application/vnd.keyrack.{name}-1+cwt"
-    return Message(name, typ, limit, tuple(own.get(member) or MEMBERS[member] for member in members))
+    return Message(name, typ, limit, tuple((MEMBERS | own)[member] for member in members))
 
 
 KEY = _message(
@@ -130,5 +130,5 @@ ENTRY = _message(
     "entry", 500,
     "aud", "iat", "cti", "command", "counter", "number", "previous", "first", "event", "code", "certain", "device",
     "held", "refused",
-    but=(Member(7, "cti", octets(0, 16)), Member(-65540, "command", number(0, CLOSE))),
+    cti=octets(0, 16), command=number(0, CLOSE),
 )  # fmt: skip
