@@ -99,9 +99,9 @@ class CBox:
         ctypes.memmove(self.test.random, secret, len(secret))
         assert self._built.kr_test_reset(self._at, point, ctypes.c_uint64(tick))
 
-    def start(self, elapsed: int | None, tick: int) -> None:
+    def start(self, elapsed: int | None, tick: int) -> bool:
         since = ctypes.c_uint64(STOOD if elapsed is None else elapsed)
-        assert self._built.kr_test_start(self._at, since, ctypes.c_uint64(tick))
+        return bool(self._built.kr_test_start(self._at, since, ctypes.c_uint64(tick)))
 
     def stack(self, link: int, message: bytes, tick: int) -> int:
         """How many bytes of stack this message takes."""

@@ -78,7 +78,7 @@ def test_starts_of_the_vectors(box: CBox) -> None:
     for test in fuzz_boxes.vectors("Start"):
         before = fuzz_boxes.states()[test["state"]] | test["set"]
         box.load(load(before), test["tick"])
-        box.start(test["elapsed"], test["tick"])
+        assert box.start(test["elapsed"], test["tick"])
         state = box.state()
         entries = state.kept.log.entries[before["log"]["next"] - before["log"]["first"] :]
         assert b"".join(entries).hex() == test["entry"], test["comment"]
@@ -93,6 +93,14 @@ def test_reset_makes_a_box_without_authority(box: CBox) -> None:
     assert state.kept.authority is None
     assert state.kept.log.next == 1
     assert (state.running.booted, state.running.tokens) == (-5, 16)
+
+
+@pytest.mark.parametrize("member", ["phone_count", "issuing_count", "first"])
+def test_it_does_not_start_with_what_is_damaged(box: CBox, member: str) -> None:
+    box.load(load(fuzz_boxes.states()["working"]), 7)
+    setattr(box.test.box.kept, member, 200)
+    assert not box.start(None, 7)
+    assert not box.test.box.kept.provisioned
 
 
 def test_mutants_of_the_vectors_lead_to_the_same(library: ctypes.CDLL) -> None:

@@ -161,9 +161,9 @@ struct kr_outcome {
 bool kr_box_reset(struct kr_box *box, const struct kr_port *port, const struct kr_store *store,
                   const uint8_t point[KR_POINT], uint64_t tick);
 
-/* Power has come back. `kept` is what was written down; a clock that went on says that the floor was so many seconds
- * ago, or it stood: KR_CLOCK_STOOD. The new `kept` has to be written down at once. False where the start could not be
- * logged; the box is at work nevertheless. */
+/* Power has come back. `kept`, which is not the box's own, is what was written down; a clock that went on says that the
+ * floor was so many seconds ago, or it stood: KR_CLOCK_STOOD. The new `kept` has to be written down at once. False where
+ * `kept` is damaged, as far as that can be seen: the box then knows nobody, and wants a reset. */
 #define KR_CLOCK_STOOD UINT64_MAX
 bool kr_box_start(struct kr_box *box, const struct kr_port *port, const struct kr_store *store,
                   const struct kr_kept *kept, uint64_t elapsed, uint64_t tick);

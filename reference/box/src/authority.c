@@ -17,23 +17,22 @@ void kr_set_text(struct kr_text *text, struct kr_bytes bytes)
 
 const struct kr_public_key *kr_issuing_key(const struct kr_kept *kept, const struct kr_signed *message)
 {
-    for (size_t i = 0; i < kept->issuing_count; i++) {
-        if (kr_is_by(message, &kept->issuing[i])) {
-            return &kept->issuing[i];
-        }
+    const struct kr_public_key *found = NULL;
+    for (size_t i = kept->issuing_count; i-- > 0;) {
+        found = kr_is_by(message, &kept->issuing[i]) ? &kept->issuing[i] : found;
     }
-    return NULL;
+    return found;
 }
 
 const struct kr_list *kr_find_list(const struct kr_kept *kept, struct kr_bytes uri)
 {
-    for (size_t i = 0; i < 2; i++) {
+    const struct kr_list *found = NULL;
+    for (size_t i = 2; i-- > 0;) { /* the newer one wins */
         const struct kr_list *list = &kept->lists[i];
-        if (list->generation != 0 && kr_same((struct kr_bytes){list->uri, list->uri_len}, uri)) {
-            return list;
-        }
+        bool is_same = kr_same((struct kr_bytes){list->uri, list->uri_len}, uri);
+        found = list->generation != 0 && is_same ? list : found;
     }
-    return NULL;
+    return found;
 }
 
 /* Where a list belongs: over the one of its generation, where it is later, or before both. -1: it is older. */

@@ -29,17 +29,31 @@ bool kr_box_reset(struct kr_box *box, const struct kr_port *port, const struct k
     return port->random(port->user, box->kept.secret, sizeof box->kept.secret);
 }
 
+/* Whether what was written down says nothing that would be read beyond its bounds. */
+static bool is_sound(const struct kr_kept *kept)
+{
+    return kept->authority.len <= KR_NAME_MOST && kept->name.len <= KR_NAME_MOST && kept->issuing_count <= 2 &&
+           kept->lists[0].uri_len <= KR_URI_MOST && kept->lists[1].uri_len <= KR_URI_MOST &&
+           kept->phone_count <= KR_PHONES && kept->first <= kept->next && kept->next - kept->first <= KR_LOG_PLACES;
+}
+
 bool kr_box_start(struct kr_box *box, const struct kr_port *port, const struct kr_store *store,
                   const struct kr_kept *kept, uint64_t elapsed, uint64_t tick)
 {
     bool stood = elapsed == KR_CLOCK_STOOD;
 
     begin(box, port, store, tick);
+    if (!is_sound(kept)) {
+        return false;
+    }
     box->kept = *kept;
     box->kept.boot++;
     box->kept.certain = kept->certain && !stood;
     box->time = kr_add(kept->floor, stood ? 0 : elapsed, KR_UINT_MAX);
-    return !kept->provisioned || kr_log_event(box, KR_STARTED);
+    if (kept->provisioned) {
+        (void)kr_log_event(box, KR_STARTED); /* without a log it opens nothing, and says so then */
+    }
+    return true;
 }
 
 void kr_box_write_down(struct kr_box *box, uint64_t tick)

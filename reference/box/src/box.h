@@ -53,7 +53,7 @@ enum kr_code kr_fetch(struct kr_box *box, const struct kr_link *link, uint64_t f
 /* authority.c */
 struct kr_bytes kr_text_bytes(const struct kr_text *text);
 void kr_set_text(struct kr_text *text, struct kr_bytes bytes);
-struct kr_bytes kr_uri(const struct kr_list *list);
+/* These two take as long whatever they find, as does kr_find_phone: who has no good key learns nothing from the time. */
 const struct kr_public_key *kr_issuing_key(const struct kr_kept *kept, const struct kr_signed *message);
 const struct kr_list *kr_find_list(const struct kr_kept *kept, struct kr_bytes uri);
 bool kr_is_newer_list(const struct kr_kept *kept, const struct kr_claims *list);

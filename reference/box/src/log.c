@@ -5,7 +5,6 @@
 
 #define ENTRIES_AT_ONCE 4 /* in one reply */
 #define PAYLOAD_MOST 320
-#define HEAD_OF_ENTRY 3
 
 static uint64_t places_left(const struct kr_kept *kept)
 {
@@ -117,11 +116,16 @@ enum kr_code kr_fetch(struct kr_box *box, const struct kr_link *link, uint64_t f
     head = reply->len;
     kr_write_head(reply, KR_ARRAY, 0);
     for (uint64_t number = from > kept->first ? from : kept->first; number < kept->next; number++) {
-        if (count == ENTRIES_AT_ONCE || !box->store->get(box->store->user, number, entry, &len) ||
-            len > sizeof entry || len + HEAD_OF_ENTRY > reply->room - reply->len) {
+        size_t before = reply->len;
+        if (count == ENTRIES_AT_ONCE || !box->store->get(box->store->user, number, entry, &len) || len > sizeof entry) {
             break;
         }
         kr_write_bytes(reply, (struct kr_bytes){entry, len});
+        if (reply->full) {
+            reply->len = before; /* for the next message */
+            reply->full = false;
+            break;
+        }
         count++;
     }
     reply->at[head] = (uint8_t)(reply->at[head] + count); /* now it is known how many there are */

@@ -3,19 +3,21 @@
 
 #include "box.h"
 
+/* Where this phone is; KR_PHONES where it is not. */
 static size_t place_of(const struct kr_kept *kept, const uint8_t thumbprint[KR_DIGEST])
 {
-    size_t place = 0;
-    while (place < kept->phone_count && !kr_equal(kept->phones[place].thumbprint, thumbprint, KR_DIGEST)) {
-        place++;
+    size_t found = KR_PHONES;
+    for (size_t place = 0; place < KR_PHONES; place++) {
+        bool is_same = kr_equal(kept->phones[place].thumbprint, thumbprint, KR_DIGEST);
+        found = is_same && place < kept->phone_count ? place : found;
     }
-    return place;
+    return found;
 }
 
 const struct kr_phone *kr_find_phone(const struct kr_kept *kept, const uint8_t thumbprint[KR_DIGEST])
 {
     size_t place = place_of(kept, thumbprint);
-    return place < kept->phone_count ? &kept->phones[place] : NULL;
+    return place < KR_PHONES ? &kept->phones[place] : NULL;
 }
 
 /* Takes the phone out where it is, or the oldest one where there is no room, and puts it at the end. */
@@ -24,10 +26,10 @@ void kr_keep_counter(struct kr_box *box, const uint8_t thumbprint[KR_DIGEST], ui
     struct kr_kept *kept = &box->kept;
     size_t out = place_of(kept, thumbprint);
 
-    if (out == KR_PHONES) {
+    if (out == KR_PHONES && kept->phone_count == KR_PHONES) {
         out = 0;
     }
-    if (out < kept->phone_count) {
+    if (out < KR_PHONES) {
         kept->phone_count--;
         memmove(&kept->phones[out], &kept->phones[out + 1], (kept->phone_count - out) * sizeof kept->phones[0]);
     }
