@@ -163,7 +163,7 @@ INVALID_KEY = Reason(
 INVALID_TOKEN = Reason(
     "invalid-token",
     "Unauthorized. Access token is missing or invalid.",
-    "Get a new token at POST /oauth2/token, and send it as Authorization: Bearer.",
+    "Get a new token at POST /oauth2/token, an app's one at POST /sdk/token; send it as Authorization: Bearer.",
 )
 INVALID_DEVICE_KEY = Reason(
     "invalid-device-key",

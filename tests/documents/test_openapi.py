@@ -165,14 +165,16 @@ def test_the_lines_above_are_the_spec() -> None:
 def test_what_a_request_needs_is_told(document: Json, endpoint: Endpoint) -> None:
     operation = document["paths"][endpoint.path][endpoint.method.lower()]
     needed = [scheme for scheme, wanted in (("apiKey", endpoint.key), ("oauth2", endpoint.token)) if wanted]
-    if endpoint.device:
-        needed.append("device")
+    needed += [scheme for scheme, wanted in (("device", endpoint.device), ("sdkToken", endpoint.app)) if wanted]
     scopes = [str(endpoint.permission)] if isinstance(endpoint.permission, Permission) else []
     assert operation["security"] == (
         [{scheme: scopes if scheme == "oauth2" else [] for scheme in needed}] if needed else []
     )
     parameters = {(parameter["in"], parameter["name"]): parameter for parameter in operation["parameters"]}
     assert [where_name[1] for where_name in parameters if where_name[0] == "path"] == endpoint.parameters
+    assert {key[1] for key in parameters if key[0] == "query" and parameters[key]["required"]} == {
+        option.name for option in endpoint.options if option.needed
+    }
     assert (("header", "Customer-ID") in parameters) == endpoint.customer
     assert all(parameters[key]["required"] for key in parameters if key[0] == "path" or key[1] == "Customer-ID")
     if endpoint.body is not None:
@@ -210,7 +212,7 @@ def success(document: Json, endpoint: Endpoint) -> Json:
     first, *others = response["content"].items()
     assert first[0] == endpoint.media_type.split(";")[0]
     assert [media_type for media_type, _ in others] == (
-        [EVENTS] if endpoint.follows else ["text/plain"] if endpoint.also else []
+        [EVENTS] if endpoint.follows else [endpoint.also.split(";")[0]] if endpoint.also else []
     )
     content = first[1]
     return content["schema"]

@@ -37,6 +37,7 @@ class Parameter:
     meaning: str
     schema: Mapping[str, object]  # of its value, for OpenAPI
     valid: tuple[str, ...] = ()  # the values, or parts of it, that it may have
+    needed: bool = False
 
 
 def a_time(text: str) -> datetime:
@@ -63,7 +64,8 @@ TIME_RANGE = (
 
 def given(query: bytes, parameters: Sequence[Parameter], *, beside: bool = False) -> dict[str, Any]:
     """The parameters of a query string by name, as they are read. Raises `BadRequest` for what is unknown, given more
-    than once or not valid; where they stand `beside` OData's options, what is unknown is not theirs to judge."""
+    than once, not valid, or needed and not there; where they stand `beside` OData's options, what is unknown is not
+    theirs to judge."""
     known = {parameter.name: parameter for parameter in parameters}
     found: dict[str, Any] = {}
     for name, text in _pairs(query):
@@ -78,6 +80,9 @@ def given(query: bytes, parameters: Sequence[Parameter], *, beside: bool = False
             found[name] = parameter.read(text)
         except ValueError as error:
             _refuse(name, str(error), "not-one-of" if parameter.valid else "wrong-form", parameter.valid)
+    for name, parameter in known.items():
+        if parameter.needed and name not in found:
+            _refuse(name, "It is missing.", "missing")
     return found
 
 

@@ -67,6 +67,7 @@ TEXTS: Mapping[str, str] = {
     "streamChanges": "id: 1-12\nevent: cars\ndata: cars\n\n",
     "listChanges": 'id: 5f0c1c1e-7c0e-4a55-9a0b-9a2f4d8a1e55:1\nevent: change\ndata: {"id":1}\n\n',
     "getCheckpoint": "keyrack.example.com/changes/3/5f0c1c1e-7c0e-4a55-9a0b-9a2f4d8a1e55\n5\n...",
+    "getStatusList": "...",
     "getReference": "<!doctype html>",
     "getCodes": "<!doctype html>",
 }

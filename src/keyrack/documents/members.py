@@ -88,6 +88,25 @@ SUBJECTS: Mapping[str, str] = {
     "NewPassword": "Me",
     "Unready": "Health",
     "Why": "Health",
+    "EnrolmentNonce": "Box",
+    "Enrolment": "Box",
+    "EnrolledBox": "Box",
+    "BoxState": "Box",
+    "BoxLog": "Box",
+    "BoxReport": "Box",
+    "BoxProvisioning": "Box",
+    "BoxStatusList": "Box",
+    "Registration": "Device",
+    "AppDevice": "Device",
+    "PhoneKey": "PhoneKeys",
+    "CarriedBox": "PhoneKeys",
+    "CarriedList": "PhoneKeys",
+    "Withheld": "PhoneKeys",
+    "Entries": "BoxEntries",
+    "TakenEntries": "BoxEntries",
+    "BoxReceipt": "BoxEntries",
+    "RefusedEntry": "BoxEntries",
+    "TimeWanted": "SignedTime",
 }
 # What the fixed values of a subject's member are called
 VALUES: Mapping[tuple[str, str], str] = {
@@ -110,6 +129,9 @@ VALUES: Mapping[tuple[str, str], str] = {
     ("Retention", "kind"): "RetainedKind",
     ("Me", "language"): "Language",
     ("Me", "theme"): "Theme",
+    ("Box", "kind"): "BoxReportKind",
+    ("Device", "protection"): "KeyProtection",
+    ("PhoneKeys", "reason"): "WithheldReason",
 }
 # The bodies that are inside of a batch's items, as single requests have them
 BODIES: Mapping[str, str] = {

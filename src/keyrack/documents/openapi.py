@@ -67,8 +67,8 @@ def document(endpoints: Iterable[Endpoint], settings: Settings) -> Json:
 
 
 def _schemes(settings: Settings) -> Json:
-    """Who calls: an application, a manager, or a device. The address of tokens is whole, so no reader has to guess
-    against which base it is relative."""
+    """Who calls: an application, a manager, a device, or a user by an app. The address of tokens is whole, so no reader
+    has to guess against which base it is relative."""
     token_url = f"{settings.public_url}/v3/oauth2/token"
     return {
         "apiKey": {
@@ -94,6 +94,14 @@ def _schemes(settings: Settings) -> Json:
             "name": "Device-Key",
             "description": "The key of a unit, a box or a gateway: it says for which customer it speaks, and opens only"
             " what its scopes name.",
+        },
+        "sdkToken": {
+            "type": "http",
+            "scheme": "bearer",
+            "bearerFormat": "JWT",
+            "description": "The id token of a user, by which an app calls: it says for which customer and user, so no"
+            " other header is needed. A server of the customer gets it at `POST /sdk/token`, and hands it to the app."
+            " It is good for an hour.",
         },
     }
 
@@ -155,4 +163,6 @@ def _security(endpoint: Endpoint) -> list[Json]:
         needed["oauth2"] = [str(endpoint.permission)] if isinstance(endpoint.permission, Permission) else []
     if endpoint.device:
         needed["device"] = []
+    if endpoint.app:
+        needed["sdkToken"] = []
     return [needed] if needed else []

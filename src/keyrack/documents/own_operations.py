@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from keyrack.documents.key_operations import OF_KEYS
+
 LIMITED = " It is limited for each customer: beyond the limit the answer is 429 with `Retry-After`."
 
 # Method and path -> the id, and what it does
@@ -261,4 +263,5 @@ OWN: Mapping[str, tuple[str, str]] = {
     "GET /health": ("getHealth", "For load balancers: 503 with one reason where it is not ready."),
     "GET /health/live": ("getLiveness", "For whoever restarts processes: it says nothing of the database."),
     "GET /health/ready": ("getReadiness", "For load balancers and people: all reasons, and warnings beside a 200."),
+    **OF_KEYS,
 }

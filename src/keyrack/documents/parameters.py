@@ -22,6 +22,8 @@ def of_path(endpoint: Endpoint) -> list[Json]:
             schema["format"] = "int64"
         if name == "searchDate":
             schema = {"type": "string", "format": "date-time"}
+        if name == "deviceId":
+            schema = {"type": "string", "format": "base64url"}
         words, example = EVERYWHERE[name]
         parameters.append(
             {
@@ -68,7 +70,7 @@ def _own_parameters(endpoint: Endpoint) -> list[Json]:
         {
             "name": option.name,
             "in": "query",
-            "required": False,
+            "required": option.needed,
             "description": option.meaning,
             "schema": dict(option.schema),
         }

@@ -46,16 +46,17 @@ SHARED: tuple[tuple[str, Callable[[Endpoint], object], ByStatus], ...] = (
     ),
     (
         "every endpoint that needs to know who calls, and `GET /health`",
-        lambda row: row.key or row.token or row.device or row.path == "/health",
+        lambda row: row.key or row.token or row.device or row.app or row.path == "/health",
         {503: (reasons.LEADER_UNPROVEN,)},
     ),
     ("every write", lambda row: row.method != "GET", {503: (reasons.OUTCOME_UNKNOWN,)}),
     ("every endpoint that needs an API key", lambda row: row.key, {401: (reasons.INVALID_KEY,)}),
     (
-        "every endpoint that needs an access token",
-        lambda row: row.token,
-        {401: (reasons.INVALID_TOKEN,), 404: (reasons.NO_MANAGER,)},
+        "every endpoint that needs an access token, or an app's id token",
+        lambda row: row.token or row.app,
+        {401: (reasons.INVALID_TOKEN,)},
     ),
+    ("every endpoint that needs an access token", lambda row: row.token, {404: (reasons.NO_MANAGER,)}),
     (
         "every endpoint that needs `Customer-ID`",
         lambda row: row.customer,

@@ -36,7 +36,8 @@ Place = tuple[str, Any, Any]  # a name, what holds it, and the key or the number
 
 
 def share(document: Json) -> None:
-    """Put each header, refusal and parameter among the components in the form that most operations have it in."""
+    """Put each header, refusal and parameter that several operations have among the components: in the form that most
+    have by its name, in the others with a number behind it."""
     operations = [operation for methods in document["paths"].values() for operation in methods.values()]
     responses = [response for operation in operations for response in operation["responses"].values()]
     headers = [response["headers"] for response in responses if "headers" in response]
@@ -58,12 +59,16 @@ def _put(document: Json, kind: str, found: Iterable[Place]) -> None:
     for name, place, key in places:
         forms.setdefault(name, Counter())[json.dumps(place[key])] += 1
     shared = {
-        name: form for name, counts in sorted(forms.items()) for form, count in counts.most_common(1) if count > 1
+        (name, form): name + str(number + 1) * (number > 0)
+        for name, counts in sorted(forms.items())
+        for number, (form, count) in enumerate(counts.most_common())
+        if count > 1
     }
     for name, place, key in places:
-        if shared.get(name) == json.dumps(place[key]):
-            place[key] = {"$ref": f"#/components/{kind}/{name}"}
-    document["components"][kind] = {name: json.loads(form) for name, form in shared.items()}
+        called = shared.get((name, json.dumps(place[key])))
+        if called is not None:
+            place[key] = {"$ref": f"#/components/{kind}/{called}"}
+    document["components"][kind] = {called: json.loads(form) for (_, form), called in shared.items()}
 
 
 def whole(document: Json, part: Json) -> Json:

@@ -83,7 +83,9 @@ def roles_json() -> list[dict[str, object]]:
 
 
 def _notes(endpoint: Endpoint) -> str:
-    if not endpoint.key:
+    if endpoint.app or endpoint.device:
+        notes = ["no API key"]
+    elif not endpoint.key:
         notes = ["public"]
     elif not endpoint.token:
         notes = ["API key only"]

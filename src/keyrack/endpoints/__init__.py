@@ -39,6 +39,7 @@ from keyrack.endpoints import (
     sdk_devices,
     sdk_keys,
     services,
+    user_devices,
     users,
     webhook_kinds,
     webhooks,
@@ -46,9 +47,9 @@ from keyrack.endpoints import (
 )
 
 MODULES = (
-    oauth2, well_known, customers, retention, cars, users, erasure, assignments, groups, products, services,
-    installations, pairings, brands, sdk, sdk_devices, sdk_keys, boxes, box_status, car_keys, events, changes,
-    checkpoints, access, ingest, positions, operations, batch, webhook_kinds, webhooks, managers, factor_rules,
-    clients, live, me, identities, factors, documents, health,
+    oauth2, well_known, customers, retention, cars, users, erasure, user_devices, assignments, groups, products,
+    services, installations, pairings, brands, sdk, sdk_devices, sdk_keys, boxes, box_status, car_keys, events,
+    changes, checkpoints, access, ingest, positions, operations, batch, webhook_kinds, webhooks, managers,
+    factor_rules, clients, live, me, identities, factors, documents, health,
 )  # fmt: skip
 ALL: tuple[Endpoint, ...] = tuple(row for module in MODULES for row in module.endpoints.rows)

@@ -9,7 +9,7 @@ from pydantic import Field
 from keyrack.api import conditions
 from keyrack.api.endpoint import TAGGED, Endpoints
 from keyrack.api.exchange import Answer, Request, answer
-from keyrack.api.parameters import INVALID, Parameter, given
+from keyrack.api.parameters import Parameter, given
 from keyrack.database.connection import Statements
 from keyrack.endpoints.products import NO_PRODUCT
 from keyrack.errors import BadRequest, Conflict, NotFound
@@ -115,7 +115,10 @@ def a_nonce(text: str) -> bytes:
     return nonce
 
 
-OF_BOX = Parameter("nonce", a_nonce, "The nonce of the box's challenge: 16 bytes in base64url.", {"type": "string"})
+OF_BOX = Parameter(
+    "nonce", a_nonce, "The nonce of the box's challenge: 16 bytes in base64url.",
+    {"type": "string", "format": "base64url", "examples": ["AAECAwQFBgcICQoLDA0ODw"]}, needed=True,
+)  # fmt: skip
 UNCOPIED = {"Cache-Control": "no-store"}
 ROW: dict[str, Any] = {"limited": (), "ours": True}
 
@@ -207,18 +210,13 @@ async def state(request: Request) -> Answer:
     answers=BoxProvisioning,
     permission=Permission.BOXES_WRITE,
     options=(OF_BOX,),
-    refuses={400: (INVALID,), 404: (NO_PRODUCT, NOT_ENROLLED), 409: (NO_BOX,)},
+    refuses={404: (NO_PRODUCT, NOT_ENROLLED), 409: (NO_BOX,)},
     leads=True,
     **ROW,
 )
 async def provisioning(request: Request, signers: Signers) -> Answer:
     (product,) = request.ids
-    nonce: bytes | None = given(request.query, (OF_BOX,)).get(OF_BOX.name)
-    if nonce is None:
-        raise BadRequest(
-            INVALID.format(name=OF_BOX.name, hint="It is missing."),
-            errors=[Fault("missing", "It is missing.", parameter=OF_BOX.name)],
-        )
+    nonce: bytes = given(request.query, (OF_BOX,))[OF_BOX.name]
     try:
         async with request.db.transaction() as connection:
             await check_box(connection, request.customer, product)

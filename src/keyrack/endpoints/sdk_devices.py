@@ -1,4 +1,4 @@
-"""Phones that get keys: registered by a user's app, listed and removed by user and manager. Ours, beside the spec."""
+"""Phones that get keys: registered, listed and removed by their user's app. Ours, beside the spec."""
 
 from __future__ import annotations
 
@@ -9,31 +9,22 @@ from pydantic import StringConstraints
 from keyrack.access.apps import App
 from keyrack.api.endpoint import FROM_APPS, Endpoints
 from keyrack.api.exchange import NO_CONTENT, Answer, Request, answer
-from keyrack.api.reads import Parent
 from keyrack.database.connection import Row
-from keyrack.endpoints.users import NO_USER
+from keyrack.endpoints.user_devices import NO_DEVICE, device_id
 from keyrack.errors import BadRequest, Conflict, NotFound, Unauthorized, on_constraint
 from keyrack.keys import cose
 from keyrack.keys.authority import stored
 from keyrack.keys.cose import PublicKey, Refused
 from keyrack.keys.members import REGISTRATION
 from keyrack.keys.p256 import verify
-from keyrack.model.binary import Octets, base64url, octets
+from keyrack.model.binary import Octets, base64url
 from keyrack.model.bodies import Grant, Moment, Name, no_valid, stamp
-from keyrack.model.fields import Resource, date_time, string
-from keyrack.model.limits import limit_of
-from keyrack.model.permissions import Free, Permission
-from keyrack.model.resources import USER
+from keyrack.model.permissions import Free
 from keyrack.reasons import INVALID_TOKEN, Fault, Reason
 from keyrack.settings import Settings
 
 endpoints = Endpoints("App SDK", Free.USER)
 
-NO_DEVICE = Reason(
-    "device-not-found",
-    "Unable to find a device for the given deviceId which is assigned to the user.",
-    "Register the phone first: PUT /sdk/devices. One that was removed is gone.",
-)
 OTHERS_DEVICE = Reason(
     "device-of-other-user",
     "The key is registered for another user.",
@@ -45,22 +36,6 @@ TOO_MANY_DEVICES = Reason(
     "Remove one that is not used any more: DELETE /sdk/devices/{deviceId}.",
 )
 REGISTER = "register device"
-PROTECTIONS = ("Software", "TrustedEnvironment", "SecureElement")
-
-_ID: LiteralString = "translate(encode({t}.device_id, 'base64'), '+/=', '-_')"
-DEVICE = Resource(
-    "Device",
-    "app_device {t}",
-    "{t}.customer_id = $1",
-    {
-        "id": string(_ID),
-        "name": string("{t}.name", search=True),
-        "protection": string("{t}.protection", enum=PROTECTIONS),
-        "registered": date_time("{t}.registered_at"),
-    },
-    limit=limit_of("user"),
-    permission=Permission.USERS_READ,
-)
 
 # What is registered already stays, under its new name. The subject's row lets one phone of a user come at a time
 LOCK: LiteralString = "select user_id from app_subject where customer_id = $1 and subject = $2 for update"
@@ -81,10 +56,6 @@ delete from app_device d using app_subject s
 where d.customer_id = $1 and s.customer_id = $1 and s.subject = $2 and s.user_id = d.user_id and d.device_id = $3
 returning true
 """
-REMOVE: LiteralString = """
-delete from app_device where customer_id = $1 and user_id = $2 and device_id = $3 returning true
-"""
-HAS_USER: LiteralString = "select exists (select from customer_user where customer_id = $1 and user_id = $2)"
 
 
 class Registration(Grant):
@@ -102,14 +73,6 @@ class AppDevice(Grant):
     name: str
     protection: Literal["Software", "TrustedEnvironment", "SecureElement"]
     registered: Moment
-
-
-def device_id(text: str) -> bytes:
-    """The thumbprint of a path; what is none finds nothing."""
-    try:
-        return octets(text)
-    except ValueError:
-        return b""
 
 
 def app_of(request: Request) -> App:
@@ -198,33 +161,3 @@ async def remove_own(request: Request) -> Answer:
     if not await request.db.fetchval(REMOVE_OWN, app.customer, app.subject, *request.ids):
         raise NotFound(NO_DEVICE)
     return NO_CONTENT
-
-
-of_users = Endpoints("Users", "users")
-of_users.get(
-    "/users/{userId}/devices",
-    DEVICE,
-    "The phones of a user that get keys",
-    of=Parent(USER, "{t}.customer_id = {p}.customer_id and {t}.user_id = {p}.user_id"),
-    missing=NO_USER,
-    ours=True,
-)
-
-
-@of_users.delete(
-    "/users/{userId}/devices/{deviceId}",
-    "Remove a phone of a user: its keys are revoked",
-    convert={"deviceId": device_id},
-    limited=(),
-    refuses={404: (NO_USER, NO_DEVICE)},
-    ours=True,
-)
-async def remove(request: Request) -> Answer:
-    user, device = request.ids
-    if not await request.db.fetchval(REMOVE, request.customer, user, device):
-        known = await request.db.fetchval(HAS_USER, request.customer, user)
-        raise NotFound(NO_DEVICE if known else NO_USER)
-    return NO_CONTENT
-
-
-endpoints.rows += of_users.rows

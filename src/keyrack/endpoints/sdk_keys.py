@@ -10,9 +10,10 @@ from pydantic import Field
 from keyrack.api import conditions
 from keyrack.api.endpoint import FROM_APPS, TAGGED, Endpoints
 from keyrack.api.exchange import Answer, Request, answer
-from keyrack.api.parameters import INVALID, Parameter, given
+from keyrack.api.parameters import Parameter, given
 from keyrack.endpoints.boxes import UNCOPIED
-from keyrack.endpoints.sdk_devices import NO_DEVICE, app_of
+from keyrack.endpoints.sdk_devices import app_of
+from keyrack.endpoints.user_devices import NO_DEVICE
 from keyrack.errors import BadRequest, NotFound
 from keyrack.keys import boxlog, issuing
 from keyrack.keys.authority import Signers, box_name
@@ -21,6 +22,7 @@ from keyrack.keys.issuing import Held, NoDevice
 from keyrack.keys.moments import now
 from keyrack.model.binary import Octets, base64url, octets
 from keyrack.model.bodies import Body, Id, Moment, no_valid, stamp
+from keyrack.model.key_meanings import THUMBPRINT
 from keyrack.model.permissions import Free
 from keyrack.reasons import Fault, Reason
 from keyrack.settings import Settings
@@ -132,7 +134,10 @@ def a_device(text: str) -> bytes:
     return device
 
 
-OF_DEVICE = Parameter("device", a_device, "The id of the phone, as PUT /sdk/devices answers it.", {"type": "string"})
+OF_DEVICE = Parameter(
+    "device", a_device, "The id of the phone, as `PUT /sdk/devices` answers it.",
+    {"type": "string", "format": "base64url", "examples": [THUMBPRINT]}, needed=True,
+)  # fmt: skip
 
 
 @endpoints.write(
@@ -143,17 +148,12 @@ OF_DEVICE = Parameter("device", a_device, "The id of the phone, as PUT /sdk/devi
     answers=PhoneKeys,
     headers=TAGGED,
     options=(OF_DEVICE,),
-    refuses={400: (INVALID,), 404: (NO_DEVICE,)},
+    refuses={404: (NO_DEVICE,)},
     **FROM_APPS,
 )
 async def keys(request: Request, settings: Settings, signers: Signers) -> Answer:
     app = app_of(request)
-    device: bytes | None = given(request.query, (OF_DEVICE,)).get(OF_DEVICE.name)
-    if device is None:
-        hint = "It is missing."
-        raise BadRequest(
-            INVALID.format(name=OF_DEVICE.name, hint=hint), errors=[Fault("missing", hint, parameter=OF_DEVICE.name)]
-        )
+    device: bytes = given(request.query, (OF_DEVICE,))[OF_DEVICE.name]
     try:
         held = await issuing.held(request.db, signers, settings, app.customer, app.subject, device)
     except NoDevice:

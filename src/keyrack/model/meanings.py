@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from keyrack.model.access_meanings import OF_ACCESS
+from keyrack.model.key_meanings import OF_KEYS, THUMBPRINT
 from keyrack.model.log_meanings import OF_LOG
 from keyrack.model.own_meanings import OPERATION_ID, OWN
 from keyrack.model.readings import READINGS
@@ -65,6 +66,7 @@ EVERYWHERE: Members = {
     "sessionId": ("The id of the session.", 7),
     "passkeyId": ("The id of the passkey.", 3),
     "identityId": ("The id of the account.", 3),
+    "deviceId": ("The id of the phone: the thumbprint of its public key.", THUMBPRINT),
     "keyFormId": ("The id of the key form, as `keyForm.id` of a key tells it.", 1),
     "searchDate": ("A time as in RFC 3339, with `Z` or an offset, percent-encoded.", "2026-05-01T08:15:00Z"),
     "brand": ("The name of the brand, percent-encoded; its case does not matter.", "Demo"),
@@ -193,6 +195,7 @@ OF: Mapping[str, Members] = {
     **OWN,
     **OF_LOG,
     **OF_ACCESS,
+    **OF_KEYS,
 }
 
 

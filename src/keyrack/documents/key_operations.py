@@ -1,0 +1,73 @@
+"""In charge of the ids and descriptions of the operations about keys that open boxes without a network."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+# Method and path -> the id, and what it does
+OF_KEYS: Mapping[str, tuple[str, str]] = {
+    "PUT /sdk/devices": (
+        "registerDevice",
+        "`registration` is made and signed by the phone's own key, for the user of the id token. A phone that is"
+        " registered already gets another name. docs/keys.md has the messages.",
+    ),
+    "GET /sdk/devices": ("listOwnDevices", "Those of the user of the id token, the oldest first."),
+    "DELETE /sdk/devices/{deviceId}": (
+        "removeOwnDevice",
+        "What it has of keys is revoked at once: each box refuses them as soon as it has a newer status list.",
+    ),
+    "GET /users/{userId}/devices": ("listDevicesOfUser", "Every phone that the user's app has registered."),
+    "DELETE /users/{userId}/devices/{deviceId}": (
+        "removeDeviceOfUser",
+        "For a phone that was lost. What it has of keys is revoked at once: each box refuses them as soon as it has a"
+        " newer status list. The user may register another phone.",
+    ),
+    "GET /sdk/keys": (
+        "getPhoneKeys",
+        "A key holds from the later of now and the assignment's `start` to the earlier of its `end` and now +"
+        " `lifetime`; until `renewAfter` the same one is answered again. `boxes` has what the phone carries to boxes."
+        " What the phone holds beside this answer is over.",
+    ),
+    "PUT /sdk/boxlog": (
+        "deliverBoxLog",
+        "Entries of any box of the customer, in any order, once or often. Openings and closings go to `GET /events`,"
+        " each once and in order. `receipts` are for the boxes, which free the room then; what is refused is told by"
+        " its place, and the others are taken.",
+    ),
+    "POST /sdk/time": (
+        "getSignedTime",
+        "For a box whose clock is uncertain: the message is good for its name and its nonce, which lives for ten"
+        " seconds. Only who has a key of the box gets it.",
+    ),
+    "POST /boxes/{productId}/enrolment": (
+        "beginEnrolment",
+        "Good for ten minutes; the newest one counts. The box signs it, and `PUT /boxes/{productId}/enrolment` takes"
+        " what it has signed. The customer's first box gets an authority for its keys as well.",
+    ),
+    "PUT /boxes/{productId}/enrolment": (
+        "enrolBox",
+        "What was issued for the box before is over: its keys, its lists, and what has not come home of its log."
+        " Compare `thumbprint` with what the box or its label shows.",
+    ),
+    "GET /boxes/{productId}/enrolment": (
+        "getEnrolledBox",
+        "`log` tells how far the box's log is known without a gap, how far it goes, and what was wrong with it: the"
+        " newest hundred reports.",
+    ),
+    "GET /boxes/{productId}/provisioning": (
+        "getProvisioning",
+        "The box takes the three messages together, or none; they are good for the one nonce. A box that is at work"
+        " already gets its clock set by them.",
+    ),
+    "GET /boxes/{productId}/status": (
+        "getStatusList",
+        "A Token Status List as a CWT, signed anew where something was revoked since. With"
+        " `Accept: application/statuslist+cwt` its bytes alone.",
+    ),
+    "GET /cars/{carId}/keys": (
+        "listKeysOfCar",
+        "Those in force, revoked ones and past ones, as long as they are kept. `opensUntil` is the latest moment at"
+        " which a box may still take the key, but for what its clock is slow by. A list that is too long comes in"
+        " pages.",
+    ),
+}
