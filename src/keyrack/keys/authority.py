@@ -21,15 +21,17 @@ from keyrack.vault.holdings import ISSUING_KEY, ROOT_KEY
 from keyrack.vault.sealing import Vault
 
 NEXT_ID: LiteralString = "select nextval(pg_get_serial_sequence('issuing_key', 'issuing_key_id'))::integer"
+EXISTS: LiteralString = "select exists (select from key_authority where customer_id = $1)"
+NEXT_SET: LiteralString = "select nextval('key_set_seq')::integer"
 INSERT: LiteralString = """
-insert into key_authority (customer_id, private_key, public_key, key_set) values ($1, $2, $3, $4)
+insert into key_authority (customer_id, private_key, public_key, sequence, key_set) values ($1, $2, $3, $4, $5)
 on conflict (customer_id) do nothing returning true
 """
 INSERT_KEY: LiteralString = """
 insert into issuing_key (customer_id, issuing_key_id, private_key, public_key) values ($1, $2, $3, $4)
 """
 LOCK: LiteralString = """
-select private_key, public_key, sequence from key_authority where customer_id = $1 for update
+select private_key, public_key from key_authority where customer_id = $1 for update
 """
 # The newest first: it signs
 GOOD: LiteralString = """
@@ -125,11 +127,13 @@ def public(stored: bytes) -> PublicKey:
 
 async def ensure(connection: Connection, vault: Vault, customer: int) -> None:
     """Make the customer's authority, once, in the caller's transaction."""
-    root = PrivateKey.generate()
-    first = PrivateKey.generate()
+    if await connection.fetchval(EXISTS, customer):
+        return
+    root, first = PrivateKey.generate(), PrivateKey.generate()
     sealed = await vault.seal(connection, root.to_text(), ROOT_KEY, customer, customer)
-    key_set = _signed(customer, root, 1, [first.public])
-    if await connection.fetchval(INSERT, customer, sealed, stored(root.public), key_set):
+    sequence: int = await connection.fetchval(NEXT_SET)
+    key_set = _signed(customer, root, sequence, [first.public])
+    if await connection.fetchval(INSERT, customer, sealed, stored(root.public), sequence, key_set):
         await _insert(connection, vault, customer, first)
 
 
@@ -158,7 +162,7 @@ async def rotate(connection: Connection, vault: Vault, customer: int, *, revoke:
         await connection.execute(END_RECEIPTS, customer)
     keys = [public(row["public_key"]) for row in good if row["issuing_key_id"] in stay]
     root = PrivateKey.from_text(await vault.open(authority["private_key"], ROOT_KEY, customer, customer))
-    sequence = authority["sequence"] + 1
+    sequence: int = await connection.fetchval(NEXT_SET)
     await connection.execute(SET, customer, sequence, _signed(customer, root, sequence, [*keys, key.public]))
     return id
 

@@ -43,8 +43,8 @@ USED: LiteralString = """
 select exists (select from box_epoch where customer_id = $1 and product_id = $2 and public_key = $3)
 """
 INSERT: LiteralString = """
-insert into box_epoch (customer_id, product_id, epoch, public_key, enrolled_at)
-values ($1, $2, $3, $4, clock_timestamp())
+insert into box_epoch (customer_id, product_id, public_key, enrolled_at) values ($1, $2, $3, clock_timestamp())
+returning epoch
 """
 # Keys of the epoch before open nothing any more once the box has another key
 END: LiteralString = """
@@ -122,8 +122,7 @@ async def enrol(connection: Connection, settings: Settings, customer: int, produ
         raise NoNonce
     if await connection.fetchval(USED, customer, product, stored(key)):
         raise UsedKey
-    epoch = 1 if newest is None else newest["epoch"] + 1
-    await connection.execute(INSERT, customer, product, epoch, stored(key))
+    epoch: int = await connection.fetchval(INSERT, customer, product, stored(key))
     await places.begin(connection, settings, customer, product, epoch, 1)
     await connection.execute(END, customer, product, epoch)
     return Enrolled(product, epoch, key.thumbprint)
