@@ -57,6 +57,7 @@ class Person:
     sql: Sql
     token: str = ""
     headers: dict[str, str] = field(default_factory=dict)
+    _app: Person | None = field(default=None, repr=False, compare=False)
 
     def call(self, method: str, path: str, json: Any = None, **options: Any) -> httpx.Response:
         headers = self.headers | options.pop("headers", {})
@@ -91,6 +92,22 @@ class Person:
         web().cookies.clear()
         options = {"headers": headers, "cookies": cookies, "timeout": DEADLINE, "verify": NO_TLS, "limits": POOL}
         return httpx.Client(base_url=root.join("/console"), **options)
+
+    def app(self) -> Person:
+        """The same customer, called by the app of a user: with an id token, and nothing else."""
+        if self._app is None:
+            self._app = self.app_of(self.user())
+        return self._app
+
+    def app_of(self, user: int) -> Person:
+        """The app of this user."""
+        secret = digests.new_secret()
+        made = "insert into sdk_key (customer_id, hash) values ($1, $2)"
+        self.sql.execute(made, self.customer, digests.digest(secret))
+        answer = self.post("/sdk/token", {"customerId": self.customer, "sdkKey": secret, "userId": user})
+        assert answer.status_code == 200, answer.text
+        token = answer.json()["id_token"]
+        return replace(self, token=token, headers={"Authorization": f"Bearer {token}"}, _app=None)
 
     # What a test needs to have, made the way its users make it where there is one
 

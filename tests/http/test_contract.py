@@ -9,9 +9,12 @@ from typing import Any
 import httpx
 import pytest
 
+from keyrack.access.apps import AUDIENCE
+from keyrack.access.tokens import API_AUDIENCE
 from keyrack.api.endpoint import Endpoint
 from keyrack.api.live import EVENTS
 from keyrack.endpoints import ALL
+from keyrack.settings import Settings
 from tests.people import Person, Town
 from tests.servers import RunningServer, Sql
 
@@ -110,7 +113,18 @@ def path_of(endpoint: Endpoint) -> str:
     return endpoint.path.format(**{parameter: values.get(parameter, "2147483647") for parameter in endpoint.parameters})
 
 
-PUBLIC = [endpoint for endpoint in ALL if not endpoint.key and not endpoint.device]
+def calling(endpoint: Endpoint, person: Person) -> Person:
+    """Who calls such a row: the person, or the app of a user of theirs."""
+    return person.app() if endpoint.app else person
+
+
+def called(endpoint: Endpoint, person: Person, **options: Any) -> httpx.Response:
+    """What such a row answers to whoever calls it, where its ids are nobody's."""
+    return calling(endpoint, person).call(endpoint.method, path_of(endpoint), **options)
+
+
+PUBLIC = [endpoint for endpoint in ALL if not endpoint.key and not endpoint.device and not endpoint.app]
+OF_APPS = [endpoint for endpoint in ALL if endpoint.app]
 KEYED = [endpoint for endpoint in ALL if endpoint.key]
 TOKENED = [endpoint for endpoint in ALL if endpoint.token]
 WITH_CUSTOMER = [endpoint for endpoint in ALL if endpoint.customer]
@@ -219,6 +233,47 @@ def test_a_manager_that_is_gone(endpoint: Endpoint, ghost: Person) -> None:
     refused_text(ghost.call(endpoint.method, path_of(endpoint)), 404, NO_MANAGER)
 
 
+@over(OF_APPS)
+@pytest.mark.parametrize("base", ["/v3", ""], ids=["v3", "root"])
+def test_an_app_without_an_id_token(endpoint: Endpoint, base: str, alice: Person) -> None:
+    """Not even whoever is a manager, and has a key, may call for a user."""
+    url = str(alice.client.base_url.join(base + path_of(endpoint)))
+    token = alice.app().token
+    for value in (None, "Bearer", "Bearer nonsense", f"Basic {token}", token, f"Bearer {token}x", f"Bearer {token} x"):
+        answer = alice.call(endpoint.method, url, headers={"Authorization": value})
+        refused_401(answer, TOKEN_REFUSED)
+    refused_401(alice.call(endpoint.method, url), TOKEN_REFUSED)
+
+
+@over(OF_APPS)
+def test_an_id_token_that_is_over_or_for_others(
+    endpoint: Endpoint, alice: Person, bob: Person, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    user = alice.user()
+    for changed, value in (
+        ("keyrack.access.auth.TOKEN_SECONDS", -1),
+        ("keyrack.access.apps.audience", lambda customer: f"{AUDIENCE}/{bob.customer}"),
+        ("keyrack.access.apps.audience", lambda customer: API_AUDIENCE),
+    ):
+        with monkeypatch.context() as patch:
+            patch.setattr(changed, value)
+            app = alice.app_of(user)
+        refused_401(app.call(endpoint.method, path_of(endpoint)), TOKEN_REFUSED)
+
+
+@over([endpoint for endpoint in TOKENED if endpoint.key])
+def test_an_id_token_is_no_access_token(endpoint: Endpoint, alice: Person) -> None:
+    headers = {"Authorization": f"Bearer {alice.app().token}"}
+    refused_401(alice.call(endpoint.method, path_of(endpoint), headers=headers), TOKEN_REFUSED)
+
+
+@over(OF_APPS)
+def test_an_id_token_says_itself_for_which_customer(endpoint: Endpoint, alice: Person, bob: Person) -> None:
+    plain = called(endpoint, alice)
+    other = called(endpoint, alice, headers={"Customer-ID": str(bob.customer), "vendor-API-Key": "nonsense"})
+    assert (plain.status_code, plain.content) == (other.status_code, other.content)
+
+
 def test_a_token_is_bearer_in_any_case(alice: Person) -> None:
     assert alice.get("/cars", headers={"Authorization": f"bearer {alice.token}"}).status_code == 200
 
@@ -307,7 +362,8 @@ def test_the_method_is_checked_before_the_customer(endpoint: Endpoint, alice: Pe
 @over([endpoint for endpoint in ALL if endpoint.method == "GET" and endpoint not in ENDLESS])
 def test_head_is_get_without_a_body(endpoint: Endpoint, alice: Person) -> None:
     path = path_of(endpoint)
-    head, get = alice.call("HEAD", path), alice.get(path)
+    caller = calling(endpoint, alice)
+    head, get = caller.call("HEAD", path), caller.get(path)
     assert head.content == b""
     assert head.status_code == get.status_code
     for header in ("content-type", "content-length"):
@@ -332,7 +388,9 @@ def test_a_wrong_content_type(endpoint: Endpoint, base: str, alice: Person) -> N
     )
     url = str(alice.client.base_url.join(base + path_of(endpoint)))
     for media_type in wrong:
-        answer = alice.call(endpoint.method, url, content=b"{}", headers={"Content-Type": media_type})
+        answer = calling(endpoint, alice).call(
+            endpoint.method, url, content=b"{}", headers={"Content-Type": media_type}
+        )
         assert answer.status_code == 415, media_type
         assert answer.headers["content-type"] == "application/json"
         body = answer.json()
@@ -351,26 +409,26 @@ def test_a_wrong_content_type(endpoint: Endpoint, base: str, alice: Person) -> N
 
 @over(WITH_BODY)
 def test_no_content_type(endpoint: Endpoint, alice: Person) -> None:
-    assert alice.call(endpoint.method, path_of(endpoint), content=b"{}").status_code == 415
+    assert called(endpoint, alice, content=b"{}").status_code == 415
 
 
 @over(WITH_BODY)
 def test_an_encoded_body_is_of_another_type(endpoint: Endpoint, alice: Person) -> None:
     headers = content(endpoint) | {"Content-Encoding": "gzip"}
-    assert alice.call(endpoint.method, path_of(endpoint), content=b"{}", headers=headers).status_code == 415
+    assert called(endpoint, alice, content=b"{}", headers=headers).status_code == 415
 
 
 @over(WITH_JSON)
 @pytest.mark.parametrize("media_type", ["application/json; charset=utf-8", "Application/JSON;charset=UTF-8"])
 def test_json_with_a_charset_is_json(endpoint: Endpoint, media_type: str, alice: Person) -> None:
-    answer = alice.call(endpoint.method, path_of(endpoint), content=b"0", headers={"Content-Type": media_type})
+    answer = called(endpoint, alice, content=b"0", headers={"Content-Type": media_type})
     assert (answer.status_code, answer.text.startswith("Couldn't ")) == (400, True)
 
 
 @over(WITH_JSON)
 def test_broken_json(endpoint: Endpoint, alice: Person) -> None:
     for body in (b"", b"{", b"{]", b'{"a":}', b"nonsense", b"{}{}", b"\xff\xfe", b'{"name": "\xff"}'):
-        answer = alice.call(endpoint.method, path_of(endpoint), content=body, headers=content(endpoint))
+        answer = called(endpoint, alice, content=body, headers=content(endpoint))
         assert answer.status_code == 400, body
         assert answer.text.startswith(f"Couldn't {endpoint.what}. The body is not valid JSON: "), answer.text
         assert answer.headers["content-type"] == "text/plain; charset=utf-8"
@@ -378,7 +436,7 @@ def test_broken_json(endpoint: Endpoint, alice: Person) -> None:
 
 @over(WITH_JSON)
 def test_no_body_at_all(endpoint: Endpoint, alice: Person) -> None:
-    answer = alice.call(endpoint.method, path_of(endpoint))
+    answer = called(endpoint, alice)
     assert answer.status_code == 400
     assert answer.text.startswith(f"Couldn't {endpoint.what}. The body is not valid JSON: ")
 
@@ -388,23 +446,22 @@ def test_a_body_of_another_form(endpoint: Endpoint, alice: Person) -> None:
     assert endpoint.body is not None
     form = endpoint.body.json_schema()["type"]
     for value in (None, 0, True, "text", {} if form == "array" else []):
-        answer = alice.call(
-            endpoint.method, path_of(endpoint), content=json.dumps(value).encode(), headers=content(endpoint)
-        )
+        answer = called(endpoint, alice, content=json.dumps(value).encode(), headers=content(endpoint))
         refused_text(answer, 400, f"Couldn't {endpoint.what}. The body must be a JSON {form}.")
 
 
 @over(WITH_BODY)
-def test_a_body_of_a_megabyte(endpoint: Endpoint, alice: Person) -> None:
-    body = b" " * 1_000_000
-    answer = alice.call(endpoint.method, path_of(endpoint), content=body, headers=content(endpoint))
-    refused_text(answer, 413, "The body must be smaller than 1000000 bytes.")
+def test_a_body_of_a_megabyte(endpoint: Endpoint, alice: Person, settings: Settings) -> None:
+    most = endpoint.most(settings)
+    assert most == (141_000 if endpoint.path == "/sdk/boxlog" else 1_000_000)
+    answer = called(endpoint, alice, content=b" " * most, headers=content(endpoint))
+    refused_text(answer, 413, f"The body must be smaller than {most} bytes.")
 
 
 @over(WITH_JSON)
-def test_a_body_that_just_fits_is_read(endpoint: Endpoint, alice: Person) -> None:
-    body = b" " * 999_998 + b"0"
-    answer = alice.call(endpoint.method, path_of(endpoint), content=body, headers=content(endpoint))
+def test_a_body_that_just_fits_is_read(endpoint: Endpoint, alice: Person, settings: Settings) -> None:
+    body = b" " * (endpoint.most(settings) - 2) + b"0"
+    answer = called(endpoint, alice, content=body, headers=content(endpoint))
     assert (answer.status_code, answer.text.startswith("Couldn't ")) == (400, True)
 
 
@@ -416,9 +473,9 @@ def test_a_body_that_just_fits_is_read(endpoint: Endpoint, alice: Person) -> Non
     ]
 )
 def test_a_body_that_nobody_asked_for_is_not_looked_at(endpoint: Endpoint, alice: Person) -> None:
-    plain = alice.call(endpoint.method, path_of(endpoint))
+    plain = called(endpoint, alice)
     headers = {"Content-Type": "text/plain"}
-    strange = alice.call(endpoint.method, path_of(endpoint), content=b"\xff{", headers=headers)
+    strange = called(endpoint, alice, content=b"\xff{", headers=headers)
     assert (plain.status_code, plain.content) == (strange.status_code, strange.content)
 
 
@@ -431,26 +488,26 @@ WITH_CUSTOMER_AND_BODY = [endpoint for endpoint in WITH_BODY if endpoint.custome
 def test_the_customer_is_checked_before_the_content_type(endpoint: Endpoint, alice: Person) -> None:
     for value, status in (("nonsense", 400), ("2147483647", 404)):
         headers = {"Customer-ID": value, "Content-Type": "text/plain"}
-        answer = alice.call(endpoint.method, path_of(endpoint), content=b"{}", headers=headers)
+        answer = called(endpoint, alice, content=b"{}", headers=headers)
         assert (answer.status_code, "Customer-ID" in answer.text) == (status, True)
 
 
-@over([endpoint for endpoint in WITH_BODY if endpoint.token])
+@over([endpoint for endpoint in WITH_BODY if endpoint.token or endpoint.app])
 def test_the_token_is_checked_before_the_body(endpoint: Endpoint, alice: Person) -> None:
     headers = {"Authorization": "Bearer x", "Content-Type": "text/plain"}
-    answer = alice.call(endpoint.method, path_of(endpoint), content=b" " * 1_000_000, headers=headers)
+    answer = called(endpoint, alice, content=b" " * 1_000_000, headers=headers)
     refused_401(answer, TOKEN_REFUSED)
 
 
 @over(WITH_BODY)
 def test_the_content_type_is_checked_before_the_body(endpoint: Endpoint, alice: Person) -> None:
-    answer = alice.call(endpoint.method, path_of(endpoint), content=b"{", headers={"Content-Type": "text/plain"})
+    answer = called(endpoint, alice, content=b"{", headers={"Content-Type": "text/plain"})
     assert answer.status_code == 415
 
 
 @over([endpoint for endpoint in WITH_JSON if endpoint.parameters])
 def test_the_body_is_checked_before_the_resource(endpoint: Endpoint, alice: Person) -> None:
-    answer = alice.call(endpoint.method, path_of(endpoint), content=b"{", headers=content(endpoint))
+    answer = called(endpoint, alice, content=b"{", headers=content(endpoint))
     assert (answer.status_code, answer.text.startswith("Couldn't ")) == (400, True)
 
 
