@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from keyrack.keys.box import firmware
 from keyrack.keys.box.bucket import MOST
+from keyrack.keys.cbor import GREATEST
 from keyrack.keys.codes import Code
 from tests.keys.authority import DAY, START, WEEK, Box
 
@@ -114,6 +115,17 @@ def test_a_time_moves_the_clock_back_with_its_floor() -> None:
     old = box.authority.time(box.challenge().nonce)
     box.challenge()
     assert box.carry(old) is Code.NONCE
+
+
+def test_a_time_that_is_the_last_one_can_be_taken_back() -> None:
+    box = Box()
+    now, box.authority.now = box.authority.now, GREATEST
+    assert box.carry(box.authority.time(box.challenge().nonce)) is Code.GOOD
+    box.tick += 5
+    assert box.challenge().time == GREATEST
+    box.authority.now = now
+    assert box.carry(box.authority.time(box.challenge().nonce)) is Code.GOOD
+    assert box.open(box.authority.key()).code is Code.GOOD
 
 
 SECONDS = st.integers(0, DAY) | st.sampled_from((3600, 3601, DAY, 2 * DAY, 4 * DAY))

@@ -98,6 +98,8 @@ def _talking() -> Iterator[Good]:
     yield good(
         "hello-again", "a hello on a link that has a nonce, which dies", "Link Replay", {"say": "hello"}, tick=1003
     )
+    yield good("hello-end", "a clock that has come to the last time there is", "Clock", {"say": "hello"}, link=2,
+               set={"booted": (1 << 53) - 1000})  # fmt: skip
     yield good(
         "fetch", "the log, of which a message has room for four entries", "Log", {"say": "fetch", "from": 3}, link=1
     )

@@ -19,7 +19,7 @@ from keyrack.keys.public_key import PublicKey
 
 
 def take(state: State, link: int, said: Carry, tick: int, crypto: Crypto) -> None:
-    """What is signed is the box's from now on. Raises `Refused`, and changes nothing but what has died."""
+    """What is signed is the box's from now on. Raises `Refused`, and has used up no more than a nonce and a token."""
     signed = cose.read(said.artefact, KEY_SET, STATUS_LIST, TIME, RECEIPT)
     message, claims, authority = signed.message, signed.claims, state.authority
     signer = _signer(authority, signed)
@@ -74,8 +74,10 @@ def renewed(held: tuple[StatusList, ...], new: StatusList) -> tuple[StatusList, 
 
 
 def _signer(authority: Authority, signed: Signed) -> PublicKey:
-    root = authority.root
-    signer = authority.key(signed.kid) if signed.message is not KEY_SET else root if signed.kid == root.kid else None
+    if signed.message is KEY_SET:
+        signer = authority.root if signed.kid == authority.root.kid else None
+    else:
+        signer = authority.key(signed.kid)
     if signer is None:
         raise Refused(Code.ISSUING_KEY)
     return signer

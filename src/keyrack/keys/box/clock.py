@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from keyrack.keys.box.state import State
+from keyrack.keys.cbor import GREATEST
 
 AHEAD = 604_800  # seconds that something signed may be ahead of it
 
 
 def now(state: State, tick: int) -> int:
-    """Seconds since 1970, as far as the box knows."""
-    return state.running.booted + tick
+    """Seconds since 1970, as far as the box knows. It stops at the last time that can be said."""
+    return min(state.running.booted + tick, GREATEST)
 
 
 def is_ahead(state: State, tick: int, iat: int) -> bool:

@@ -55,7 +55,7 @@ def receive(state: State, link: int, message: bytes, tick: int, random: bytes, c
         said = read(message, Hello, Carry, Open, Fetch, Enrol, Provision)
         if isinstance(said, Carry | Provision):
             reply = Taken(1)
-        reply, effect = _answer(after, link, said, tick, random, crypto)
+        reply, effect = _reply(after, link, said, tick, random, crypto)
     except Refused as refused:
         code = refused.code
     if isinstance(reply, Result):
@@ -83,7 +83,7 @@ def _running(time: int, tick: int) -> Running:
     return Running(booted=time - tick, refilled=tick, tokens=bucket.MOST)
 
 
-def _answer(
+def _reply(
     state: State,
     link: int,
     said: Hello | Carry | Open | Fetch | Enrol | Provision,

@@ -38,7 +38,7 @@ def operate(state: State, link: int, said: Open, tick: int, crypto: Crypto) -> t
     is_key_good = _is_good(state, authority, crypto, key)
     is_answer_good = crypto.verify(phone, answer.to_be_signed, answer.signature)
     if not is_key_good:
-        raise Refused(code or Code.KEY_SIGNATURE)
+        raise Refused(code or Code.KEY_SIGNATURE)  # `GOOD` is 0
     clock.move_forward(state, tick, key.claims["iat"])
     if not is_answer_good or not judging.is_answered(live, key, answer):
         raise Refused(code or Code.ANSWER_SIGNATURE)

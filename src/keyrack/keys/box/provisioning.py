@@ -25,7 +25,7 @@ def enrol(state: State, said: Enrol, crypto: Crypto) -> Enrolled:
 
 
 def take(state: State, link: int, said: Provision, tick: int, crypto: Crypto) -> None:
-    """All three are the box's from now on. Raises `Refused`, and changes nothing but what has died."""
+    """All three are the box's from now on. Raises `Refused`, and has used up no more than a nonce and a token."""
     provisioning = cose.read(said.provisioning, PROVISIONING)
     key_set, listed = cose.read(said.key_set, KEY_SET), cose.read(said.status_list, STATUS_LIST)
     claims, known = provisioning.claims, state.kept.authority
