@@ -85,15 +85,13 @@ def _item(data: bytes, *, tagged: bool = False) -> Value:
 
 def _parts(item: Value) -> tuple[bytes, bytes, bytes]:
     """Protected header, payload and signature."""
-    if isinstance(item, Tagged):
-        match item.value:
-            case [bytes(protected), {} as unprotected, bytes(payload), bytes(signature)] if (
-                not unprotected and len(signature) == SIGNATURE
-            ):
-                return protected, payload, signature
-            case _:
-                pass
-    raise Refused(Code.STRUCTURE)
+    match item:
+        case Tagged([bytes(protected), unprotected, bytes(payload), bytes(signature)]) if (
+            unprotected == {} and len(signature) == SIGNATURE
+        ):
+            return protected, payload, signature
+        case _:
+            raise Refused(Code.STRUCTURE)
 
 
 def _header(item: Value) -> tuple[bytes, str]:
