@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import uuid
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import httpx
@@ -15,16 +16,22 @@ from keyrack.api.conditions import CHANGED, INVALID, NOTHING_TO_COMPARE, ONLY_FO
 from keyrack.api.endpoint import Endpoint
 from keyrack.api.reads import Select
 from keyrack.endpoints import ALL
+from keyrack.keys.p256 import PrivateKey
 from keyrack.model.resources import CAR
 from tests.endpoints.test_ingest import unit_of
-from tests.http.test_contract import PUBLIC, name, over, path_of
+from tests.http.test_contract import PUBLIC, called, name, over, path_of
 from tests.http.test_tenancy import PATCHES, WORLDS, Ids, ask, world
+from tests.keys.garage import driver, garage
 from tests.people import Person, Town, nobody_works, refused
 from tests.servers import RunningServer, Sql, eventually
 
 READS = [endpoint for endpoint in ALL if endpoint.read is not None]
 SINGLE = [endpoint for endpoint in READS if endpoint.read is not None and endpoint.read.select.one]
-DOCUMENTS = [endpoint for endpoint in ALL if endpoint.tagged and endpoint.read is None and not endpoint.key]
+# What is made for the one who asks, and is tagged all the same
+OF_APPS = [endpoint for endpoint in ALL if endpoint.tagged and endpoint.app]
+DOCUMENTS = [
+    endpoint for endpoint in ALL if endpoint.tagged and endpoint.read is None and not endpoint.key and not endpoint.app
+]
 WRITES = [endpoint for endpoint in ALL if endpoint.method != "GET"]
 COMPARING = [endpoint for endpoint in WRITES if endpoint.compares is not None]
 OTHER = '"0000aa-1"'
@@ -447,10 +454,44 @@ def test_a_document_has_the_tag_of_its_bytes(endpoint: Endpoint, server: Running
         assert anyone.get(url, **none_match(OTHER)).content == answer.content
 
 
+@over(OF_APPS)
+def test_an_app_is_told_what_it_does_not_have(endpoint: Endpoint, carol: Person) -> None:
+    kim = driver(carol)
+    app = replace(carol, headers={"Authorization": f"Bearer {kim.token}"})
+    path = endpoint.path + (f"?device={kim.id}" if endpoint.options else "")
+    tag = tag_of(app, path)
+    for method in ("GET", "HEAD"):
+        unchanged(app.call(method, path, **none_match(tag)), tag)
+    refused(app.get(path, **match(OTHER)), 412, CHANGED)
+    kim.register("Another name") if endpoint.path == "/sdk/devices" else garage(carol)
+    assert (app.get(path, **none_match(tag)).status_code, tag_of(app, path) != tag) == (200, True)
+
+
+@over([endpoint for endpoint in ALL if endpoint.path.startswith("/boxes/") and endpoint.tagged])
+def test_a_box_is_told_as_long_as_it_stays_as_it_is(endpoint: Endpoint, carol: Person) -> None:
+    _, box = garage(carol)
+    path = endpoint.path.format(productId=box.product)
+    tag = tag_of(carol, path)
+    unchanged(carol.get(path, **none_match(tag)), tag)
+    box.key = PrivateKey.generate()
+    box.reset()
+    box.enrol(carol)
+    assert carol.get(path, **none_match(tag)).status_code == 200
+
+
+def test_a_status_list_has_a_tag_in_each_form(carol: Person) -> None:
+    _, box = garage(carol)
+    path, form = f"/boxes/{box.product}/status", {"Accept": "application/statuslist+cwt"}
+    bare = carol.get(path, headers=form)
+    assert (bare.status_code, bare.headers["content-type"]) == (200, form["Accept"])
+    assert bare.headers["etag"] != tag_of(carol, path)
+    unchanged(carol.get(path, headers=form | {"If-None-Match": bare.headers["etag"]}), bare.headers["etag"])
+
+
 def test_only_what_is_true_for_a_moment_has_no_tag() -> None:
     untagged = {name(endpoint) for endpoint in ALL if endpoint.method == "GET" and not endpoint.tagged}
     health = {"GET /health", "GET /health/live", "GET /health/ready"}
-    assert untagged == {*health, "GET /live"}
+    assert untagged == {*health, "GET /live", "GET /boxes/{productId}/provisioning"}
     assert {name(endpoint) for endpoint in PUBLIC} - {name(endpoint) for endpoint in DOCUMENTS} == health
 
 
@@ -550,15 +591,15 @@ def test_what_is_no_list_of_tags_changes_nothing(endpoint: Endpoint, alice: Pers
 @over([endpoint for endpoint in WRITES if endpoint.compares is None and endpoint.device is None])
 def test_where_nothing_can_be_compared_nothing_is_done(endpoint: Endpoint, alice: Person) -> None:
     for tag in ("*", OTHER):
-        refused(alice.call(endpoint.method, path_of(endpoint), **match(tag)), 412, NOTHING_TO_COMPARE)
-    if endpoint.token:
-        answer = alice.call(endpoint.method, path_of(endpoint), headers={"If-Match": "*", "Authorization": "Bearer x"})
+        refused(called(endpoint, alice, **match(tag)), 412, NOTHING_TO_COMPARE)
+    if endpoint.token or endpoint.app:
+        answer = called(endpoint, alice, headers={"If-Match": "*", "Authorization": "Bearer x"})
         assert answer.status_code == 401
 
 
 @over([endpoint for endpoint in WRITES if endpoint.device is None])
 def test_if_none_match_is_for_reads(endpoint: Endpoint, alice: Person) -> None:
-    refused(alice.call(endpoint.method, path_of(endpoint), **none_match("*")), 412, ONLY_FOR_READS)
+    refused(called(endpoint, alice, **none_match("*")), 412, ONLY_FOR_READS)
 
 
 @over([endpoint for endpoint in WRITES if endpoint.device is not None])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, cast
 
 import httpx
 import pytest
@@ -110,7 +110,14 @@ def over(rows: list[Endpoint]) -> Any:
 def path_of(endpoint: Endpoint) -> str:
     """The endpoint's path with parameters that are well-formed and that no row has."""
     values = {"searchDate": "2026-01-01T00:00:00Z", "brand": "Nobody"}
-    return endpoint.path.format(**{parameter: values.get(parameter, "2147483647") for parameter in endpoint.parameters})
+    ids = {parameter: values.get(parameter, "2147483647") for parameter in endpoint.parameters}
+    return endpoint.path.format(**ids) + query_of(endpoint)
+
+
+def query_of(endpoint: Endpoint) -> str:
+    """The query parameters that the endpoint needs, as their examples are."""
+    needed = {option.name: option.schema["examples"] for option in endpoint.options if option.needed}
+    return "".join(f"?{name}={first}" for name, (first, *_) in cast("dict[str, list[str]]", needed).items())
 
 
 def calling(endpoint: Endpoint, person: Person) -> Person:

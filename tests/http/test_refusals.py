@@ -10,7 +10,7 @@ import pytest
 
 from keyrack.endpoints import ALL
 from keyrack.odata import OPTIONS
-from tests.http.test_contract import path_of
+from tests.http.test_contract import called
 from tests.people import Person, refused
 
 LONGEST = 1_000  # characters
@@ -35,7 +35,7 @@ def test_what_is_wrong_with_a_body_is_told_shortly(alice: Person, junk: str, str
     content = json.dumps(BODIES[junk])
     headers = {"Content-Type": "application/json", **strict}
     for endpoint in WRITES:
-        answer = alice.call(endpoint.method, path_of(endpoint), content=content, headers=headers)
+        answer = called(endpoint, alice, content=content, headers=headers)
         assert 400 <= answer.status_code < 500, (endpoint.path, answer.text[:200])
         assert len(answer.text) <= LONGEST, (endpoint.path, answer.text[:200])
 

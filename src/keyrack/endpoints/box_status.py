@@ -30,11 +30,10 @@ NO_LIST = Reason(
 )
 LIST_TYPE = "application/statuslist+cwt"
 
-# The one that is asked for, or the one that grows; with whoever signs lists of now
+# The one that is asked for, or the one that grows
 LIST: LiteralString = """
 select g.epoch, g.generation, g.uri, g.is_outdated, g.listed_at, g.list,
-  (select issuing_key_id from issuing_key i where i.customer_id = $1 and i.revoked_at is null
-   order by created_at desc, issuing_key_id desc limit 1) as signer
+  exists (select from key_authority where customer_id = $1) as is_signed
 from status_generation g
 where g.customer_id = $1 and g.product_id = $2 and ($3::integer is null or g.epoch = $3)
   and ($4::integer is null or g.generation = $4)
@@ -73,9 +72,9 @@ async def status(request: Request, signers: Signers) -> Answer:
     await check_box(request.db, request.customer, product)
     epoch, generation = asked.get(EPOCH.name), asked.get(GENERATION.name)
     row = await request.db.fetchrow(LIST, request.customer, product, epoch, generation)
-    if row is None or row["signer"] is None:
+    if row is None or not row["is_signed"]:
         raise NotFound(NO_LIST if asked else NOT_ENROLLED)
-    signed = await _listed(request, signers, product, row)
+    signed = row["list"] if not lists.is_due(row, now()) else await _signed(request, signers, product, row)
     told = {
         "uri": row["uri"], "epoch": row["epoch"], "generation": row["generation"], "statusList": base64url(signed),
     }  # fmt: skip
@@ -85,13 +84,13 @@ async def status(request: Request, signers: Signers) -> Answer:
     return replace(found, headers=varied(found.headers, "Accept"), media_type=media_type)
 
 
-async def _listed(request: Request, signers: Signers, product: int, row: Row) -> bytes:
-    """The list of the row, signed anew where that is due."""
-    if not lists.is_due(row, now()):
-        return row["list"]
+async def _signed(request: Request, signers: Signers, product: int, row: Row) -> bytes:
+    """The list of the row, signed anew as far as that is still due. Raises `NotFound` where it has gone meanwhile."""
     place = Place(product, row["epoch"], row["generation"])
     async with request.db.transaction() as connection:
-        signer = await signers.of(connection, request.customer, row["signer"])
+        signer = await signers.newest(connection, request.customer)
         rows = await lists.lock(connection, request.customer, [(product, row["epoch"])])
         own = [one for one in rows if place_of(one) == place]
+        if signer is None or not own:
+            raise NotFound(NO_LIST)
         return (await lists.renew(connection, request.customer, own, signer, now()))[place]

@@ -7,7 +7,8 @@ from typing import Annotated, Any, Literal, LiteralString
 from pydantic import StringConstraints
 
 from keyrack.access.apps import App
-from keyrack.api.endpoint import FROM_APPS, Endpoints
+from keyrack.api import conditions
+from keyrack.api.endpoint import FROM_APPS, TAGGED, Endpoints
 from keyrack.api.exchange import NO_CONTENT, Answer, Request, answer
 from keyrack.database.connection import Row
 from keyrack.endpoints.user_devices import NO_DEVICE, device_id
@@ -135,10 +136,13 @@ def _no_registration(hint: str) -> BadRequest:
     return BadRequest(reason, errors=[Fault("wrong-form", hint, "/registration")])
 
 
-@endpoints.write("GET", "/sdk/devices", "The phones of the user", status=200, answers=list[AppDevice], **FROM_APPS)
+@endpoints.write(
+    "GET", "/sdk/devices", "The phones of the user", status=200, answers=list[AppDevice], headers=TAGGED, **FROM_APPS
+)
 async def devices(request: Request) -> Answer:
     app = app_of(request)
-    return answer([_shown(row) for row in await request.db.fetch(OF_USER, app.customer, app.subject)])
+    told = [_shown(row) for row in await request.db.fetch(OF_USER, app.customer, app.subject)]
+    return conditions.made(request, answer(told).body or b"")
 
 
 def _shown(row: Row) -> dict[str, Any]:
