@@ -16,9 +16,15 @@ import pytest
 from keyrack.access import digests
 from keyrack.api.endpoint import Endpoint
 from keyrack.endpoints import ALL
+from keyrack.keys import cose, link
+from keyrack.keys.codes import Code
+from keyrack.keys.link import Enrol, Enrolled
+from keyrack.keys.members import ENTRY
+from keyrack.model.binary import base64url
 from tests.changes.signing import signed
 from tests.endpoints.test_ingest import unit_of
-from tests.http.test_contract import name
+from tests.http.test_contract import name, query_of
+from tests.keys.garage import Firmware, Phone, b64, driver, garage, raw
 from tests.people import JOIN, Person
 from tests.servers import NUMBERS, eventually
 
@@ -28,6 +34,8 @@ Ids = dict[str, Any]
 NAMES = {"serialNumber", "uniqueId", "emailAddress", "sdkKey"}
 # Ids of what belongs to no customer, and an id that is one's own choice
 OF_NOBODY = {"keyFormId"}
+# What a device makes for its own place alone
+MADE = {"enrolment"}
 # Two ways to say who is meant, of which one is needed
 BY = {"PUT /users/assignments/customers", "DELETE /users/assignments/customers"}
 # What the design lets everybody do: people are shared, so any customer may take in whom it knows by the address
@@ -41,6 +49,7 @@ NOWHERE: Mapping[str, Any] = {
     "uniqueId": "nobody's",
     "emailAddress": "nobody@example.net",
     "sdkKey": "nobody's",
+    "deviceId": base64url(bytes(32)),
 }
 
 
@@ -252,6 +261,26 @@ def connected(person: Person) -> Ids:
     return {"identityId": person.sql.value(joined, provider, person.username)}
 
 
+def with_phone(person: Person) -> Ids:
+    kim = driver(person)
+    return {"userId": kim.user, "deviceId": kim.id}
+
+
+def enrolled(person: Person) -> Ids:
+    _, box = garage(person)
+    return {"productId": box.product}
+
+
+def enrolling(person: Person) -> Ids:
+    """A box that has signed the server's nonce."""
+    box = Firmware(person.product())
+    nonce = raw(person.post(f"/boxes/{box.product}/enrolment").json()["nonce"])
+    return {
+        "productId": box.product,
+        "enrolment": b64(link.read(box.say(link.write(Enrol(nonce))), Enrolled).enrolment),
+    }
+
+
 # Where the rows must stand in a relation for the request to succeed in their owner's hands
 WORLDS: Mapping[str, Callable[[Person], Ids]] = {
     "GET /cars/{carId}/products": installed,
@@ -279,6 +308,11 @@ WORLDS: Mapping[str, Callable[[Person], Ids]] = {
     "DELETE /me/identities/{identityId}": connected,
     "DELETE /clients/{clientId}/secrets/{secretId}": with_secrets,
     "DELETE /me/passkeys/{passkeyId}": with_passkey,
+    "DELETE /users/{userId}/devices/{deviceId}": with_phone,
+    "PUT /boxes/{productId}/enrolment": enrolling,
+    "GET /boxes/{productId}/enrolment": enrolled,
+    "GET /boxes/{productId}/provisioning": enrolled,
+    "GET /boxes/{productId}/status": enrolled,
 }
 
 # Bodies beside the slots
@@ -314,11 +348,12 @@ def world(endpoint: Endpoint, person: Person) -> Ids:
 
 def ask(person: Person, endpoint: Endpoint, ids: Ids) -> httpx.Response:
     fixed = {"searchDate": "2026-01-01T00:00:00Z"}
-    path = endpoint.path.format(**fixed | ids)
+    path = endpoint.path.format(**fixed | ids) + query_of(endpoint)
     whole = schema(endpoint)
     if not whole:
         return person.call(endpoint.method, path)
     given = {slot: ids[slot] for slot in slots(endpoint) if slot not in endpoint.parameters}
+    given |= {member: ids[member] for member in ids.keys() & MADE}
     if whole["type"] == "array":
         changes = given | PATCHES[name(endpoint)]
         steps = [{"op": "replace", "path": f"/{member}", "value": value} for member, value in changes.items()]
@@ -347,6 +382,60 @@ def test_anothers_id_is_answered_like_one_that_does_not_exist(endpoint: Endpoint
         assert own.status_code not in (400, 404), own.text
     else:
         assert own.status_code == endpoint.status, own.text
+
+
+# What an app asks for is named by no id: its token says for whom
+
+
+def told_to(kim: Phone, box: str, device: str) -> list[tuple[int, Any]]:
+    """What this phone's user is answered about a box and a phone."""
+    calls: list[tuple[str, str, Any]] = [
+        ("GET", f"/sdk/keys?device={device}", None),
+        ("POST", "/sdk/time", {"box": box, "nonce": b64(bytes(16))}),
+        ("DELETE", f"/sdk/devices/{device}", None),
+    ]
+    answers = [kim.call(*call) for call in calls]
+    return [(answer.status_code, answer.content) for answer in answers]
+
+
+def visitor(person: Person) -> tuple[Phone, Firmware]:
+    """A user who has opened a car, and has its box's log to bring home."""
+    kim = driver(person)
+    car, box = garage(person)
+    person.assignment(car, kim.user)
+    kim.fetch()
+    assert kim.visit(box) is Code.GOOD
+    return kim, box
+
+
+def test_an_app_is_answered_for_others_like_for_what_does_not_exist(alice: Person, bob: Person) -> None:
+    """For another customer's, and for those of another user of the same one."""
+    hers, _ = visitor(alice)
+    name_of_hers = hers.held["boxes"][0]["box"]
+    for other in (visitor(bob)[0], visitor(alice)[0]):
+        nothing = told_to(other, "box:2147483647:1", b64(bytes(32)))
+        assert [status for status, _ in nothing] == [404, 404, 404]
+        assert told_to(other, name_of_hers, hers.id) == nothing
+        assert [one["box"] for one in other.fetch()["boxes"]] != [name_of_hers]
+    # In her own hands the same requests do what they are for
+    assert hers.home()["refused"] == []
+    assert [status for status, _ in told_to(hers, name_of_hers, hers.id)] == [200, 200, 204]
+
+
+def test_logs_of_anothers_boxes_are_like_those_of_none(alice: Person, bob: Person) -> None:
+    hers, box = visitor(alice)
+    his, _ = visitor(bob)
+    claims = [cose.read(entry, ENTRY).claims | {"aud": "box:2147483647:1"} for entry in hers.entries]
+    nobodys = [cose.sign(ENTRY, box.key.public.kid, each, box.key.sign) for each in claims]
+    answers = [
+        his.call("PUT", "/sdk/boxlog", {"entries": [b64(entry) for entry in entries]})
+        for entries in (hers.entries, nobodys)
+    ]
+    assert [answer.status_code for answer in answers] == [200, 200]
+    assert answers[0].content == answers[1].content
+    assert answers[0].json()["receipts"] == []
+    assert len(answers[0].json()["refused"]) == len(hers.entries) > 0
+    assert alice.get(f"/boxes/{box.product}/enrolment").json()["log"]["newest"] == 0
 
 
 # But for what somebody has as soon as there is a customer: tests/changes/feed
