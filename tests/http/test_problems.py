@@ -28,7 +28,18 @@ from tests.changes.signing import settled, signed
 from tests.documents.reading import inlined
 from tests.endpoints.test_batch import limiting
 from tests.endpoints.test_ingest import unit_of
-from tests.http.test_contract import KEYED, TOKENED, WITH_CUSTOMER, content, over, path_of, unknown_method
+from tests.http import key_cases
+from tests.http.test_contract import (
+    KEYED,
+    OF_APPS,
+    TOKENED,
+    WITH_CUSTOMER,
+    calling,
+    content,
+    over,
+    path_of,
+    unknown_method,
+)
 from tests.http.test_hostile import Line, head
 from tests.http.test_tenancy import connected
 from tests.people import JOIN, Person, Town, web
@@ -128,6 +139,15 @@ def test_who_may_not_call(
         check(alice, "customer-not-found", **{"Customer-ID": "2147483647"})
 
 
+@over(OF_APPS)
+def test_which_app_may_not_call(
+    endpoint: Endpoint, alice: Person, document: Json, page: str, server: RunningServer
+) -> None:
+    problem = both(alice.call, endpoint.method, path_of(endpoint))
+    assert problem["code"] == "invalid-token"
+    told(problem, endpoint, document, page, server)
+
+
 @over([endpoint for endpoint in ALL if endpoint.body is not None and not endpoint.form])
 def test_bodies(endpoint: Endpoint, alice: Person, document: Json, page: str, server: RunningServer) -> None:
     assert endpoint.body is not None
@@ -135,7 +155,7 @@ def test_bodies(endpoint: Endpoint, alice: Person, document: Json, page: str, se
 
     def check(code: str, body: bytes, **headers: str) -> Json:
         options = {"content": body, "headers": content(endpoint) | headers}
-        problem = both(alice.call, endpoint.method, path_of(endpoint), **options)
+        problem = both(calling(endpoint, alice).call, endpoint.method, path_of(endpoint), **options)
         assert problem["code"] == code, problem
         told(problem, endpoint, document, page, server)
         return problem
@@ -203,7 +223,7 @@ def test_what_is_not_there(endpoint: Endpoint, alice: Person, document: Json, pa
 def test_paths_and_methods(endpoint: Endpoint, alice: Person, page: str) -> None:
     for method, path, status, code in (
         (unknown_method(endpoint.path), path_of(endpoint), 405, "method-not-allowed"),
-        (endpoint.method, path_of(endpoint) + "/nothing/here", 404, "path-not-found"),
+        (endpoint.method, path_of(endpoint).partition("?")[0] + "/nothing/here", 404, "path-not-found"),
     ):
         problem = both(alice.call, method, path)
         assert (problem["status"], problem["code"]) == (status, code)
@@ -520,6 +540,7 @@ CASES: dict[str, Callable[[Person], tuple[Any, ...]]] = {
     "query-too-long": lambda p: ("GET", "/cars?$filter=" + "x" * 9_000),
     "product-not-found": lambda p: ("PUT", f"/groups/{p.group()}/products", {"productId": NOWHERE}),
     "path-not-found": lambda p: ("GET", "/nothing"),
+    **key_cases.CASES,
 }  # fmt: skip
 # Shown by the tests above, over the rows
 OVER_THE_TABLE = {
