@@ -17,6 +17,7 @@ from keyrack.console import PAGES
 from keyrack.http.pages import Page as Row
 from tests.console import axe
 from tests.console.conftest import Desk
+from tests.console.phones import phone_with_key
 from tests.people import Person
 from tests.servers import RunningServer, eventually
 
@@ -106,6 +107,7 @@ def ids(alice: Person) -> Iterator[dict[str, object]]:
     webhook = alice.put("/webhooks", {"url": "http://127.0.0.1:9/hook"}).json()["id"]
     delivery = alice.post(f"/webhooks/{webhook}/test").json()["id"]
     alice.event(car, user)
+    device = phone_with_key(alice, car, user).id
     operation = eventually(lambda: alice.get("/operations?$top=1").json(), "an operation")[0]["id"]
     brand = alice.get("/brands").json()
     change = eventually(lambda: alice.get("/changes?$filter=kind eq 'assignment.created'").json(), "its change")[0][
@@ -115,8 +117,8 @@ def ids(alice: Person) -> Iterator[dict[str, object]]:
         "customer": alice.customer, "car": car, "carId": car, "productId": product, "user": user, "group": group,
         "client": alice.put("/clients", {"name": "Booking", "scopes": ["cars:read", "users:write"]}).json()["id"],
         "manager": alice.get("/managers").json()[0]["id"],
-        "assignment": assignment, "webhook": webhook, "delivery": delivery, "operation": operation, "change": change,
-        "brand": brand[0] if brand else "none",
+        "assignment": assignment, "webhook": webhook, "device": device, "delivery": delivery,
+        "operation": operation, "change": change, "brand": brand[0] if brand else "none",
         "member": "url", "kind": "cars", "action": "group", "fact": "name",
     }  # fmt: skip
 

@@ -18,6 +18,7 @@ from keyrack.console.lists import LISTS
 from keyrack.console.lists.declared import List, wanted
 from keyrack.http.pages import Page
 from keyrack.model.permissions import GRANTED, Permission, Role
+from tests.console.phones import phone_with_key
 from tests.people import JOIN, Person, Town
 from tests.servers import Sql, eventually
 
@@ -74,11 +75,12 @@ def ids(owner: Person) -> dict[str, Any]:
         assert owner.put(f"/groups/{group}/{kind}s", {f"{kind}Id": id}).status_code == 204
     assignment = owner.assignment(car, user)
     owner.event(car, user)
+    device = phone_with_key(owner, car, user).id
     webhook = owner.put("/webhooks", {"url": "http://127.0.0.1:9/hook"}).json()["id"]
     change = eventually(lambda: owner.get("/changes?$filter=kind eq 'webhook.created'").json(), "its change")[0]["id"]
     return {
         "customer": owner.customer, "car": car, "carId": car, "user": user, "group": group, "assignment": assignment,
-        "productId": owner.get(f"/cars/{car}/products").json()[0]["id"], "webhook": webhook,
+        "productId": owner.get(f"/cars/{car}/products").json()[0]["id"], "webhook": webhook, "device": device,
         "manager": owner.get("/managers").json()[0]["id"],
         "client": owner.put("/clients", {"name": "Booking", "scopes": ["cars:read"]}).json()["id"],
         "delivery": owner.post(f"/webhooks/{webhook}/test").json()["id"], "change": change,

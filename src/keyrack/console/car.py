@@ -16,6 +16,8 @@ from uuid import uuid4
 from keyrack.api.exchange import Answer
 from keyrack.console import car_telling, levels, timeline, tracks
 from keyrack.console.adding import CAR
+from keyrack.console.boxes import boxes_of
+from keyrack.console.car_keys import keys_of
 from keyrack.console.faults import words
 from keyrack.console.rendering import base, live_id, page, redirect, why
 from keyrack.console.tiles import streets
@@ -153,6 +155,16 @@ async def _products(visit: Visit, shown: Car) -> Known:
     return {"products": (await visit.call("GET", "/products", query=query)).json, "now": utc(datetime.now(UTC))}
 
 
+async def _built_in(visit: Visit, shown: Car) -> Known:
+    """The same, and how its box stands, to who may know."""
+    known = await _products(visit, shown)
+    return {**known, "boxes": await boxes_of(visit, known["products"]) if visit.may(Permission.BOXES_READ) else {}}
+
+
+async def _keys(visit: Visit, shown: Car) -> Known:
+    return {"keys": await keys_of(visit, shown.id)}
+
+
 async def _events(visit: Visit, shown: Car) -> Known:
     query = {
         "$filter": f"carId eq {shown.id}", "$orderby": "utcDateTime desc", "$top": str(EVENTS),
@@ -194,7 +206,8 @@ PARTS: Mapping[str, Part] = {
     "who": Part(_who, Permission.CARS_READ),
     "where": Part(_where),  # which is within it
     "facts": Part(_facts, Permission.CARS_READ),
-    "products": Part(_products, Permission.PRODUCTS_READ),
+    "products": Part(_built_in, Permission.PRODUCTS_READ),
+    "keys": Part(_keys, Permission.ACCESS_READ),
     "timeline": Part(_timeline, Permission.ASSIGNMENTS_READ),
     "track": Part(_track),
     "telemetry": Part(_telemetry),

@@ -13,7 +13,7 @@ from babel.units import format_unit
 from markupsafe import Markup, escape
 
 from keyrack.console.change_names import OF_MEMBER, Change, Members, Named, Names, Thing, names_of, sides
-from keyrack.console.change_words import ACTORS, KINDS, MEMBERS, OTHER, PARTS, RESOURCES
+from keyrack.console.change_words import ACTORS, KINDS, MEMBERS, OTHER, PARTS, RESOURCES, VALUES
 from keyrack.console.languages import N_, translations
 from keyrack.console.rendering import clock, gettext, tongue
 from keyrack.http.pages import Visit
@@ -29,6 +29,8 @@ SECONDS = ("lifetime", "renewableAfter", "freshness")
 DAY, HOUR = 86_400, 3_600
 ON_BEHALF = N_("%(who)s on behalf of %(other)s")
 SOMEBODY = N_("Somebody whose name was erased")
+APP = N_("The app of a user (%(name)s)")
+SHORT = 8  # characters that tell such a name from others
 FROM_TO = N_("%(what)s: %(before)s → %(after)s")
 ERASED = N_("some of it was erased")
 
@@ -76,7 +78,9 @@ class Telling:
         word = self._translated(ACTORS[type]) if type in ACTORS else str(type)
         if not name:
             return f"{word} {actor['id']}" if actor["id"] else word
-        return str(name) if type in ("manager", "user") else f"{word} {name}"
+        if type == "user":  # an app, by a name that says nobody's
+            return self._say(APP, name=str(name)[:SHORT])
+        return str(name) if type == "manager" else f"{word} {name}"
 
     def kind(self, change: Change) -> str:
         """What happened, in a word or two."""
@@ -134,6 +138,8 @@ class Telling:
             return _link(self._names.of(OF_MEMBER[name], value))
         if isinstance(value, bool):
             return escape(self._say(N_("yes")) if value else self._say(N_("no")))
+        if isinstance(value, str) and value in VALUES.get(name, {}):
+            return escape(self._translated(VALUES[name][value]))
         if name in TIMES:
             return self._clock.moment(value, "short")
         if name in SECONDS:

@@ -135,8 +135,8 @@ RESOURCES = {
     "webhook": Words(N_("Webhook"), N_("webhook %(name)s")),
     "deviceKey": Words(N_("Device key"), N_("device key %(name)s")),
     "sdkKey": Words(N_("SDK key"), N_("SDK key %(name)s")),
-    "device": Words(N_("Phone"), N_("phone %(name)s")),
-    "key": Words(N_("Key"), N_("key %(name)s")),
+    "device": Words(N_("Phone"), N_("a phone")),  # whose number says nothing to people
+    "key": Words(N_("Key"), N_("a key")),
     "enrolment": Words(N_("Enrolment"), N_("enrolment %(name)s")),
     "boxReport": Words(N_("Report on the log of a box"), N_("report %(name)s on the log of a box")),
     "keyAuthority": Words(N_("Authority for keys"), N_("the authority for keys")),
@@ -222,6 +222,22 @@ MEMBERS = {
     "userId": Member(N_("User"), N_("the user")),
     "username": Member(N_("User name"), N_("the user name")),
     "vin": Member(N_("VIN"), N_("the VIN")),
+}
+
+# Member -> the words for its values, where they are few
+VALUES = {
+    "protection": {
+        "Software": N_("software alone"),
+        "TrustedEnvironment": N_("secure hardware"),
+        "SecureElement": N_("a chip of its own"),
+    },
+    "kind": {
+        "Fork": N_("two entries with one number"),
+        "Break": N_("an entry that does not follow"),
+        "Forgery": N_("entries that the box has not signed"),
+        "UnknownKey": N_("a key that was never issued"),
+        "GivenUp": N_("entries that were written over"),
+    },
 }
 
 # Type of who acts -> the word for one

@@ -10,6 +10,7 @@ from typing import Any
 from keyrack.api.exchange import Answer
 from keyrack.console.choices import of_user
 from keyrack.console.forms import RIGHT, SHOWN, Wrong, invalid, key, refused, went
+from keyrack.console.phones import phones_of
 from keyrack.console.rendering import base, gettext, live_id, page
 from keyrack.console.times import instant, utc
 from keyrack.errors import Refusal
@@ -22,6 +23,7 @@ SECTION = "users"
 CAR = "car($select=id,name,licensePlate)"
 AHEAD, PAST, EVENTS, ASKED = 50, 10, 10, 10  # rows of each kind on the page
 RECENT = timedelta(days=7)  # for as long a failure is shown
+SAID = ("added", "linked", "phone-removed")  # by the address: what was done on the way here
 NAMED = 5  # assignments that are named before they end
 
 
@@ -30,17 +32,18 @@ async def person(visit: Visit) -> Answer:
     since = await live_id(visit)
     user = await _user(visit, **{"$expand": "groups($select=id,name;$orderby=name)"})
     now = utc(datetime.now(UTC))
-    ahead, past, asked, events = await asyncio.gather(
+    ahead, past, asked, events, phones = await asyncio.gather(
         _assignments(visit, user, f"(end eq null or end gt {now})", "start", AHEAD),
         _assignments(visit, user, f"end le {now}", "start desc", PAST),
         _asked(visit, user),
         _events(visit, user),
+        phones_of(visit, user["id"]),
     )
     return await page(
         visit, "user.html", section=SECTION, user=user, name=of_user(user).label, since=since, events=events.json,
         asked=asked, assignments=[_standing(visit, row, now) for row in [*ahead.json, *past.json]],
         more=ahead.total + past.total - len(ahead.json) - len(past.json), more_events=events.total - len(events.json),
-        said="added" if "added" in visit.query else "linked" if "linked" in visit.query else "",
+        phones=phones, said=next((name for name in SAID if name in visit.query), ""),
     )  # fmt: skip
 
 

@@ -1,0 +1,15 @@
+"""In charge of phones with keys: what pages have to show of them."""
+
+from __future__ import annotations
+
+from tests.keys.garage import Firmware, Phone, driver
+from tests.people import Person
+
+
+def phone_with_key(person: Person, car: int, user: int) -> Phone:
+    """The user's phone, with a key to the car, whose box is enrolled for it; the user has the car already."""
+    (product,) = person.get(f"/cars/{car}/products").json()
+    Firmware(product["id"]).enrol(person)
+    phone = driver(person, user)
+    assert phone.fetch()["keys"]
+    return phone
