@@ -45,6 +45,11 @@ async def remember(statements: Statements, customer: int, subject: UUID, user: i
         await statements.execute(REMEMBER, customer, subject, user)
 
 
+async def is_there(statements: Statements, app: App) -> bool:
+    """Whether the user is the customer's, now."""
+    return await statements.fetchval(USER, app.customer, app.subject) == app.user
+
+
 async def find(statements: Statements, text: str, keys: SigningKeys, issuer: str) -> App | None:
     """Whose id token this is; None where it is none of ours, or its user is not the customer's any more. When it ends
     is looked at by who uses it."""

@@ -149,12 +149,12 @@ class Access:
     async def app(self, authorization: str | None) -> App:
         """The user for whom an app calls, by its id token. Raises `Unauthorized`.
 
-        What is remembered may be of a user that has left meanwhile: an app's row asks for the subject itself.
+        What a token says is remembered; whether its user is the customer's is asked each time, as nothing tells of it.
         """
         text = _bearer(authorization)
         self.check()
         app = await self._apps.get(text, lambda: self._app(text))
-        if app is None or app.until <= time.time():
+        if app is None or app.until <= time.time() or not await apps.is_there(self._db, app):
             raise Unauthorized(INVALID_TOKEN)
         return app
 
