@@ -33,10 +33,16 @@ insert into issuing_key (customer_id, issuing_key_id, private_key, public_key) v
 LOCK: LiteralString = """
 select private_key, public_key from key_authority where customer_id = $1 for update
 """
+# Who rotates waits, and who has rotated is waited for
+HOLD: LiteralString = "select from key_authority where customer_id = $1 for key share"
 # The newest first: it signs
 GOOD: LiteralString = """
 select issuing_key_id, private_key, public_key from issuing_key where customer_id = $1 and revoked_at is null
 order by created_at desc, issuing_key_id desc
+"""
+SIGNS: LiteralString = """
+select issuing_key_id from issuing_key where customer_id = $1 and revoked_at is null
+order by created_at desc, issuing_key_id desc limit 1
 """
 SEALED: LiteralString = "select private_key from issuing_key where customer_id = $1 and issuing_key_id = $2"
 # What the older one has signed, and may still open
@@ -48,7 +54,7 @@ REVOKE: LiteralString = """
 update issuing_key set revoked_at = now(), private_key = null
 where customer_id = $1 and revoked_at is null and issuing_key_id <> all($2::integer[])
 """
-# What the revoked ones have signed is over: keys, lists and receipts are made anew
+# What those have signed that go is over: keys are revoked, lists and receipts are made anew
 END_KEYS: LiteralString = """
 update box_key set revoked_at = clock_timestamp()
 where customer_id = $1 and issuing_key_id <> $2 and is_placed and revoked_at is null
@@ -90,6 +96,13 @@ class Signers:
     def __init__(self, vault: Vault) -> None:
         self._vault = vault
         self._opened: dict[tuple[int, int], Signer] = {}
+
+    async def newest(self, connection: Connection, customer: int) -> Signer | None:
+        """Who signs, for as long as the caller's transaction lasts (see `hold`); None where the customer has no
+        authority. Raises `CannotOpen`."""
+        await hold(connection, customer)
+        id = await connection.fetchval(SIGNS, customer)
+        return None if id is None else await self.of(connection, customer, id)
 
     async def of(self, statements: Statements, customer: int, id: int) -> Signer:
         """The issuing key with this number. Raises `CannotOpen`, and `Unavailable` where it has just been revoked."""
@@ -158,6 +171,7 @@ async def rotate(connection: Connection, vault: Vault, customer: int, *, revoke:
     await connection.execute(REVOKE, customer, [*stay, id])
     if revoke:
         await connection.execute(END_KEYS, customer, id)
+    if revoke or len(good) > 1:
         await connection.execute(END_LISTS, customer)
         await connection.execute(END_RECEIPTS, customer)
     keys = [public(row["public_key"]) for row in good if row["issuing_key_id"] in stay]
@@ -165,6 +179,12 @@ async def rotate(connection: Connection, vault: Vault, customer: int, *, revoke:
     sequence: int = await connection.fetchval(NEXT_SET)
     await connection.execute(SET, customer, sequence, _signed(customer, root, sequence, [*keys, key.public]))
     return id
+
+
+async def hold(connection: Connection, customer: int) -> None:
+    """Have the issuing keys stay as they are until the caller's transaction ends: what it signs, by the one that it
+    reads from now on, is not over before it is told. Comes before whatever else the transaction locks."""
+    await connection.execute(HOLD, customer)
 
 
 async def choose(connection: Connection, customer: int, freshness: int | None, *, opens_uncertain: bool) -> bool:

@@ -132,6 +132,7 @@ async def provision(
     connection: Connection, signers: Signers, customer: int, product: int, nonce: bytes
 ) -> Provisioning:
     """What the box is told, bound to its nonce. Raises `NotEnrolled`, `CannotOpen`."""
+    await authority.hold(connection, customer)
     box, found, signer = await _enrolled(connection, signers, customer, product)
     at = now()
     place = Place(product, box.epoch, found["generation"])

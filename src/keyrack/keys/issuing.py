@@ -16,7 +16,7 @@ from uuid import UUID
 
 from keyrack.database.connection import Connection, Database, Row, Statements
 from keyrack.keys import cose, lists
-from keyrack.keys.authority import Signer, Signers, box_name, issuer
+from keyrack.keys.authority import Signer, Signers, box_name, hold, issuer
 from keyrack.keys.lists import Place, place_of
 from keyrack.keys.members import KEY, Status
 from keyrack.keys.moments import now
@@ -133,6 +133,7 @@ async def _made(
     """The same after what is due was made, in the caller's transaction; `wanted` are the assignments that want a key.
     Raises `NoDevice`, `CannotOpen`."""
     customer, _, device, at, _ = asked
+    await hold(connection, customer)
     counts = await connection.fetch(LOCK, customer, device, wanted) if wanted else []
     keys = {row["assignment_id"]: row["keys"] for row in counts}
     view = await _look(connection, asked)
@@ -140,9 +141,8 @@ async def _made(
         return Held(None)
     signer = await signers.of(connection, customer, view.phone.signers[0])
     many = {id for id, count in keys.items() if count >= settings.keys_per_assignment}
-    due = [
-        row for row in view.rights if row["assignment_id"] in keys.keys() - many and row["assignment_id"] in view.due
-    ]
+    wanting = set(view.due) & keys.keys() - many
+    due = [row for row in view.rights if row["assignment_id"] in wanting]
     boxes = {box_of(row) for row in due} | {(place.product, place.epoch) for place in view.outdated}
     locked = await lists.lock(connection, customer, boxes)
     taken = await take(connection, settings, customer, due, locked)

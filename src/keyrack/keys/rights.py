@@ -45,20 +45,21 @@ left join lateral (
     select * from box_key where customer_id = a.customer_id and device_id = d.device_id
       and assignment_id = a.assignment_id and product_id = p.product_id and epoch = e.epoch and is_placed
       and revoked_at is null
-    order by issued_at desc, key_id limit 1) k on true
+    order by number desc limit 1) k on true
   where a.customer_id = d.customer_id and a.user_id = d.user_id and (a.ends_at is null or a.ends_at > $4)
     and a.starts_at < $4 + make_interval(secs => a.lifetime)
   order by greatest(a.starts_at, $4), a.assignment_id limit $5) r on true
 where s.customer_id = $1 and s.subject = $2 and d.device_id = $3
 """
-# What keys of these assignments stand on, so that nobody takes it away meanwhile; and how many keys each has
+# What keys of these assignments stand on, so that nobody takes it away meanwhile, and who else fetches for this phone
+# waits; and how many keys each has
 LOCK: LiteralString = """
 select a.assignment_id, (select count(*) from box_key k where k.customer_id = $1
     and k.assignment_id = a.assignment_id and k.is_placed) as keys
 from app_device d join assignment a using (customer_id, user_id) join product p using (customer_id, car_id)
   join service v on v.customer_id = p.customer_id and v.product_id = p.product_id
 where d.customer_id = $1 and d.device_id = $2 and a.assignment_id = any($3::integer[]) and p.kind = 'Box'
-order by a.assignment_id for share of d, a, p, v
+order by a.assignment_id for no key update of d for share of a, p, v
 """
 
 

@@ -100,11 +100,13 @@ create table app_device (
 create index app_device_user on app_device (customer_id, user_id, registered_at);
 """
 # A key outlives its assignment, its phone and its user: the box may still take it. `place` is its place in the list, as
-# long as `is_placed`. What it gives stands in its own columns, whatever becomes of the assignment
+# long as `is_placed`. What it gives stands in its own columns, whatever becomes of the assignment. `number` says which
+# one was issued later: a second may have several
 KEY = """
 create table box_key (
   customer_id integer not null constraint box_key_of_customer references customer on delete cascade,
   key_id uuid not null,
+  number bigint generated always as identity,
   product_id integer not null,
   epoch integer not null,
   generation integer not null,
@@ -126,7 +128,7 @@ create table box_key (
   constraint box_key_pkey primary key (customer_id, key_id)
 );
 create unique index box_key_place on box_key (customer_id, product_id, epoch, generation, place) where is_placed;
-create index box_key_device on box_key (customer_id, device_id, assignment_id, issued_at);
+create index box_key_device on box_key (customer_id, device_id, assignment_id, number);
 create index box_key_assignment on box_key (customer_id, assignment_id) where is_placed;
 create index box_key_car on box_key (customer_id, car_id, issued_at);
 create index box_key_user on box_key (customer_id, user_id);
@@ -290,7 +292,8 @@ RECORDED = (
         groups="array(select group_id from group_car where customer_id = {r}.customer_id and car_id = {r}.car_id"
         " union select group_id from group_user where customer_id = {r}.customer_id and user_id = {r}.user_id"
         " order by 1)",
-        created="issued", kinds={"key.revoked": "o.revoked_at is null and n.revoked_at is not null"},
+        created="issued", who="acting_on({r}.customer_id, {r}.assignment_id)",
+        kinds={"key.revoked": "o.revoked_at is null and n.revoked_at is not null"},
     ),
     Recorded(
         "box_report", "boxReport", "{r}.report_id::text", ("customer_id", "report_id"),
