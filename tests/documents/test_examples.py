@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any, cast
 
@@ -17,12 +18,14 @@ from keyrack.api.endpoint import Endpoint
 from keyrack.documents.examples import UNTOLD
 from keyrack.endpoints import ALL
 from keyrack.errors import JSON
+from keyrack.model.key_meanings import THUMBPRINT
 from tests.changes.signing import signed
 from tests.documents.reading import Json, inlined, objects, resolved
 from tests.documents.test_openapi import strict
 from tests.endpoints.test_ingest import device_key
-from tests.http.test_contract import name, over
-from tests.http.test_tenancy import slots, world
+from tests.http.test_contract import name, over, query_of
+from tests.http.test_tenancy import slots, visitor, world
+from tests.keys.garage import b64
 from tests.people import PASSWORD, Person, Town, web
 from tests.servers import NUMBERS, RunningServer
 
@@ -53,6 +56,12 @@ def answer_of(document: Json, endpoint: Endpoint) -> Json:
 
 
 def ids(endpoint: Endpoint, person: Person) -> dict[str, Any]:
+    if endpoint.app:
+        kim, _ = visitor(person)
+        return {
+            "deviceId": kim.id, "registration": b64(kim.registration()), "box": kim.held["boxes"][0]["box"],
+            "entries": [b64(entry) for entry in kim.entries], "token": kim.token,
+        }  # fmt: skip
     if endpoint.path == "/webhooks/{webhookId}/deliveries/{deliveryId}/replay" or slots(endpoint):
         return world(endpoint, person)
     if endpoint.path == "/changes/checkpoint":
@@ -79,7 +88,10 @@ def sent(document: Json, endpoint: Endpoint, person: Person) -> httpx.Response:
     """The answer to the example of the endpoint's request."""
     ours = ids(endpoint, person)
     fixed = {"searchDate": "2026-05-01T08:15:00Z", "keyFormId": 1, "brand": "Demo"}
-    path = endpoint.path.format(**fixed | ours)
+    path = endpoint.path.format(**fixed | ours) + query_of(endpoint)
+    if endpoint.app:
+        person = replace(person, headers={"Authorization": f"Bearer {ours['token']}"})
+        path = path.replace(THUMBPRINT, ours["deviceId"])
     contents = operation(document, endpoint).get("requestBody", {}).get("content", {})
     if endpoint.form:
         form = contents[FORM]["example"] | {"username": person.username, "password": PASSWORD}

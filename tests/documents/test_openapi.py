@@ -27,7 +27,7 @@ from keyrack.model.permissions import Permission
 from keyrack.model.resources import RESOURCES
 from tests.browser import launched, needed
 from tests.documents.reading import Json, inlined, objects, resolved
-from tests.http.test_contract import ENDLESS, name, over
+from tests.http.test_contract import ENDLESS, calling, name, over
 from tests.http.test_tenancy import ask, slots, world
 from tests.people import PASSWORD, Person, Town, web
 from tests.servers import RunningServer
@@ -384,7 +384,7 @@ HAS_INPUT = [row for row in ALL if row.parameters or row.body or row.read or row
 def test_whatever_is_asked_the_answer_is_one_that_is_told(
     endpoint: Endpoint, mode: GenerationMode, api: Any, asking: Callable[[Endpoint], Person], server: RunningServer
 ) -> None:
-    person = asking(endpoint)
+    person = calling(endpoint, asking(endpoint))
     operation = api[endpoint.path][endpoint.method]
     there = world(endpoint, person) if mode is RIGHT and endpoint.read is not None and slots(endpoint) else {}
 
