@@ -202,6 +202,21 @@ def test_each_kind_of_report_has_words(carol: Person) -> None:
         assert browser.get(f"/{carol.customer}/cars/{car}", headers=GERMAN).text.count("1 Meldung, ") == 5
 
 
+def test_the_overview_counts_the_reports_of_a_week(carol: Person, desk: Desk) -> None:
+    _, box = garage(carol)
+    page = desk(carol)
+    page.goto(f"/console/{carol.customer}")
+    expect(page.get_by_role("link", name="Boxes without service")).to_be_visible()
+    expect(page.get_by_role("link", name="Wrong logs of boxes")).to_have_count(0)  # it is rare
+    carol.sql.execute(REPORT, carol.customer, box.product)
+    eventually(lambda: len(carol.get("/changes?$filter=kind eq 'boxReport.created'").json()) == 5, "the changes")
+    page.reload()
+    figure = page.get_by_role("link", name="Wrong logs of boxes")
+    expect(figure).to_contain_text("5")
+    figure.click()
+    expect(page.get_by_role("table").get_by_role("row")).to_have_count(1 + 5)
+
+
 # Phones of a user
 
 
@@ -298,9 +313,9 @@ def test_the_log_tells_of_them_in_words(carol: Person, pixel: Phone) -> None:
         app = r"The app of a user \([0-9a-f]{8}\) "
         assert re.fullmatch(f"{app}registered a phone", told("device.created")[0])
         assert re.fullmatch(f"{app}got a key to Golf 7", told("key.issued")[0])
-        assert told("key.revoked") == ["The worker revoked a key to Golf 7"]
+        assert [text.endswith(" revoked a key to Golf 7") for text in told("key.revoked")] == [True]
         assert told("enrolment.created") == [f"{carol.username} enrolled Box {serial}"]
-        assert told("key.revoked", **GERMAN) == ["Der Worker hat einen Schlüssel für Golf 7 widerrufen"]
+        assert told("key.revoked", **GERMAN)[0].endswith(" hat einen Schlüssel für Golf 7 widerrufen")
 
 
 @axe.each_look

@@ -13,6 +13,7 @@ from keyrack.console.languages import N_
 from keyrack.console.lists.asking import condition
 from keyrack.console.lists.boxes import BOXES, SERVICES
 from keyrack.console.lists.cars import CARS
+from keyrack.console.lists.changes import CHANGES
 from keyrack.console.lists.declared import List
 from keyrack.console.lists.deliveries import DELIVERIES
 from keyrack.console.lists.history import OPERATIONS
@@ -35,13 +36,15 @@ ON_MAP = "latitude ne null and longitude ne null"
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """How many rows a list has with these filters, to which it leads; `kind` is how bad it is that there are any."""
+    """How many rows a list has with these filters, to which it leads; `kind` is how bad it is that there are any. One
+    that is `rare` is shown only where there are."""
 
     state: State
     sign: str
     name: str
     detail: str
     kind: str = ""
+    rare: bool = False
 
 
 def _of(listing: List, **filters: str) -> State:
@@ -64,6 +67,10 @@ FIGURES = (
         _of(SERVICES, contract="soon"), "services", N_("Contracts that end soon"), N_("Within 30 days"), "warn",
     ),
     Figure(_of(CARS, seen="long"), "offline", N_("Cars unseen for long"), N_("Silent for a week"), "warn"),
+    Figure(  # the kind of thing is what an index of the log leads through
+        _of(CHANGES, resource="boxReport", kind="boxReport.created", within="week"),
+        "warning", N_("Wrong logs of boxes"), N_("Reported within a week"), "bad", rare=True,
+    ),
 )  # fmt: skip
 
 
@@ -115,4 +122,5 @@ async def _tiles(visit: Visit) -> list[dict[str, Any]]:
             "kind": figure.kind if reply.total else "",
         }
         for figure, reply in zip(figures, counted, strict=True)
+        if reply.total or not figure.rare
     ]
