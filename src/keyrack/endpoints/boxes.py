@@ -53,8 +53,9 @@ STATE: LiteralString = """
 select e.epoch, e.public_key, e.enrolled_at, e.up_to, e.newest, e.given_up, array(
   select jsonb_build_object('kind', r.kind, 'number', r.number,
     'reported', to_char(r.reported_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'))
-  from box_report r where r.customer_id = $1 and r.product_id = $2 and r.epoch = e.epoch
-  order by report_id desc limit 100) as reports
+  from (select *, row_number() over (partition by kind order by report_id desc) as place from box_report
+    where customer_id = $1 and product_id = $2 and epoch = e.epoch) r
+  where r.place <= 20 order by report_id desc) as reports
 from box_epoch e where e.customer_id = $1 and e.product_id = $2 order by e.epoch desc limit 1
 """
 

@@ -52,11 +52,13 @@ with came as (
 ), made as (
   insert into box_entry (customer_id, product_id, epoch, number, first, hash, entry)
   select $1, $2, $3, number, first, hash, entry from came order by number, hash
-  on conflict (customer_id, product_id, epoch, number) do nothing
+  on conflict (customer_id, product_id, epoch, number) do nothing returning number, hash
+), known as (
+  select number, hash from made
+  union all select number, e.hash from box_entry e join came using (number)
+    where customer_id = $1 and product_id = $2 and epoch = $3
 )
-select c.number, c.hash from came c join box_entry e
-  on e.customer_id = $1 and e.product_id = $2 and e.epoch = $3 and e.number = c.number and e.hash <> c.hash
-union select b.number, b.hash from came a join came b on a.number = b.number and a.hash < b.hash
+select distinct c.number, c.hash from came c join known k on k.number = c.number and k.hash <> c.hash
 """
 NEXT: LiteralString = """
 select number, hash, entry from box_entry
@@ -70,11 +72,18 @@ HELD_FROM: LiteralString = """
 select max(first) as first, max(number) as newest from box_entry
 where customer_id = $1 and product_id = $2 and epoch = $3
 """
+# Of each kind so many: whoever brings forgeries, as anybody can who has an app, hides nothing that the box has done
 REPORT: LiteralString = """
 insert into box_report (customer_id, product_id, epoch, kind, number, hash)
-select $1, $2, $3, u.kind, u.number, u.hash from unnest($4::text[], $5::integer[], $6::bytea[]) u (kind, number, hash)
-where (select count(*) from box_report where customer_id = $1 and product_id = $2 and epoch = $3) < $7
-on conflict (customer_id, product_id, epoch, kind, number, hash) do nothing
+select $1, $2, $3, u.kind, u.number, u.hash from (
+  select kind, number, hash, row_number() over (partition by kind order by min(n)) as place
+  from unnest($4::text[], $5::integer[], $6::bytea[]) with ordinality came (kind, number, hash, n)
+  where not exists (select from box_report r where r.customer_id = $1 and r.product_id = $2 and r.epoch = $3
+    and r.kind = came.kind and r.number = came.number and r.hash = came.hash)
+  group by kind, number, hash
+) u
+where u.place <= $7 - (select count(*) from box_report r
+  where r.customer_id = $1 and r.product_id = $2 and r.epoch = $3 and r.kind = u.kind)
 """
 KEEP: LiteralString = """
 update box_epoch set up_to = $4, newest = $5, given_up = $6, receipt = coalesce($7, receipt),
@@ -228,7 +237,7 @@ async def _taken(
     walk = _Walk(known["up_to"], known["given_up"], held["first"] or 1 if held else 1, hash)
     while (rows := await connection.fetch(NEXT, customer, *box, walk.up_to, AT_ONCE)) and walk.go(rows):
         pass
-    reports += walk.reports + await tell(connection, customer, box_name(*box), walk.told)
+    reports += walk.reports + await tell(connection, customer, box, walk.told)
     is_due = walk.told or known["receipt"] is None
     receipt = await _receipt(connection, signers, customer, box, walk) if is_due else None
     newest = max(known["newest"], held["newest"] or 0 if held else 0)

@@ -38,6 +38,6 @@ class Keys(BaseSettings):
     box_reports: int = Field(
         default=100,
         ge=1,
-        description="Reports on the log of a box that are kept for each of its epochs: forks, breaks, forgeries. What "
-        "comes beyond is in the server's log alone.",
+        description="Reports of each kind on the log of a box that are kept for each of its epochs: forks, breaks, "
+        "forgeries. What comes beyond is in the server's log alone.",
     )
