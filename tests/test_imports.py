@@ -48,6 +48,7 @@ FLOOR = {room: number for number, floor in enumerate(reversed(FLOORS)) for room 
 # The doors of a room: the modules through which the others enter it. "" stands for the names of the package itself.
 DOORS = {
     "access": {
+        "apps",
         "auth",
         "caller",
         "clients",
@@ -169,6 +170,7 @@ DOORS = {
     "mail": {"sending", "texts"},
     "metrics": {"exposition", "instruments", "measures"},
     "model": {
+        "binary",
         "bodies",
         "changes",
         "faults",

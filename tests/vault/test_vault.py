@@ -468,6 +468,12 @@ PROOFS = (
     "change_log.tree", "change_epoch.hash", "change_epoch.tree", "change_edge.hash", "change_edge.tree",
     "change_tree.edge", "change_tile.hashes", "change_checkpoint.root",
 )  # fmt: skip
+# What boxes and phones are known by and have signed, and what is signed for them: worth nothing without a private key
+SIGNED = (
+    "app_device.device_id", "app_device.public_key", "box_epoch.public_key", "box_epoch.receipt", "box_entry.entry",
+    "box_entry.hash", "box_report.hash", "box_key.device_id", "box_key.token", "enrolment_nonce.nonce",
+    "issuing_key.public_key", "key_authority.public_key", "key_authority.key_set", "status_generation.list",
+)  # fmt: skip
 # What is secret in the schema, and how it is kept
 NUMBER = "the number of one"
 KEPT = {
@@ -480,6 +486,7 @@ KEPT = {
     "signing_key.private_key": "sealed", "webhook.secret": "sealed", "webhook.signing_secret": "sealed",
     "webhook.old_signing_secret": "sealed", "provider.client_secret": "sealed",
     "login_state.state": "hash", "login_state.browser": "hash", "login_state.invitation": "hash",
+    "key_authority.private_key": "sealed", "issuing_key.private_key": "sealed", **dict.fromkeys(SIGNED, "public"),
     "data_key.wrapped": "under the master key",
     "idempotency_key.key_hash": "hash", "idempotency_key.request_hash": "hash",
     "idempotency_key.answer": "under the client's key", **dict.fromkeys(PROOFS, "beside what it proves"),

@@ -22,7 +22,7 @@ from keyrack.keys.issuing import Held, NoDevice
 from keyrack.keys.moments import now
 from keyrack.model.binary import Octets, base64url, octets
 from keyrack.model.bodies import Body, Id, Moment, no_valid, stamp
-from keyrack.model.key_meanings import THUMBPRINT
+from keyrack.model.meanings import EVERYWHERE
 from keyrack.model.permissions import Free
 from keyrack.reasons import Fault, Reason
 from keyrack.settings import Settings
@@ -136,7 +136,7 @@ def a_device(text: str) -> bytes:
 
 OF_DEVICE = Parameter(
     "device", a_device, "The id of the phone, as `PUT /sdk/devices` answers it.",
-    {"type": "string", "format": "base64url", "examples": [THUMBPRINT]}, needed=True,
+    {"type": "string", "format": "base64url", "examples": [EVERYWHERE["deviceId"][1]]}, needed=True,
 )  # fmt: skip
 
 
