@@ -148,7 +148,7 @@ def test_what_is_over_is_not_shown_and_what_is_much_is_bounded(carol: Person, pi
     expect(row(page, "A phone that was removed").first).to_be_visible()
     keys(page).get_by_role("link", name="Show all keys to this car").click()
     expect(keys(page).get_by_role("row")).to_have_count(1 + 25)
-    page.wait_for_url("**/cars/*?keys=all")
+    page.wait_for_url("**/cars/*?keys=all#keys-title")
     expect(keys(page).get_by_text("not shown")).to_have_count(0)
     carol.sql.execute(OVER, carol.customer)
     page.reload()

@@ -162,7 +162,10 @@ ASSIGNMENTS = List(
             "delete",
             N_("End %(num)s assignment"),
             N_("End %(num)s assignments"),
-            N_("Their keys stop working as soon as this is done. Each outcome stands in the operations."),
+            N_(
+                "Their keys are revoked as soon as this is done; a box without a network may take one until it hears of"
+                " it. Each outcome stands in the operations."
+            ),
             Permission.ASSIGNMENTS_WRITE,
             batch="assignments",
             danger=True,
