@@ -19,7 +19,7 @@ app = typer.Typer()
 Whose = Annotated[int, whose("Whose authority: the customer's id or name.")]
 UNITS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
 SHORTEST, LONGEST = 300, 28 * UNITS["d"]  # seconds; no key lives longer
-WRITTEN = re.compile(r"(\d{1,7})([smhd]?)").fullmatch
+WRITTEN = re.compile(r"([0-9]{1,7})([smhd]?)").fullmatch
 
 SHOW: LiteralString = """
 select c.name, t.public_key, t.sequence, t.freshness, t.opens_uncertain,

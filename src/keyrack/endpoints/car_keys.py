@@ -15,11 +15,8 @@ endpoints = Endpoints("Boxes", "access")
 # docs/keys.md, "How long a revoked key opens": with the tolerance, and without what the box's clock is slow by
 TOLERANCE: LiteralString = "interval '300 seconds'"
 _LIMIT: LiteralString = "make_interval(secs => {t}.freshness)"
-# A list has whole seconds: one of a later second than the revocation shows it
-_IS_KNOWN: LiteralString = (
-    "(({t}.revoked_at is not null and {t}_e.held_generation = {t}.generation and {t}_e.held_at >= {t}.revoked_at)"
-    " is true)"  # also of a box that has not said yet which list it has
-)
+# The box has said that it has the list which was the first to show the revocation, or a later one
+_IS_KNOWN: LiteralString = "(({t}_e.held_generation = {t}.generation and {t}_e.held_at >= {t}.shown_at) is true)"
 _UNTIL: LiteralString = (
     "case when " + _IS_KNOWN + " then {t}_e.held_at when {t}.revoked_at is null then {t}.expires_at + " + TOLERANCE
     + " else least({t}.expires_at, greatest({t}.issued_at, {t}.revoked_at) + " + _LIMIT + ") + " + TOLERANCE + " end"

@@ -34,10 +34,17 @@ where customer_id = $1 and (product_id, epoch, generation) in (
   select * from unnest($2::integer[], $3::integer[], $4::integer[])) and is_placed and revoked_at is not null
 group by 1, 2, 3
 """
+# With the time of the list for what it is the first one to show
 KEEP: LiteralString = """
-update status_generation g set list = u.list, listed_at = u.listed_at, is_outdated = false
-from unnest($2::integer[], $3::integer[], $4::integer[], $5::timestamptz[], $6::bytea[])
-  u (product_id, epoch, generation, listed_at, list)
+with kept as (
+  select * from unnest($2::integer[], $3::integer[], $4::integer[], $5::timestamptz[], $6::bytea[])
+    u (product_id, epoch, generation, listed_at, list)
+), shown as (
+  update box_key k set shown_at = u.listed_at from kept u
+  where k.customer_id = $1 and k.product_id = u.product_id and k.epoch = u.epoch and k.generation = u.generation
+    and k.is_placed and k.revoked_at is not null and k.shown_at is null
+)
+update status_generation g set list = u.list, listed_at = u.listed_at, is_outdated = false from kept u
 where g.customer_id = $1 and g.product_id = u.product_id and g.epoch = u.epoch and g.generation = u.generation
 """
 

@@ -101,7 +101,7 @@ create index app_device_user on app_device (customer_id, user_id, registered_at)
 """
 # A key outlives its assignment, its phone and its user: the box may still take it. `place` is its place in the list, as
 # long as `is_placed`. What it gives stands in its own columns, whatever becomes of the assignment. `number` says which
-# one was issued later: a second may have several
+# one was issued later: a second may have several. `shown_at` is the time of the first list that shows the revocation
 KEY = """
 create table box_key (
   customer_id integer not null constraint box_key_of_customer references customer on delete cascade,
@@ -124,6 +124,7 @@ create table box_key (
   begins_at timestamptz not null,
   expires_at timestamptz not null,
   revoked_at timestamptz,
+  shown_at timestamptz,
   token bytea not null,
   constraint box_key_pkey primary key (customer_id, key_id)
 );
