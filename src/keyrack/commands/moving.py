@@ -22,6 +22,8 @@ LEFT = {
     " to the receivers (keyrack webhook rotate-secret ID), then keyrack webhook change ID --enable.",
     "deviceKeys": "{count} device keys: make new ones with keyrack device-key add, and give them to the units.",
     "sdkKeys": "{count} SDK keys: make new ones with keyrack sdk-key add, and give them to the apps.",
+    "boxes": "{count} boxes take keys without a network: reset them, and enrol them there (docs/keys.md).",
+    "phones": "{count} phones of users get such keys: their apps register them there anew.",
     "managers": "{count} managers may act for the customer: keyrack manager add, or allow those that are there.",
 }
 IDS: LiteralString = """

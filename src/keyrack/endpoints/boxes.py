@@ -138,7 +138,6 @@ async def check_box(statements: Statements, customer: int, product: int) -> None
     "A nonce for a box that is to be enrolled",
     status=200,
     answers=EnrolmentNonce,
-    once=False,
     refuses={404: (NO_PRODUCT,), 409: (NO_BOX,)},
     **ROW,
 )

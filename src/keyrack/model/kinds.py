@@ -92,7 +92,7 @@ RECORDED: Mapping[str, Mapping[str, str]] = {
     },
     "device": {
         "device.created": "A user's phone was registered, so that it gets keys.",
-        "device.updated": "A user's phone has another name, or protects its key otherwise.",
+        "device.updated": "A user's phone protects its key otherwise.",
         "device.deleted": "A user's phone was removed.",
     },
     "key": {

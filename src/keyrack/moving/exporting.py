@@ -41,6 +41,8 @@ select (select count(*) from customer_user join person using (user_id)
   (select count(*) from webhook where customer_id = $1) as "webhookSecrets",
   (select count(*) from device_key where customer_id = $1 and revoked_at is null) as "deviceKeys",
   (select count(*) from sdk_key where customer_id = $1 and revoked_at is null) as "sdkKeys",
+  (select count(distinct product_id) from box_epoch where customer_id = $1) as boxes,
+  (select count(*) from app_device where customer_id = $1) as phones,
   (select count(*) from manager_customer where customer_id = $1) as managers
 """
 
