@@ -259,7 +259,7 @@ UNTOLD_THERE = {
     "box_epoch.given_up": "as above", "box_epoch.held_generation": "as above", "box_epoch.held_at": "as above",
     "box_epoch.receipt": "as above",
     "box_key.generation": "its place in a status list", "box_key.place": "as above", "box_key.is_placed": "as above",
-    "box_key.number": "the order of those that were issued",
+    "box_key.number": "the order of those that were issued", "box_key.shown_at": "a use is no change",
     "box_key.token": "the key itself, which has all of it", "box_key.rights": "as above",
     "box_key.freshness": "as above", "box_key.lifetime": "as above",
     "box_report.hash": "the entry's, which its number names", "key_authority.key_set": "its keys, signed",

@@ -27,6 +27,7 @@ def test_each_kind_says_how_long_it_is_kept(carol: Person, settings: Settings) -
         "answers": f"PT{settings.idempotency_hours}H",
         "people": f"P{settings.person_days}D",
         "sessions": f"PT{settings.session_hours}H",
+        "keys": f"P{settings.key_days}D",
     }
     assert {each["oldest"] for each in told.values()} == {None}
     assert told["operations"]["setting"] == "KEYRACK_OPERATION_DAYS"
