@@ -7,7 +7,6 @@ to the first that is missing and that the box may still have (docs/keys.md, "The
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -20,6 +19,7 @@ from keyrack.database.connection import Connection, Database, Row
 from keyrack.database.pieces import repeat
 from keyrack.keys import cose
 from keyrack.keys.authority import Signers, box_name, issuer, public
+from keyrack.keys.chain import Report, Walk, hash_of
 from keyrack.keys.cose import Refused, Signed
 from keyrack.keys.members import ENTRY, RECEIPT
 from keyrack.keys.moments import now
@@ -30,7 +30,6 @@ from keyrack.settings import Settings
 log = structlog.get_logger("keyrack.boxlog")
 
 NAME = re.compile(r"box:([1-9]\d{0,9}):([1-9]\d{0,9})").fullmatch
-ZEROS = bytes(32)  # what the first entry names as the one before
 LOGGED = 10  # reports of one delivery that the server's log has one by one
 AT_ONCE = 500  # entries that are told in one go
 NO_BOX = "There is no box of that name and epoch."
@@ -45,32 +44,39 @@ LOCK: LiteralString = """
 select up_to, newest, given_up, receipt from box_epoch
 where customer_id = $1 and product_id = $2 and epoch = $3 for update
 """
-# An entry that is there already stays, and another one with its number is a fork
+# An entry that is there already stays, and another one with its number is a fork; but not its twin (`chain`), which
+# differs in the last 32 bytes alone
 INSERT: LiteralString = """
 with came as (
   select * from unnest($4::integer[], $5::integer[], $6::bytea[], $7::bytea[]) c (number, first, hash, entry)
 ), made as (
   insert into box_entry (customer_id, product_id, epoch, number, first, hash, entry)
   select $1, $2, $3, number, first, hash, entry from came order by number, hash
-  on conflict (customer_id, product_id, epoch, number) do nothing returning number, hash
+  on conflict (customer_id, product_id, epoch, number) do nothing returning number, entry
 ), known as (
-  select number, hash from made
-  union all select number, e.hash from box_entry e join came using (number)
+  select number, entry from made
+  union all select number, e.entry from box_entry e join came using (number)
     where customer_id = $1 and product_id = $2 and epoch = $3
 )
-select distinct c.number, c.hash from came c join known k on k.number = c.number and k.hash <> c.hash
+select distinct c.number, c.hash from came c join known k on k.number = c.number
+  and substr(k.entry, 1, length(k.entry) - 32) <> substr(c.entry, 1, length(c.entry) - 32)
 """
 NEXT: LiteralString = """
 select number, hash, entry from box_entry
 where customer_id = $1 and product_id = $2 and epoch = $3 and number > $4 order by number limit $5
 """
 BEFORE: LiteralString = """
-select hash from box_entry where customer_id = $1 and product_id = $2 and epoch = $3 and number = $4
+select entry from box_entry where customer_id = $1 and product_id = $2 and epoch = $3 and number = $4
 """
 # What the box has given up by now: it has said so in whatever came
 HELD_FROM: LiteralString = """
 select max(first) as first, max(number) as newest from box_entry
 where customer_id = $1 and product_id = $2 and epoch = $3
+"""
+TURN: LiteralString = """
+update box_entry e set hash = u.hash, entry = u.entry from unnest($4::integer[], $5::bytea[], $6::bytea[])
+  u (number, hash, entry)
+where e.customer_id = $1 and e.product_id = $2 and e.epoch = $3 and e.number = u.number
 """
 # Of each kind so many: whoever brings forgeries, as anybody can who has an app, hides nothing that the box has done
 REPORT: LiteralString = """
@@ -107,7 +113,6 @@ where $3 = (select max(epoch) from box_epoch where customer_id = $1 and product_
 """
 
 Box = tuple[int, int]  # product and epoch
-Report = tuple[str, int, bytes]  # kind, number, SHA-256 of the entry
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,7 +165,7 @@ async def take(db: Database, signers: Signers, settings: Settings, customer: int
             continue
         signed, forged = await asyncio.to_thread(_verified, row, came.entries[box])
         refused |= dict.fromkeys(forged, FORGED)
-        reports: list[Report] = [("Forgery", entry.claims["number"], _hash(entry.raw)) for entry in forged.values()]
+        reports: list[Report] = [("Forgery", entry.claims["number"], hash_of(entry.raw)) for entry in forged.values()]
         async with db.transaction() as connection:
             receipt = await _taken(connection, signers, settings, customer, box, signed, reports)
         if receipt is not None:
@@ -181,43 +186,6 @@ def _verified(row: Row, entries: Sequence[tuple[int, Signed]]) -> tuple[list[Sig
     return list(good.values()), forged
 
 
-@dataclass(slots=True)
-class _Walk:
-    """How far the log of a box is known without gaps, while it is gone on along it."""
-
-    up_to: int
-    given_up: int
-    held_from: int  # what is before it and missing stays missing
-    hash: bytes | None  # of the entry `up_to`, None where it is missing
-    told: list[Signed] = field(default_factory=list[Signed])
-    reports: list[Report] = field(default_factory=list[Report])
-
-    def go(self, rows: Iterable[Row]) -> bool:
-        """Go on along these entries; whether there is no gap among them."""
-        for row in rows:
-            missing = row["number"] - self.up_to - 1
-            if missing and row["number"] > self.held_from:
-                self._give_up(min(self.held_from, row["number"]) - 1)
-                if row["number"] != self.up_to + 1:
-                    return False
-            elif missing:
-                self._give_up(row["number"] - 1)
-            self._take(row)
-        return True
-
-    def _give_up(self, up_to: int) -> None:
-        if up_to > self.up_to:
-            self.reports.append(("GivenUp", up_to, b""))
-            self.given_up, self.up_to, self.hash = self.given_up + up_to - self.up_to, up_to, None
-
-    def _take(self, row: Row) -> None:
-        entry = cose.read(row["entry"], ENTRY)
-        if self.hash is not None and entry.claims["previous"] != self.hash:
-            self.reports.append(("Break", row["number"], row["hash"]))
-        self.told.append(entry)
-        self.up_to, self.hash = row["number"], row["hash"]
-
-
 async def _taken(
     connection: Connection, signers: Signers, settings: Settings, customer: int, box: Box, entries: Sequence[Signed],
     reports: list[Report],
@@ -228,17 +196,22 @@ async def _taken(
         return None  # it was removed meanwhile
     columns = (
         [entry.claims["number"] for entry in entries], [entry.claims["first"] for entry in entries],
-        [_hash(entry.raw) for entry in entries], [entry.raw for entry in entries],
+        [hash_of(entry.raw) for entry in entries], [entry.raw for entry in entries],
     )  # fmt: skip
     forks = await connection.fetch(INSERT, customer, *box, *columns)
     reports += [("Fork", row["number"], row["hash"]) for row in forks]
     held = await connection.fetchrow(HELD_FROM, customer, *box)
-    hash = ZEROS if known["up_to"] == 0 else await connection.fetchval(BEFORE, customer, *box, known["up_to"])
-    walk = _Walk(known["up_to"], known["given_up"], held["first"] or 1 if held else 1, hash)
+    last = await connection.fetchval(BEFORE, customer, *box, known["up_to"])
+    walk = Walk(known["up_to"], known["given_up"], held["first"] or 1 if held else 1, last)
     while (rows := await connection.fetch(NEXT, customer, *box, walk.up_to, AT_ONCE)) and walk.go(rows):
         pass
+    walk.stop(entries)
+    if walk.twins:
+        twins = dict(walk.twins)
+        hashes = [hash_of(twin) for twin in twins.values()]
+        await connection.execute(TURN, customer, *box, list(twins), hashes, list(twins.values()))
     reports += walk.reports + await tell(connection, customer, box, walk.told)
-    is_due = walk.told or known["receipt"] is None
+    is_due = walk.told or walk.twins or known["receipt"] is None
     receipt = await _receipt(connection, signers, customer, box, walk) if is_due else None
     newest = max(known["newest"], held["newest"] or 0 if held else 0)
     await connection.execute(KEEP, customer, *box, walk.up_to, newest, walk.given_up, receipt, *_held(walk.told))
@@ -261,7 +234,7 @@ async def forget(db: Database, settings: Settings) -> None:
     await repeat(db, settings.housekeeping_rows, FORGET, now() - timedelta(days=settings.key_days))
 
 
-async def _receipt(connection: Connection, signers: Signers, customer: int, box: Box, walk: _Walk) -> bytes | None:
+async def _receipt(connection: Connection, signers: Signers, customer: int, box: Box, walk: Walk) -> bytes | None:
     """That the log is known up to its last entry; None where that is missing, or nobody would take the receipt."""
     product, epoch = box
     id = await connection.fetchval(SIGNER, customer, product, epoch)
@@ -286,7 +259,3 @@ async def _report(
                   epoch=epoch, number=number, alert=kind != "GivenUp")  # fmt: skip
     kinds, numbers, hashes = (list(column) for column in zip(*reports, strict=True))
     await connection.execute(REPORT, customer, product, epoch, kinds, numbers, hashes, settings.box_reports)
-
-
-def _hash(data: bytes) -> bytes:
-    return hashlib.sha256(data).digest()
