@@ -38,8 +38,11 @@ TOO_MANY_DEVICES = Reason(
 )
 REGISTER = "register device"
 
-# What is registered already stays, under its new name. The subject's row lets one phone of a user come at a time
-LOCK: LiteralString = "select user_id from app_subject where customer_id = $1 and subject = $2 for update"
+# What is registered already stays, under its new name. The user's row lets one phone come at a time, and the user stay
+LOCK: LiteralString = """
+select u.user_id from app_subject s join customer_user u using (customer_id, user_id)
+where s.customer_id = $1 and s.subject = $2 for no key update of u
+"""
 OWNER: LiteralString = "select user_id, registered_at from app_device where customer_id = $1 and device_id = $2"
 COUNT: LiteralString = "select count(*) from app_device where customer_id = $1 and user_id = $2"
 PUT: LiteralString = """

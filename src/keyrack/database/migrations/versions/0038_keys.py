@@ -219,15 +219,17 @@ begin
 end $$
 """
 # The next look at a list finds that it has to be signed anew. The row is written whatever it says: whoever is signing
-# just now has it locked, and would not see what is not committed yet
+# just now has it locked, and would not see what is not committed yet. Several are locked in one order everywhere
 OF_KEYS = """
 create function outdate_status_lists() returns trigger language plpgsql as $$
 begin
   update status_generation g set is_outdated = true
-  from (select n.customer_id, n.product_id, n.epoch, n.generation
-    from new_rows n join old_rows o using (customer_id, key_id)
-    where n.revoked_at is not null and o.revoked_at is null or o.is_placed and not n.is_placed
-    group by 1, 2, 3, 4 order by 1, 2, 3, 4) k
+  from (select customer_id, product_id, epoch, generation from status_generation
+    where (customer_id, product_id, epoch, generation) in (
+      select n.customer_id, n.product_id, n.epoch, n.generation
+      from new_rows n join old_rows o using (customer_id, key_id)
+      where n.revoked_at is not null and o.revoked_at is null or o.is_placed and not n.is_placed)
+    order by customer_id, product_id, epoch, generation for no key update) k
   where g.customer_id = k.customer_id and g.product_id = k.product_id and g.epoch = k.epoch
     and g.generation = k.generation;
   return null;
