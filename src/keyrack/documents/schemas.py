@@ -116,7 +116,10 @@ def model(adapter: TypeAdapter[Any], schemas: dict[str, Json]) -> Json:
 
 
 def _add(name: str, schema: Json, schemas: dict[str, Json]) -> Json:
-    """Put a model among `schemas`, each of its members explained, and give a reference to it."""
+    """Put a model among `schemas`, each of its members explained, and give a reference to it; fixed values as well."""
+    if "enum" in schema:
+        schemas[name] = schema
+        return _reference(name)
     members: Json = dict(schema.get("properties", {}))
     members |= {key: _row(row, schemas) for (model, key), row in _ROWS.items() if model == name}
     schemas[name] = schema | {"properties": {key: told(name, key, value, schemas) for key, value in members.items()}}
