@@ -1,4 +1,4 @@
-"""In charge of a garage without a network: boxes as firmware runs them, phones with their apps, and a server outside."""
+"""In charge of a garage without a network: boxes as firmware runs them, phones with their apps, a server outside."""
 
 from __future__ import annotations
 
