@@ -13,7 +13,7 @@ unexport PYTHONDONTWRITEBYTECODE
 ASSETS := src/keyrack/console/assets
 BUILD_ASSETS := $(BIN)/python console-assets/build.py
 
-.PHONY: help demo install install-dev test dist test-dist image test-image audit test-abuse test-faults test-odata-long test-openapi-long test-upgrade check unit bench clean docs lock screenshots test-console-long cluster test-failover soak site test-site test-clients test-phone test-moving test-order test-keys-long
+.PHONY: help demo install install-dev test dist test-dist image test-image audit test-abuse test-faults test-odata-long test-openapi-long test-upgrade check unit bench clean docs lock screenshots test-console-long cluster test-failover soak site test-site test-clients test-phone test-moving test-order test-keys-weeks test-keys-long
 
 ## help: these lines
 help:
@@ -107,6 +107,10 @@ test-order: install-dev
 ## test-abuse: attacks on a server, their figures beside their goals (nine minutes); PYTEST_ARGS="-k memory"
 test-abuse: install-dev
 	KEYRACK_ABUSE=1 $(BIN)/pytest -s -p no:cacheprovider tests/abuse $(PYTEST_ARGS)
+
+## test-keys-weeks: eight simulated weeks of keys without a network, with thieves, by five seeds (six minutes)
+test-keys-weeks: install-dev
+	KEYRACK_LONG=1 $(BIN)/pytest -s -p no:cacheprovider tests/simulator/test_garage.py -k eight_weeks $(PYTEST_ARGS)
 
 ## cluster: three PostgreSQL under Patroni and etcd, two API nodes, two workers, on this machine until Ctrl-C
 cluster: install-dev

@@ -80,6 +80,10 @@ HEADINGS: dict[str, dict[str, tuple[str, str]]] = {
         ),
         "export": ("keyrack.commands.exporting", "Export a whole customer into files."),
         "simulate": ("keyrack.commands.simulate", "Drive a virtual fleet through a running server."),
+        "simulate-keys": (
+            "keyrack.commands.simulate_keys",
+            "Let weeks of keys that open without a network pass, with thieves.",
+        ),
     },
     "Call the API": {
         "login": ("keyrack.commands.login", "Log in to a server, and keep the token in a profile."),

@@ -9,9 +9,9 @@ import logging
 import resource
 import signal
 import socket
-from collections.abc import AsyncGenerator, Callable, Generator, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Mapping
 from contextlib import asynccontextmanager, contextmanager, suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import structlog
 import uvicorn
@@ -26,6 +26,7 @@ from keyrack.settings import Settings
 if TYPE_CHECKING:
     from keyrack.http.app import Edge
 
+T = TypeVar("T")
 log = structlog.get_logger("keyrack.processes")
 
 LINGER = 0.5  # seconds that idle connections stay at a stop: a request that is on its way to us then is answered
@@ -148,6 +149,31 @@ def work(settings: Settings, dsn: str, ready: Callable[[], None], reports: Repor
             await _run({"worker": asyncio.create_task(_work(settings, dsn, stop, ready))}, stop)
 
     uvloop.run(main())
+
+
+def meanwhile(settings: Settings, dsn: str, use: Callable[[Settings], Awaitable[T]]) -> T:
+    """Serve and work in this process for as long as `use` takes, which gets the settings with the address; what it
+    returns. Raises what it raises, and what kept us from serving."""
+
+    async def main() -> T:
+        with listen("127.0.0.1", 0) as listener:
+            told = settings.model_copy(update={"public_url": f"http://127.0.0.1:{listener.getsockname()[1]}"})
+            app, stop = _application(told, dsn), asyncio.Event()
+            server = _Server(_configuration(told, app))
+            serving = asyncio.create_task(server.serve([listener]))
+            await asyncio.wait((serving, asyncio.create_task(server.up.wait())), return_when=asyncio.FIRST_COMPLETED)
+            if serving.done():
+                raise app.failure or SystemExit(1)
+            working = asyncio.create_task(_work(told, dsn, stop))
+            try:
+                return await use(told)
+            finally:
+                stop.set()
+                app.stop()
+                server.end()
+                await asyncio.gather(serving, working)
+
+    return uvloop.run(main())
 
 
 @asynccontextmanager

@@ -1,0 +1,158 @@
+"""In charge of the books of rights: what the server has accepted, and which keys it therefore issues and revokes.
+
+Nothing here asks the server; what it issues is compared with this. Times are whole seconds since 1970.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from itertools import chain
+from typing import NamedTuple
+
+
+@dataclass(frozen=True, slots=True)
+class Grant:
+    """An assignment, as it was accepted."""
+
+    id: int
+    car: int
+    user: int
+    start: int
+    end: int | None
+    lifetime: int
+    renewable_after: int
+
+    def life(self, issued: int) -> tuple[int, int]:
+        """From when and until when a key opens that is issued then."""
+        expires = issued + self.lifetime
+        return max(issued, self.start), expires if self.end is None else min(expires, self.end)
+
+    def holds(self, at: int) -> bool:
+        return self.start <= at and (self.end is None or at < self.end)
+
+
+@dataclass(eq=False, slots=True)
+class Key:
+    """A key that was issued to a phone; its grant is as it was then."""
+
+    grant: Grant
+    phone: str
+    box: str  # the name, with the epoch
+    issued: int
+    begins: int
+    expires: int
+    limit: int  # seconds for which it is good without word from the server
+    revoked: int | None = None
+
+
+class Meeting(NamedTuple):
+    """What a phone had when it met the server last, by assignment: its key, and the grant as it was then."""
+
+    at: int
+    keys: dict[int, tuple[Key, Grant]]
+
+
+@dataclass(slots=True)
+class Fitting:
+    """A box that is enrolled, the car that it is in, and whether its service is in force."""
+
+    name: str
+    car: int | None
+    is_served: bool = True
+
+
+@dataclass(slots=True)
+class Books:
+    """What holds by now; `limit` is None where the customer has none."""
+
+    limit: int | None
+    grants: dict[int, Grant] = field(default_factory=dict[int, Grant])
+    phones: dict[str, int] = field(default_factory=dict[str, int])  # those that are registered, with their users
+    boxes: dict[int, Fitting] = field(default_factory=dict[int, Fitting])  # by product
+    keys: dict[int, list[Key]] = field(default_factory=dict[int, list[Key]])  # all that were issued, by assignment
+    met: dict[str, Meeting] = field(default_factory=dict[str, Meeting])
+
+    # What is accepted
+
+    def put(self, grant: Grant, at: int) -> None:
+        """A new assignment, or one that was changed: keys that give more than it does are over."""
+        self.grants[grant.id] = grant
+        self._revoke((key for key in self.keys.get(grant.id, ()) if _gives_more(key, grant)), at)
+
+    def end(self, grant: int, at: int) -> None:
+        del self.grants[grant]
+        self._revoke(self.keys.get(grant, ()), at)
+
+    def remove_phone(self, phone: str, at: int) -> None:
+        del self.phones[phone]
+        self._revoke((key for key in self._all() if key.phone == phone), at)
+
+    def serve(self, product: int, at: int, *, is_served: bool) -> None:
+        """The service of a box has ended, or holds again."""
+        self.boxes[product].is_served = is_served
+        if not is_served:
+            self._revoke(self._of_box(product), at)
+
+    def take_out(self, product: int, at: int) -> None:
+        """A box is in no car any more, which ends what was assigned of that car."""
+        box = self.boxes[product]
+        for grant in [grant for grant in self.grants.values() if grant.car == box.car]:
+            self.end(grant.id, at)
+        box.car = None
+        self._revoke(self._of_box(product), at)
+
+    def enrol(self, product: int, name: str, car: int | None, at: int) -> None:
+        """A box is in its next epoch, and its keys of before are over."""
+        if product in self.boxes:
+            self._revoke(self._of_box(product), at)
+        self.boxes[product] = Fitting(name, car)
+
+    # What is issued
+
+    def fetch(self, phone: str, at: int) -> Meeting:
+        """What this phone gets now."""
+        due = [grant for grant in self.grants.values() if grant.user == self.phones.get(phone)]
+        boxes = {box.car: box for box in self.boxes.values() if box.is_served}
+        held: dict[int, tuple[Key, Grant]] = {}
+        for grant in due:
+            box = boxes.get(grant.car)
+            if box is None or (grant.end is not None and grant.end <= at) or grant.start >= at + grant.lifetime:
+                continue
+            held[grant.id] = (self._newest(grant, phone, box.name, at), grant)
+        self.met[phone] = Meeting(at, held)
+        return self.met[phone]
+
+    def _newest(self, grant: Grant, phone: str, box: str, at: int) -> Key:
+        """The key that the phone has for this, or a new one where that is due."""
+        issued = self.keys.setdefault(grant.id, [])
+        own = [key for key in issued if (key.phone, key.box, key.revoked) == (phone, box, None)]
+        key = own[-1] if own else None
+        if key is not None:
+            same = (key.begins, key.expires) == grant.life(key.issued)
+            if same and at < key.issued + grant.renewable_after:
+                return key
+        limit = grant.lifetime if self.limit is None else self.limit
+        key = Key(grant, phone, box, at, *grant.life(at), limit)
+        issued.append(key)
+        return key
+
+    def _all(self) -> Iterable[Key]:
+        return chain.from_iterable(self.keys.values())
+
+    def _of_box(self, product: int) -> Iterable[Key]:
+        name = self.boxes[product].name
+        return (key for key in self._all() if key.box == name)
+
+    def _revoke(self, keys: Iterable[Key], at: int) -> None:
+        for key in keys:
+            key.revoked = key.revoked or at
+
+
+def _gives_more(key: Key, grant: Grant) -> bool:
+    return (
+        (key.grant.car, key.grant.user) != (grant.car, grant.user)
+        or key.begins < grant.start
+        or (grant.end is not None and key.expires > grant.end)
+        or key.expires > key.issued + grant.lifetime
+    )
