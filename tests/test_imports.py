@@ -190,7 +190,7 @@ DOORS = {
     "odata": {""},
     "processes": {"process", "supervisor", "worker"},
     "settings": {""},
-    "simulator": {"", "fleet", "garage"},
+    "simulator": {"", "garage"},
     "telemetry": {"correction", "history", "ingest", "lines", "mqtt", "samples", "stretches"},
     "tracing": {"exporting", "places", "spans"},
     "vault": {"files", "holdings", "keeping", "master", "rotation", "sealing"},
