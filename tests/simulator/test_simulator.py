@@ -14,9 +14,8 @@ from typing import Any
 
 import pytest
 
-from keyrack.simulator import Access, ApiError, Options, Summary, drive_in_background, simulate
+from keyrack.simulator import FAULTS, Access, ApiError, Options, Summary, drive_in_background, simulate
 from keyrack.simulator.car import VirtualCar
-from keyrack.simulator.fleet import FAULTS
 from tests.endpoints.test_ingest import device_key, unit_of
 from tests.people import Person, Town
 from tests.servers import RunningServer, eventually

@@ -260,6 +260,7 @@ def _drive(env: Mapping[str, str], settings: Settings) -> None:
         Access(
             env["KEYRACK_URL"], env["KEYRACK_API_KEY"], env["KEYRACK_USERNAME"], env["KEYRACK_PASSWORD"],
             int(env["KEYRACK_CUSTOMER_ID"]), env["KEYRACK_DEVICE_KEY"], settings.brand,
+            env["KEYRACK_SDK_KEY"],
         )
     )  # fmt: skip
 

@@ -37,7 +37,7 @@ WORDS = {
 
 
 def _faults(value: str) -> str:
-    from keyrack.simulator.fleet import FAULTS
+    from keyrack.simulator import FAULTS
 
     names = [name.strip() for name in value.split(",") if name.strip()]
     unknown = [name for name in names if name not in (*FAULTS, "all")]
@@ -54,6 +54,10 @@ def simulate(
     password: Annotated[str, typer.Option("--password", envvar="KEYRACK_PASSWORD", help="The password.")],
     customer: Annotated[int, typer.Option("--customer", envvar="KEYRACK_CUSTOMER_ID", help="Whose cars drive.")],
     device_key: Annotated[str, typer.Option("--device-key", envvar="KEYRACK_DEVICE_KEY", help="The key of units.")],
+    sdk_key: Annotated[
+        str,
+        typer.Option("--sdk-key", envvar="KEYRACK_SDK_KEY", help="With --live: the key of apps, which open the doors."),
+    ] = "",
     brand: Annotated[str, typer.Option("--brand", envvar="KEYRACK_BRAND", help="Of the API key's header.")] = "vendor",
     cars: Annotated[int, typer.Option("--cars", min=1, help="Cars that drive, at most: the fleet's last ones.")] = 5,
     minutes: Annotated[float, typer.Option("--minutes", min=0.1, help="Simulated time.")] = 30,
@@ -74,7 +78,7 @@ def simulate(
     """
     from keyrack.simulator import Access, ApiError, Options
 
-    access = Access(url.rstrip("/"), api_key, username, password, customer, device_key, brand)
+    access = Access(url.rstrip("/"), api_key, username, password, customer, device_key, brand, sdk_key)
     chosen = frozenset(name for name in faults.split(",") if name)
     begin: datetime | None = moment(start)
     options = Options(cars, minutes, every, seed, chosen, live, begin)

@@ -8,10 +8,11 @@ import time
 
 from keyrack.client.answers import ApiError
 from keyrack.simulator.client import Access
-from keyrack.simulator.fleet import Options, simulate
+from keyrack.simulator.fleet import simulate
 from keyrack.simulator.ledger import Summary
+from keyrack.simulator.unit import FAULTS, Options
 
-__all__ = ["Access", "ApiError", "Options", "Summary", "drive_in_background", "simulate"]
+__all__ = ["FAULTS", "Access", "ApiError", "Options", "Summary", "drive_in_background", "simulate"]
 
 A_YEAR = 60.0 * 24 * 365
 

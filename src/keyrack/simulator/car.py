@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime
 from random import Random
 from typing import Any
 
@@ -97,3 +97,8 @@ class VirtualCar:
 def stamp(at: datetime) -> str:
     """A time as the API writes it."""
     return at.isoformat(timespec="seconds").replace("+00:00", "Z")
+
+
+def stamp_of(seconds: int) -> str:
+    """A time in seconds since 1970 as the API writes it."""
+    return stamp(datetime.fromtimestamp(seconds, UTC))

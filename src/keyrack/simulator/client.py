@@ -23,6 +23,7 @@ class Access:
     customer: int
     device_key: str
     brand: str = "vendor"
+    sdk_key: str = ""  # of the users' apps; without one no door is opened by keys
 
 
 class FleetClient(Client):

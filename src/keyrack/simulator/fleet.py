@@ -3,163 +3,25 @@
 from __future__ import annotations
 
 import asyncio
-import uuid
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from random import Random
 from typing import Any
 
 from keyrack.client.answers import ApiError
 from keyrack.client.session import Client
-from keyrack.simulator.car import VirtualCar, stamp
+from keyrack.simulator.car import VirtualCar
 from keyrack.simulator.client import Access, FleetClient
+from keyrack.simulator.doors import Doors
 from keyrack.simulator.ledger import SAMPLED, SHOWN, Account, Summary, check
+from keyrack.simulator.unit import Options, Unit
 
-FAULTS = ("offline", "duplicates", "skew", "jumps", "silent")
 BATCH = 100  # samples of one delivery
 LANES = 8  # deliveries at once, each of cars of its own
 STEPS_AT_ONCE = 10  # that are delivered together when time is simulated
 HOME = (52.52, 13.405)  # around which cars begin that have never told where they are
-AGENT = "Keyrack virtual fleet"
 
 Progress = Callable[[int, Summary], None]
-
-
-@dataclass(frozen=True, slots=True)
-class Options:
-    """What is to be simulated."""
-
-    cars: int = 5
-    minutes: float = 30.0
-    every: float = 10.0  # seconds between two samples of a driving car
-    seed: int = 1
-    faults: frozenset[str] = frozenset()
-    live: bool = False  # in real time from now on; otherwise the time that ends now, as fast as the server takes it
-    start: datetime | None = None
-    first: bool = False  # whether the fleet's first cars drive, not its last
-
-    @property
-    def steps(self) -> int:
-        return max(1, round(self.minutes * 60 / self.every))
-
-
-@dataclass(slots=True)
-class Unit:
-    """A virtual car with its IQ unit and box, and what waits to be delivered; a sample with whether it is valid."""
-
-    account: Account
-    car: VirtualCar
-    random: Random  # of the failures: what the car does stays the same without them
-    assignments: list[dict[str, Any]]
-    strangers: list[int]
-    skew: timedelta = timedelta()
-    trip_steps: int = 0
-    rest_steps: int = 0
-    offline_steps: int = 0
-    driver: int | None = None
-    samples: list[tuple[dict[str, Any], bool]] = field(default_factory=list[Any])
-    backlog: list[tuple[dict[str, Any], bool]] = field(default_factory=list[Any])
-    events: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
-    late_events: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
-
-    def step(self, at: datetime, number: int, options: Options, summary: Summary) -> None:
-        """Let `options.every` seconds pass."""
-        self._connect(options, summary)
-        if self.car.is_driving:
-            self.trip_steps -= 1
-            if self.trip_steps <= 0:
-                self.car.stop()
-                self._event(at, "CarClosed")
-                self.rest_steps = self.car.random.randint(10, 60)
-        else:
-            self.rest_steps -= 1
-            if self.rest_steps <= 0:
-                self._try_door(at, options, summary)
-        self.car.move(options.every)
-        if self.car.is_driving or number % 6 == 0:
-            self._read(at, options, summary)
-
-    def come_online(self, summary: Summary) -> None:
-        """Deliver what waited: the newest readings have gone first, so these are late."""
-        self.offline_steps = 0
-        summary.late += len(self.backlog)
-        self.samples += self.backlog
-        self.backlog = []
-
-    def _connect(self, options: Options, summary: Summary) -> None:
-        if self.offline_steps:
-            self.offline_steps -= 1
-        elif self.backlog:
-            self.come_online(summary)
-        elif "offline" in options.faults and self.random.random() < 0.02:
-            self.offline_steps = self.random.randint(5, 40)
-
-    def _try_door(self, at: datetime, options: Options, summary: Summary) -> None:
-        user = self._user(at)
-        if "silent" in options.faults and self.random.random() < 0.15:
-            summary.doors_unanswered += 1
-            self.rest_steps = 3
-        elif not self._may_open(user, at):
-            summary.doors_refused += 1
-            self.rest_steps = 10
-        else:
-            self.driver = user
-            self.car.start()
-            self.trip_steps = self.car.random.randint(20, 120)
-            self._event(at, "CarOpened")
-
-    def _user(self, at: datetime) -> int | None:
-        """Who stands at the door: mostly somebody with an assignment, sometimes somebody without."""
-        entitled = [row["userId"] for row in self.assignments if _holds(row, at)]
-        if entitled and (not self.strangers or self.car.random.random() < 0.85):
-            return self.car.random.choice(entitled)
-        return self.car.random.choice(self.strangers) if self.strangers else None
-
-    def _may_open(self, user: int | None, at: datetime) -> bool:
-        return any(row["userId"] == user and _holds(row, at) for row in self.assignments)
-
-    def _event(self, at: datetime, type: str) -> None:
-        event = {
-            "dateTime": stamp(at).removesuffix("Z"),
-            "utcDateTime": stamp(at),
-            "userId": self.driver,
-            "carId": self.account.car,
-            "type": type,
-            "userAgent": AGENT,
-            "latitude": round(self.car.latitude, 6),
-            "longitude": round(self.car.longitude, 6),
-        }
-        if self.offline_steps:
-            self.late_events.append(event | {"clientId": str(uuid.uuid4())})
-        else:
-            self.events.append(event)
-
-    def _read(self, at: datetime, options: Options, summary: Summary) -> None:
-        sample = self.car.reading(at + self.skew) | {"serialNumber": self.account.serial}
-        valid, odd = True, False
-        if "jumps" in options.faults and self.random.random() < 0.01:
-            sample["currentLatitude"] = round(self.car.latitude + self.random.uniform(-3, 3), 6)
-            odd = True
-        elif "jumps" in options.faults and self.random.random() < 0.005:
-            sample["currentLatitude"], valid = 95.0, False
-        elif "skew" in options.faults and self.random.random() < 0.005:
-            sample["carDataReadTime"], valid = stamp(datetime.now(UTC) + timedelta(days=30)), False
-        where = self.backlog if self.offline_steps else self.samples
-        where.append((sample, valid))
-        if valid:
-            self.account.tell(sample, is_driven=self.car.speed > 0 and not odd)
-            if "duplicates" in options.faults and self.random.random() < 0.05:
-                where.append((sample, valid))
-                summary.repeated += 1
-        else:
-            summary.refused_expected += 1
-
-
-def _holds(assignment: dict[str, Any], at: datetime) -> bool:
-    end = assignment["end"]
-    starts = datetime.fromisoformat(assignment["start"]) <= at
-    return starts and (end is None or at < datetime.fromisoformat(end))
 
 
 async def simulate(
@@ -173,6 +35,10 @@ async def simulate(
     random = Random(options.seed)  # noqa: S311 - a seed is to repeat it
     async with FleetClient(access) as client:
         units = await _units(client, options)
+        doors = Doors(client, access)
+        if options.live:  # what is past was not opened by keys
+            for unit in units:
+                unit.door = await doors.of(unit.account.car, int(datetime.now(UTC).timestamp()))
         summary.cars = len(units)
         span = timedelta(seconds=options.every * options.steps)
         now = datetime.now(UTC).replace(microsecond=0)
@@ -258,6 +124,11 @@ async def _deliver_lane(client: FleetClient, lane: list[Unit], summary: Summary,
         unit.events = []
         if unit.late_events and not unit.offline_steps:
             await _deliver_events(client, unit, summary, resend)
+        if unit.door is not None and not unit.offline_steps:
+            told = await unit.door.bring_home()
+            unit.account.events |= told
+            summary.events += len(told)
+            summary.disagreements += unit.door.missing()
     for first in range(0, len(waiting), BATCH):
         part = waiting[first : first + BATCH]
         for again in (False, True) if resend else (False,):

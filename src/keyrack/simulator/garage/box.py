@@ -35,23 +35,23 @@ QUARTER = 900  # seconds after which a box writes its time down, at the latest
 class VirtualBox:
     """A box in a garage. `rate` is what its clock gains in a second: 20e-6 is 20 ppm fast, a negative one is slow."""
 
-    def __init__(self, product: int, rate: float, random: Random, at: int) -> None:
+    def __init__(self, product: int, rate: float, random: Random, at: int, key: PrivateKey | None = None) -> None:
         self.product = product
         self.rate = rate
         self.is_on = True
         self._random = random
-        self._begin(at)
+        self._begin(at, key or PrivateKey.generate())
 
-    def _begin(self, at: int) -> None:
+    def _begin(self, at: int, key: PrivateKey) -> None:
         self._since = at  # when the power came
-        self._key = PrivateKey.generate()
+        self._key = key
         self._state: State = firmware.reset(self._key.public, self._random.randbytes(32), 0)
         self._flash, self._written = self._state.kept, 0  # what was written down, and at which tick its floor was
         self.last: Outcome | None = None
 
     def reset(self, at: int) -> None:
         """What somebody at the box does: it forgets all, and has another key."""
-        self._begin(at)
+        self._begin(at, PrivateKey.generate())
 
     # What the firmware needs of a library of cryptography
 

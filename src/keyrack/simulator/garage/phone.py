@@ -35,7 +35,8 @@ class VirtualPhone:
     customer: int
     user: int
     key: PrivateKey = field(default_factory=PrivateKey.generate)
-    token: str = ""
+    sdk_key: str = field(default="", repr=False)  # of the app
+    token: str = field(default="", repr=False)
     count: int = 0  # of the last answer
     keys: dict[int, PhoneKey] = field(default_factory=dict[int, PhoneKey])  # by assignment
     key_set: bytes = b""
@@ -55,13 +56,14 @@ class VirtualPhone:
 
     async def register(self, sdk_key: str) -> None:
         """Sign in, and make the phone known. Raises `ApiError`."""
-        await self.sign_in(sdk_key)
+        self.sdk_key = sdk_key
+        await self._sign_in()
         subject = json.loads(octets(self.token.split(".")[1]))["sub"]
         registration = phone.registration(subject, self.key.public, self.key.sign)
         await self._call("PUT", "/sdk/devices", {"registration": text(registration), "name": f"Phone of {self.user}"})
 
-    async def sign_in(self, sdk_key: str) -> None:
-        wanted = {"customerId": self.customer, "sdkKey": sdk_key, "userId": self.user}
+    async def _sign_in(self) -> None:
+        wanted = {"customerId": self.customer, "sdkKey": self.sdk_key, "userId": self.user}
         self.token = (await self.client.write("POST", "/sdk/token", wanted))["id_token"]
 
     async def fetch(self) -> dict[str, Any]:
@@ -97,9 +99,15 @@ class VirtualPhone:
         return Carry(octets(told["time"]))
 
     async def _call(self, method: str, path: str, value: Any = None) -> Any:
-        headers = {"Authorization": f"Bearer {self.token}", "Content-Type": "application/json"}
+        """What the server answers; the app signs in again where its token has ended. Raises `ApiError`."""
         body = None if value is None else json.dumps(value).encode()
-        return (await self.client.call(method, path, body, headers, signed_in=False, repeatable=True)).checked()
+        for again in (False, True):
+            headers = {"Authorization": f"Bearer {self.token}", "Content-Type": "application/json"}
+            answer = await self.client.call(method, path, body, headers, signed_in=False, repeatable=True)
+            if answer.status != 401 or again:
+                return answer.checked()
+            await self._sign_in()
+        raise AssertionError("the second answer is the last")
 
     # At a box
 

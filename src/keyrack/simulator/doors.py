@@ -1,0 +1,136 @@
+"""In charge of doors that are opened by keys: the boxes of a fleet's cars, in memory, and their drivers' phones."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import hmac
+from random import Random
+from typing import Any
+
+from keyrack.client.answers import ApiError
+from keyrack.keys import cose
+from keyrack.keys.codes import Code
+from keyrack.keys.members import CLOSE, ENTRY, OPEN
+from keyrack.keys.p256 import PrivateKey
+from keyrack.simulator.car import stamp_of
+from keyrack.simulator.client import Access, FleetClient
+from keyrack.simulator.garage.box import VirtualBox
+from keyrack.simulator.garage.phone import VirtualPhone
+from keyrack.simulator.garage.tool import enrol, octets
+
+KINDS = {OPEN: "CarOpened", CLOSE: "CarClosed"}
+TRIED = 1_000  # epochs in which a box may have been enrolled by us
+
+
+class Door:
+    """The box of one car, and the phones of who drives it."""
+
+    def __init__(
+        self, client: FleetClient, car: int, name: str, box: VirtualBox, phones: dict[int, VirtualPhone]
+    ) -> None:
+        self._client, self._car, self._name, self._box, self._phones = client, car, name, box, phones
+        self._done: list[dict[str, Any]] = []  # events that are to come of it
+        self._met: set[int] = set()  # users whose phones want to meet the server
+        self._last = 0  # the newest event that is known
+
+    def use(self, user: int, command: int, at: int) -> bool:
+        """Open or close with the phone of this user, without a network; whether the box did."""
+        phone, box = self._phones.get(user), self._box
+        self._met.add(user)
+        key = None if phone is None else next((one for one in phone.keys.values() if one.box == self._name), None)
+        if phone is None or key is None:
+            return False
+        for said in phone.brought(box.challenge(at)):
+            box.carry(said, at)
+        challenge = box.challenge(at)
+        result = box.open(phone.answer(challenge, key.raw, command, at * 1_000), at)
+        is_done = box.code is Code.GOOD
+        if result.entry:
+            phone.keep(box, challenge, result, at)
+        if is_done:
+            time = stamp_of(cose.read(result.entry, ENTRY).claims["iat"])
+            self._done.append({"carId": self._car, "userId": user, "type": KINDS[command], "utcDateTime": time})
+        return is_done
+
+    async def bring_home(self) -> dict[int, dict[str, Any]]:
+        """Have the phones of who was here deliver what they have, and fetch their keys; the events that came of it.
+        Raises `ApiError`."""
+        for phone in [self._phones[user] for user in self._met if user in self._phones]:
+            await phone.empty_pocket(Random())  # noqa: S311 - any order will do
+            try:
+                await phone.fetch()
+            except ApiError as error:
+                if error.status != 404:
+                    raise
+                phone.keys = {}  # somebody has removed it
+        self._met = set()
+        if not self._done:
+            return {}
+        query = {"$filter": f"id gt {self._last} and startswith(userAgent, 'Keyrack key, box {self._name}')"}
+        rows = [row async for page in self._client.pages(f"/cars/{self._car}/events", query=query) for row in page]
+        found = {row["id"]: done for row, done in zip(rows, self._done, strict=False)}
+        self._last = max(found, default=self._last)
+        del self._done[: len(found)]
+        return found
+
+    def missing(self) -> list[str]:
+        """Openings that are home, and of which there is no event."""
+        missing, self._done = self._done, []
+        return [f"car {self._car}: there is no event of {done}" for done in missing]
+
+
+class Doors:
+    """All doors of a fleet that are opened by keys."""
+
+    def __init__(self, client: FleetClient, access: Access) -> None:
+        self._client, self._access = client, access
+        self._phones: dict[int, VirtualPhone] = {}
+
+    async def of(self, car: int, at: int) -> Door | None:
+        """The door of a car, whose box is enrolled; None where it has none, or we may not, or it is somebody's."""
+        if not self._access.sdk_key:
+            return None
+        products = await self._client.get(f"/cars/{car}/products", missing=[])
+        product = next((row["id"] for row in products if row["type"].endswith(" Box")), None)
+        if product is None:
+            return None
+        try:
+            box = await self._box(product, at)
+        except ApiError as error:
+            if error.status in (403, 404, 409):  # it may not, or the server knows no keys
+                return None
+            raise
+        if box is None:
+            return None
+        name = await enrol(self._client, box, at)
+        for row in await self._client.get(f"/cars/{car}/assignments", missing=[]):
+            await self._phone(row["userId"])
+        return Door(self._client, car, name, box, self._phones)
+
+    async def _box(self, product: int, at: int) -> VirtualBox | None:
+        """A box in memory, in the place of the one of an earlier run; None where another one is enrolled."""
+        state = await self._client.get(f"/boxes/{product}/enrolment", missing={})
+        epoch = state.get("epoch", 0)
+        known = range(max(0, epoch - TRIED), epoch)
+        if epoch and all(
+            self._key("box", product, one).public.thumbprint != octets(state["thumbprint"]) for one in known
+        ):
+            return None
+        return VirtualBox(product, 0.0, Random(), at, self._key("box", product, epoch))  # noqa: S311 - it has no secret
+
+    async def _phone(self, user: int) -> None:
+        """The phone of a user, the same in each run. Raises `ApiError`."""
+        if user not in self._phones:
+            key = self._key("phone", user, 0)
+            phone = VirtualPhone(self._client, self._access.customer, user, key)
+            await phone.register(self._access.sdk_key)
+            self._phones[user] = phone
+        await self._phones[user].fetch()
+
+    def _key(self, *of: object) -> PrivateKey:
+        """A private key that comes again in the next run, and that nobody else can make."""
+        secret = hmac.digest(
+            self._access.device_key.encode(), repr((self._access.customer, *of)).encode(), hashlib.sha256
+        )
+        return PrivateKey.from_text(base64.b64encode(secret).decode())
