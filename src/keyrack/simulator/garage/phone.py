@@ -79,19 +79,19 @@ class VirtualPhone:
             self.carried[box["box"]] = [*lists, *([octets(box["receipt"])] if box["receipt"] else [])]
         return told
 
-    async def bring_home(self, entries: list[bytes]) -> dict[str, Any]:
-        """Deliver entries of logs; what the server says. Raises `ApiError`."""
-        told = await self._call("PUT", "/sdk/boxlog", {"entries": [text(entry) for entry in entries]})
-        for one in told["receipts"]:
-            self.carried.setdefault(one["box"], []).append(octets(one["receipt"]))
-        return told
+    async def bring_home(self, entries: list[bytes]) -> None:
+        """Deliver entries of logs. Raises `ApiError`."""
+        for first in range(0, len(entries), MOST):
+            part = [text(entry) for entry in entries[first : first + MOST]]
+            told = await self._call("PUT", "/sdk/boxlog", {"entries": part})
+            for one in told["receipts"]:
+                self.carried.setdefault(one["box"], []).append(octets(one["receipt"]))
 
     async def empty_pocket(self, random: Random) -> None:
         """Deliver all that it has, in whatever order. Raises `ApiError`."""
         random.shuffle(self.pocket)
-        while self.pocket:
-            part, self.pocket = self.pocket[:MOST], self.pocket[MOST:]
-            await self.bring_home(part)
+        entries, self.pocket = self.pocket, []
+        await self.bring_home(entries)
 
     async def time_for(self, challenge: Challenge) -> Carry:
         """What o'clock it is, for the box with this challenge. Raises `ApiError`."""

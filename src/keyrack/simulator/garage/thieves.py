@@ -22,6 +22,7 @@ ALTERED = "altered messages"
 ELSEWHERE = "a key at another box"
 
 TRICKS = 0.4  # of who stands at a box with a good key try something else, too
+GANG = 10  # who come, with what was taken last
 WAIT = 10  # seconds, in which a box's bucket fills
 
 
@@ -64,7 +65,7 @@ class Thieves:
     def attack(self, product: int) -> None:
         """Stand at a box with all that there is for it, and try one after the other."""
         world, random = self._world, self._world.random
-        for loot in self.loot:
+        for loot in self.loot[-GANG:]:
             keys = [key for key in loot.keys if key.product == product]
             if not keys or not world.boxes[product].is_on:
                 continue
