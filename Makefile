@@ -108,7 +108,7 @@ test-order: install-dev
 test-abuse: install-dev
 	KEYRACK_ABUSE=1 $(BIN)/pytest -s -p no:cacheprovider tests/abuse $(PYTEST_ARGS)
 
-## test-keys-weeks: eight simulated weeks of keys without a network, with thieves, by five seeds (six minutes)
+## test-keys-weeks: eight simulated weeks of keys without a network, with thieves, by five seeds (ten minutes)
 test-keys-weeks: install-dev
 	KEYRACK_LONG=1 $(BIN)/pytest -s -p no:cacheprovider tests/simulator/test_garage.py -k eight_weeks $(PYTEST_ARGS)
 
