@@ -71,6 +71,7 @@ class Endpoint:
     by_secret: bool = False
     device: Scope | None = None  # a device key with this scope says who calls, and for which customer
     app: bool = False  # an app calls for a user: its id token says for whom, and for which customer
+    finds_user: bool = False  # its own statement finds out whether an app's user is still there
     item: TypeAdapter[Any] | None = None  # of one line of a raw body
     raw: bool = False  # the body is JSON lines or a JSON array, perhaps packed, which the endpoint reads itself
     converters: tuple[Callable[[str], Any], ...] = ()

@@ -93,6 +93,7 @@ def app_of(request: Request) -> App:
     status=200,
     answers=AppDevice,
     once=False,
+    finds_user=True,
     refuses={400: (no_valid(REGISTER, "registration"),), 409: (OTHERS_DEVICE, TOO_MANY_DEVICES)},
     **FROM_APPS,
 )

@@ -7,6 +7,7 @@ from typing import Annotated, Literal, LiteralString
 
 from pydantic import Field
 
+from keyrack.access.apps import is_there
 from keyrack.api import conditions
 from keyrack.api.endpoint import FROM_APPS, TAGGED, Endpoints
 from keyrack.api.exchange import Answer, Request, answer
@@ -14,7 +15,7 @@ from keyrack.api.parameters import Parameter, given
 from keyrack.endpoints.boxes import UNCOPIED
 from keyrack.endpoints.sdk_devices import app_of
 from keyrack.endpoints.user_devices import NO_DEVICE
-from keyrack.errors import BadRequest, NotFound
+from keyrack.errors import BadRequest, NotFound, Unauthorized
 from keyrack.keys import boxlog, issuing
 from keyrack.keys.authority import Signers, box_name
 from keyrack.keys.enrolment import NONCE, time_for
@@ -24,7 +25,7 @@ from keyrack.model.binary import Octets, base64url, octets
 from keyrack.model.bodies import Body, Id, Moment, no_valid, stamp
 from keyrack.model.meanings import EVERYWHERE
 from keyrack.model.permissions import Free
-from keyrack.reasons import Fault, Reason
+from keyrack.reasons import INVALID_TOKEN, Fault, Reason
 from keyrack.settings import Settings
 
 endpoints = Endpoints("App SDK", Free.USER)
@@ -149,6 +150,7 @@ OF_DEVICE = Parameter(
     headers=TAGGED,
     options=(OF_DEVICE,),
     refuses={404: (NO_DEVICE,)},
+    finds_user=True,
     **FROM_APPS,
 )
 async def keys(request: Request, settings: Settings, signers: Signers) -> Answer:
@@ -157,6 +159,8 @@ async def keys(request: Request, settings: Settings, signers: Signers) -> Answer
     try:
         held = await issuing.held(request.db, signers, settings, app.customer, app.subject, device)
     except NoDevice:
+        if not await is_there(request.db, app):
+            raise Unauthorized(INVALID_TOKEN) from None
         raise NotFound(NO_DEVICE) from None
     return conditions.made(request, answer(_shown(held)).body or b"")
 

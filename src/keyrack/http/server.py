@@ -173,7 +173,7 @@ class Server:
         caller = await self.caller(http, key=wants_key, token=endpoint.token)
         customer = intake.customer(http, caller) if endpoint.customer and caller else 0
         device = await access.device(http.get_header(DEVICE_KEY), endpoint.device) if endpoint.device else None
-        app = await access.app(authorization) if endpoint.app else None
+        app = await access.app(authorization, looks_itself=endpoint.finds_user) if endpoint.app else None
         named = device or app
         known = Known(caller, device, app, named.customer if named else customer)
         http.scope[WHO] = (known.customer, caller.id if caller else 0)
