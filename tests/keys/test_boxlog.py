@@ -106,7 +106,7 @@ def test_the_whole_way_of_a_real_box(alice: Person, drive: Drive) -> None:
     assert kim.home()["refused"] == []
     assert events(alice, drive.car) == [("CarOpened", kim.user), ("CarClosed", kim.user)]
     (told,) = alice.get(f"/cars/{drive.car}/events?$top=1").json()
-    assert told["userAgent"] == f"Keyrack key, box {box.challenge().name}"
+    assert told["userAgent"] == f"Keyrack key, {box.challenge().name}"
 
 
 def test_a_gap_that_the_box_has_given_up(alice: Person, drive: Drive) -> None:
@@ -218,7 +218,7 @@ def test_times_that_nobody_has_lived(alice: Person, drive: Drive) -> None:
     brought(kim, book.entry(held=((1 << 53) - 1, (1 << 53) - 1, (1 << 53) - 1)))
     rows = alice.get(f"/cars/{drive.car}/events?$orderby=id").json()
     assert [row["utcDateTime"][:10] for row in rows] == ["1970-01-01", "9999-12-31", "9999-12-31"]
-    assert {row["userAgent"] for row in rows} == {f"Keyrack key, box {book.name}, clock uncertain"}
+    assert {row["userAgent"] for row in rows} == {f"Keyrack key, {book.name}, clock uncertain"}
 
 
 def test_numbers_that_no_box_counts_to(alice: Person, drive: Drive) -> None:

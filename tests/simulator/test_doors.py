@@ -116,4 +116,4 @@ def test_a_live_fleet_opens_its_doors_by_keys(access: Access, ella: Person, monk
     assert summary.disagreements == []
     assert summary.events > 0
     agents = {row["userAgent"] for row in ella.get("/events").json()}
-    assert all(agent.startswith("Keyrack key, box box:") for agent in agents)
+    assert all(agent.startswith("Keyrack key, box:") for agent in agents)

@@ -14,7 +14,7 @@ from keyrack.keys.cose import Signed
 
 OPENED, CLOSED = 1, 2  # events of entries (docs/keys.md, "Members")
 KINDS = {OPENED: "CarOpened", CLOSED: "CarClosed"}
-AGENT = "Keyrack key, box {name}"
+AGENT = "Keyrack key, {name}"
 UNCERTAIN = ", clock uncertain"
 LAST_TIME = int(datetime(9999, 12, 31, tzinfo=UTC).timestamp())
 

@@ -67,7 +67,7 @@ class Door:
         self._met = set()
         if not self._done:
             return {}
-        query = {"$filter": f"id gt {self._last} and startswith(userAgent, 'Keyrack key, box {self._name}')"}
+        query = {"$filter": f"id gt {self._last} and startswith(userAgent, 'Keyrack key, {self._name}')"}
         rows = [row async for page in self._client.pages(f"/cars/{self._car}/events", query=query) for row in page]
         found = {row["id"]: done for row, done in zip(rows, self._done, strict=False)}
         self._last = max(found, default=self._last)

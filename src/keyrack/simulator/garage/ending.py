@@ -10,7 +10,7 @@ from keyrack.simulator.garage.manager import DAY, Manager
 from keyrack.simulator.garage.world import World, seconds
 
 TYPES = {1: "CarOpened", 2: "CarClosed"}
-AGENT, UNCERTAIN = "Keyrack key, box ", ", clock uncertain"
+AGENT, UNCERTAIN = "Keyrack key, ", ", clock uncertain"
 
 
 async def bring_home(world: World, manager: Manager, product: int) -> None:
