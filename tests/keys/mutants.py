@@ -185,7 +185,7 @@ class Mutants:
             case 1:
                 return bytes([major << 5 | random.choice((28, 29, 30, 31))]) + rest
             case 2:
-                return head(major, max(0, argument + random.choice((-1, 1, 2)))) + rest
+                return head(major, min(max(0, argument + random.choice((-1, 1, 2))), (1 << 64) - 1)) + rest
             case _:
                 return head(random.randrange(8), argument) + rest
 
