@@ -18,7 +18,7 @@ import structlog
 from keyrack.database.connection import Connection, Database, Row
 from keyrack.database.pieces import repeat
 from keyrack.keys import cose
-from keyrack.keys.authority import Signers, box_name, issuer, public
+from keyrack.keys.authority import Signer, Signers, box_name, issuer, public
 from keyrack.keys.chain import Report, Walk, hash_of
 from keyrack.keys.cose import Refused, Signed
 from keyrack.keys.members import ENTRY, RECEIPT
@@ -41,8 +41,9 @@ select product_id, epoch, public_key from box_epoch where customer_id = $1 and (
   select * from unnest($2::integer[], $3::integer[]))
 """
 LOCK: LiteralString = """
-select up_to, newest, given_up, receipt from box_epoch
-where customer_id = $1 and product_id = $2 and epoch = $3 for update
+select up_to, newest, given_up, receipt, epoch = (
+    select max(epoch) from box_epoch where customer_id = $1 and product_id = $2) as is_present
+from box_epoch where customer_id = $1 and product_id = $2 and epoch = $3 for update
 """
 # An entry that is there already stays, and another one with its number is a fork; but not its twin (`chain`), which
 # differs in the last 32 bytes alone
@@ -105,11 +106,6 @@ with gone as (
     where b.arrived_at < $1 and b.number < e.up_to limit $2)
   returning true)
 select count(*) from gone
-"""
-# The receipt of a box is of its present epoch, by the key that signs now
-SIGNER: LiteralString = """
-select (select max(issuing_key_id) from issuing_key where customer_id = $1 and revoked_at is null) as id
-where $3 = (select max(epoch) from box_epoch where customer_id = $1 and product_id = $2)
 """
 
 Box = tuple[int, int]  # product and epoch
@@ -191,6 +187,7 @@ async def _taken(
     reports: list[Report],
 ) -> tuple[int, bytes] | None:  # fmt: skip
     """Keep entries that the box has signed, and go on along its log; the receipt, where it could be signed anew."""
+    signer = await signers.newest(connection, customer)
     known = await connection.fetchrow(LOCK, customer, *box)
     if known is None:
         return None  # it was removed meanwhile
@@ -212,7 +209,7 @@ async def _taken(
         await connection.execute(TURN, customer, *box, list(twins), hashes, list(twins.values()))
     reports += walk.reports + await tell(connection, customer, box, walk.told)
     is_due = walk.told or walk.twins or known["receipt"] is None
-    receipt = await _receipt(connection, signers, customer, box, walk) if is_due else None
+    receipt = _receipt(signer, customer, box, walk) if is_due and known["is_present"] else None
     newest = max(known["newest"], held["newest"] or 0 if held else 0)
     await connection.execute(KEEP, customer, *box, walk.up_to, newest, walk.given_up, receipt, *_held(walk.told))
     await _report(connection, settings, customer, box, reports)
@@ -234,13 +231,10 @@ async def forget(db: Database, settings: Settings) -> None:
     await repeat(db, settings.housekeeping_rows, FORGET, now() - timedelta(days=settings.key_days))
 
 
-async def _receipt(connection: Connection, signers: Signers, customer: int, box: Box, walk: Walk) -> bytes | None:
-    """That the log is known up to its last entry; None where that is missing, or nobody would take the receipt."""
-    product, epoch = box
-    id = await connection.fetchval(SIGNER, customer, product, epoch)
-    if id is None or walk.hash is None or not walk.up_to:
+def _receipt(signer: Signer | None, customer: int, box: Box, walk: Walk) -> bytes | None:
+    """That the log is known up to its last entry; None where that is missing, or nobody signs."""
+    if signer is None or walk.hash is None or not walk.up_to:
         return None
-    signer = await signers.of(connection, customer, id)
     claims = {
         "iss": issuer(customer), "aud": box_name(*box), "iat": int(now().timestamp()), "upto": (walk.up_to, walk.hash),
     }  # fmt: skip
