@@ -11,7 +11,10 @@ from keyrack.commands.options import which, words
 from keyrack.commands.printing import Failed, Listed, Said
 from keyrack.commands.session import Session, command
 from keyrack.database.connection import Connection
+from keyrack.database.telling import TOPICS, Topics
 from keyrack.errors import NotFound
+
+TOPICS_CHANGED: Topics = frozenset(TOPICS)
 
 app = typer.Typer()
 
@@ -88,14 +91,14 @@ def no_customer(id: int) -> Failed:
     return Failed(f"There is no customer {id}.")
 
 
-@command(app, "add")
+@command(app, "add", topics=TOPICS_CHANGED)
 async def add(session: Session, name: Name) -> Said:
     """Add a customer."""
     id = await session.sql.fetchval(INSERT, name)
     return Said({"id": id}, f"Customer {id} added.")
 
 
-@command(app, "list")
+@command(app, "list", topics=TOPICS_CHANGED)
 async def list_(session: Session) -> Listed:
     """List all customers."""
     rows = await session.sql.fetch(LIST)
@@ -103,7 +106,7 @@ async def list_(session: Session) -> Listed:
     return Listed([dict(row) for row in rows], columns)
 
 
-@command(app, "change")
+@command(app, "change", topics=TOPICS_CHANGED)
 async def change(
     session: Session, id: Which, name: Annotated[str, typer.Option("--name", callback=words, help="The new name.")]
 ) -> Said:
@@ -130,7 +133,7 @@ async def _preview(session: Session, id: int, everything: bool) -> Preview | Non
     return Preview(f"remove customer {id}, {name},", {} if row is None else dict(row))
 
 
-@command(app, "remove", preview=_preview)
+@command(app, "remove", preview=_preview, topics=TOPICS_CHANGED)
 async def remove(session: Session, id: Which, everything: Everything = False) -> Said:
     """Remove a customer that has nothing left, or with --everything one and all that belongs to it."""
     from keyrack.assignments.holds import take  # with it comes all that assignments are checked by

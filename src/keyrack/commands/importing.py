@@ -19,8 +19,11 @@ from keyrack.commands.progress import progress
 from keyrack.commands.service import contract_of
 from keyrack.commands.session import Session, command
 from keyrack.database.connection import Connection
+from keyrack.database.telling import TOPICS, Topics
 from keyrack.errors import Conflict, on_constraint
 from keyrack.reasons import Reason
+
+TOPICS_CHANGED: Topics = frozenset(TOPICS)
 
 app = typer.Typer()
 
@@ -147,7 +150,7 @@ class Seen:
             row.problems.append(f"{what} stands in line {first} already")
 
 
-@command(app, "products")
+@command(app, "products", topics=TOPICS_CHANGED)
 async def products(
     session: Session, file: File, customer: ForCustomer = None, format: Format = None, dry_run: DryRun = False
 ) -> Said:
@@ -174,7 +177,7 @@ async def products(
     return await _finish(session.sql, lambda: session.sql.execute(INSERT_PRODUCTS), count, "products", dry_run)
 
 
-@command(app, "services")
+@command(app, "services", topics=TOPICS_CHANGED)
 async def services(
     session: Session, file: File, customer: ForCustomer = None, format: Format = None, dry_run: DryRun = False
 ) -> Said:
@@ -218,7 +221,7 @@ async def services(
     return await _finish(session.sql, lambda: session.sql.execute(INSERT_SERVICES), count, "services", dry_run)
 
 
-@command(app, "brands")
+@command(app, "brands", topics=TOPICS_CHANGED)
 async def brands(session: Session, file: File, format: Format = None, dry_run: DryRun = False) -> Said:
     """Import the catalogue. Columns: brand, keyForm; if wanted boxName, boxSapNumber, imageUrl."""
     names = ("brand", "keyForm", "boxName", "boxSapNumber", "imageUrl")

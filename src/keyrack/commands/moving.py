@@ -12,8 +12,11 @@ from keyrack.commands.options import Customer, words
 from keyrack.commands.printing import Listed, Said
 from keyrack.commands.progress import progress
 from keyrack.commands.session import Failed, Session, command
+from keyrack.database.telling import TOPICS, Topics
 from keyrack.moving.manifest import NotWhole
 from keyrack.moving.taking import Different, take
+
+TOPICS_CHANGED: Topics = frozenset(TOPICS)
 
 # What an export does not have, and what to do about it
 LEFT = {
@@ -42,7 +45,7 @@ Directory = Annotated[Path, typer.Argument(metavar="DIR", help="What `keyrack ex
 NewName = Annotated[str | None, typer.Option("--name", callback=words, help="Another name for the customer.")]
 
 
-@command(app, "customer")
+@command(app, "customer", topics=TOPICS_CHANGED)
 async def customer(session: Session, directory: Directory, name: NewName = None) -> Said:
     """Import what `keyrack export` has written, as a new customer. All or nothing; the same export only once.
 
@@ -61,7 +64,7 @@ async def customer(session: Session, directory: Directory, name: NewName = None)
     return Said(value, "\n".join([f"{count:>9,}  {kind}" for kind, count in counts.items()] + lines))
 
 
-@command(app, "ids")
+@command(app, "ids", topics=TOPICS_CHANGED)
 async def ids(
     session: Session,
     customer: Customer,

@@ -11,6 +11,9 @@ from keyrack.commands.options import which
 from keyrack.commands.printing import Failed, Said
 from keyrack.commands.session import Session, command
 from keyrack.database.connection import Connection
+from keyrack.database.telling import APPLIED, Topics
+
+TOPICS_CHANGED: Topics = frozenset(("services", "products")) | APPLIED
 
 app = typer.Typer()
 
@@ -61,7 +64,7 @@ async def _settle(session: Session, service: int) -> None:
     await session.settle(customer)
 
 
-@command(app, "pair")
+@command(app, "pair", topics=TOPICS_CHANGED)
 async def pair(session: Session, service: Service, product: Product) -> Said:
     """Pair a service with the product that it is for."""
     await _settle(session, service)
@@ -69,7 +72,7 @@ async def pair(session: Session, service: Service, product: Product) -> Said:
     return Said({"id": service, "productId": product}, f"Service {service} is paired with product {product}.")
 
 
-@command(app, "unpair")
+@command(app, "unpair", topics=TOPICS_CHANGED)
 async def unpair(session: Session, service: Service) -> Said:
     """Unlink a service from its product."""
     await _settle(session, service)

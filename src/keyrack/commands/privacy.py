@@ -13,6 +13,9 @@ from keyrack.commands.customer import no_customer
 from keyrack.commands.options import Customer
 from keyrack.commands.printing import Said
 from keyrack.commands.session import Session, command
+from keyrack.database.telling import APPLIED, Topics
+
+TOPICS_CHANGED: Topics = frozenset(("users", "events", "groups")) | APPLIED
 
 app = typer.Typer()
 
@@ -33,7 +36,7 @@ async def _preview(session: Session, customer: int, keep: bool) -> Preview | Non
     return Preview(f"stop to store positions of customer {customer}, and do away", goes) if any(goes.values()) else None
 
 
-@command(app, "positions", preview=_preview)
+@command(app, "positions", preview=_preview, topics=TOPICS_CHANGED)
 async def positions(session: Session, customer: Customer, keep: Keep) -> Said:
     """Say whether the positions of a customer's cars and events are stored."""
     if not await privacy.keep_positions(session.sql, customer, keep):
@@ -49,7 +52,7 @@ async def _erased(session: Session, customer: int, days: Days | None) -> Preview
     return Preview(text, {"changes that are older": goes}) if goes else None
 
 
-@command(app, "changes", preview=_erased)
+@command(app, "changes", preview=_erased, topics=TOPICS_CHANGED)
 async def changes(
     session: Session,
     customer: Customer,
@@ -65,7 +68,7 @@ async def changes(
     )
 
 
-@command(app, "history")
+@command(app, "history", topics=TOPICS_CHANGED)
 async def history(
     session: Session,
     customer: Customer,

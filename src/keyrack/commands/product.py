@@ -11,9 +11,12 @@ from keyrack.commands.customer import no_customer
 from keyrack.commands.options import Customer, OfCustomer, moment, which, words
 from keyrack.commands.printing import Failed, Listed, Said
 from keyrack.commands.session import Session, command
+from keyrack.database.telling import APPLIED, Topics
 from keyrack.errors import Conflict, NotFound, Refusal, on_constraint
 from keyrack.reasons import NO_CUSTOMER, Reason
 from keyrack.settings import Settings
+
+TOPICS_CHANGED: Topics = frozenset(("products", "cars")) | APPLIED
 
 app = typer.Typer()
 
@@ -73,7 +76,7 @@ def _refusals() -> dict[str, tuple[type[Refusal], Reason]]:
     return {name: (Conflict, Reason("product-exists", text)) for name, text in TAKEN.items()}
 
 
-@command(app, "add")
+@command(app, "add", topics=TOPICS_CHANGED)
 async def add(
     session: Session,
     customer: Customer,
@@ -93,7 +96,7 @@ async def add(
     return Said({"id": id}, f"Product {id} added.")
 
 
-@command(app, "list")
+@command(app, "list", topics=TOPICS_CHANGED)
 async def list_(session: Session, customer: OfCustomer = None) -> Listed:
     """List all products."""
     rows = await session.sql.fetch(LIST, customer)
@@ -104,7 +107,7 @@ async def list_(session: Session, customer: OfCustomer = None) -> Listed:
     return Listed([dict(row) for row in rows], columns)
 
 
-@command(app, "change")
+@command(app, "change", topics=TOPICS_CHANGED)
 async def change(
     session: Session,
     id: Product,
@@ -144,7 +147,7 @@ def _refuse_installed(id: int, car: int | None) -> None:
         raise Failed(f"Product {id} is installed in car {car}. Take it out first: DELETE /installations.")
 
 
-@command(app, "remove", preview=_preview)
+@command(app, "remove", preview=_preview, topics=TOPICS_CHANGED)
 async def remove(session: Session, id: Product) -> Said:
     """Remove a product that is in no car; its service stays, without a product."""
     customer = await session.sql.fetchval(OF_CUSTOMER, id)

@@ -14,9 +14,12 @@ from keyrack.commands.options import Customer, OfCustomer, moment, which, words
 from keyrack.commands.pairing import paired, product_of
 from keyrack.commands.printing import Failed, Listed, Said
 from keyrack.commands.session import Session, command
+from keyrack.database.telling import APPLIED, Topics
 from keyrack.errors import NotFound, on_constraint
 from keyrack.model.bodies import INT32_MAX
 from keyrack.reasons import NO_CUSTOMER
+
+TOPICS_CHANGED: Topics = frozenset(("services", "products")) | APPLIED
 
 app = typer.Typer()
 
@@ -99,7 +102,7 @@ def contract_of(
     return values
 
 
-@command(app, "add")
+@command(app, "add", topics=TOPICS_CHANGED)
 async def add(
     session: Session,
     customer: Customer,
@@ -139,7 +142,7 @@ async def add(
 app.registered_commands.extend(pairing.app.registered_commands)
 
 
-@command(app, "list")
+@command(app, "list", topics=TOPICS_CHANGED)
 async def list_(session: Session, customer: OfCustomer = None) -> Listed:
     """List all services."""
     rows = await session.sql.fetch(LIST, customer)
@@ -150,7 +153,7 @@ async def list_(session: Session, customer: OfCustomer = None) -> Listed:
     return Listed([dict(row) for row in rows], columns)
 
 
-@command(app, "change")
+@command(app, "change", topics=TOPICS_CHANGED)
 async def change(
     session: Session,
     id: Service,
@@ -210,7 +213,7 @@ def _refuse_installed(id: int, product: int, car: int | None) -> None:
         )
 
 
-@command(app, "remove", preview=_preview)
+@command(app, "remove", preview=_preview, topics=TOPICS_CHANGED)
 async def remove(session: Session, id: Service) -> Said:
     """Remove a service and its contract, unless its product is in a car."""
     await _settle(session, id)

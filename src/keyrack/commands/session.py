@@ -30,7 +30,7 @@ from keyrack.database import notices, schema
 from keyrack.database.acting import acting, operator
 from keyrack.database.connection import UNREACHABLE, Connection, Database, OutcomeUnknown
 from keyrack.database.session import UNHURRIED
-from keyrack.database.telling import APPLIED, DELIVERED, EVERYBODY, NOTHING, NOTIFY, TOPICS, Topics, payloads
+from keyrack.database.telling import EVERYBODY, NOTHING, NOTIFY, Topics, payloads
 from keyrack.embedded.server import EmbeddedServer, EmbeddedServerError
 from keyrack.errors import Refusal
 from keyrack.settings import Settings
@@ -135,20 +135,6 @@ async def open_database(settings: Settings, application: str = "keyrack command"
             await database.close()
 
 
-# What a command of these nouns may have changed; of whom its option says, or else of everybody
-TOLD: dict[str, Topics] = {
-    "customer": frozenset(TOPICS),
-    "importing": frozenset(TOPICS),
-    "moving": frozenset(TOPICS),
-    "privacy": frozenset(("users", "events", "groups")) | APPLIED,
-    "product": frozenset(("products", "cars")) | APPLIED,
-    "service": frozenset(("services", "products")) | APPLIED,
-    "pairing": frozenset(("services", "products")) | APPLIED,
-    "telemetry": frozenset(("positions",)),
-    "user": frozenset(("users", "groups")) | APPLIED,
-    "webhook": DELIVERED,
-}
-
 # What is said in words for the operator already
 TOLD_AS_THEY_ARE = (
     Failed, Refusal, EmbeddedServerError, MasterKeyError, CheckpointKeyError, LogRefused, NoListener,
@@ -172,17 +158,15 @@ class Call:
 
 
 def command(
-    app: typer.Typer, name: str, *, preview: Before | None = None
+    app: typer.Typer, name: str, *, preview: Before | None = None, topics: Topics = NOTHING
 ) -> Callable[[Callable[Concatenate[Session, P], Awaitable[Said | Listed]]], Callable[..., None]]:
     """Register an async function as the command `name`; `--state` and `--json` are added to its options.
 
     `preview` gets the same options, and tells what would go, or None where that needs no consent: with it come `--yes`
-    and `--dry-run`.
+    and `--dry-run`. `topics` are what the command may change, of the customer that its option names, or else of all.
     """
 
     def register(function: Callable[Concatenate[Session, P], Awaitable[Said | Listed]]) -> Callable[..., None]:
-        topics = TOLD.get(function.__module__.rpartition(".")[2], NOTHING)
-
         def run(
             *, state: Path | None, json: bool, yes: bool = False, dry_run_only: bool = False, **options: Any
         ) -> None:

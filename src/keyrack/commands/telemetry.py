@@ -12,7 +12,10 @@ from keyrack.commands.consent import Preview
 from keyrack.commands.options import Customer, moment, words
 from keyrack.commands.printing import Failed, Said
 from keyrack.commands.session import Session, command
+from keyrack.database.telling import Topics
 from keyrack.telemetry import correction
+
+TOPICS_CHANGED: Topics = frozenset(("positions",))
 
 app = typer.Typer()
 
@@ -43,7 +46,7 @@ async def _preview(session: Session, customer: int, serial_number: str, since: s
     return Preview(f"go back to what car {said.value['carId']} was before, and do away", goes)
 
 
-@command(app, "discard", preview=_preview)
+@command(app, "discard", preview=_preview, topics=TOPICS_CHANGED)
 async def discard(session: Session, customer: Customer, serial_number: SerialNumber, since: Since = None) -> Said:
     """Discard the newest state of the car that a unit is in, and readings of the future: the next ones count again."""
     return await _discard(session, customer, serial_number, moment(since) or datetime.now(UTC))

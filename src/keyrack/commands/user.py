@@ -11,6 +11,9 @@ from keyrack.access import privacy
 from keyrack.commands.consent import NO_WAY_BACK, Preview
 from keyrack.commands.printing import Failed, Said
 from keyrack.commands.session import Session, command
+from keyrack.database.telling import APPLIED, Topics
+
+TOPICS_CHANGED: Topics = frozenset(("users", "groups")) | APPLIED
 
 app = typer.Typer()
 
@@ -31,7 +34,7 @@ async def _found(session: Session, who: str) -> int:
     return id
 
 
-@command(app, "export")
+@command(app, "export", topics=TOPICS_CHANGED)
 async def export(session: Session, who: Who) -> Said:
     """Print everything that is stored about a person, as JSON."""
     value = await privacy.export(session.sql, await _found(session, who))
@@ -46,7 +49,7 @@ async def _preview(session: Session, who: str) -> Preview:
     return Preview(f"erase person {id} everywhere,", {} if row is None else dict(row), then)
 
 
-@command(app, "erase", preview=_preview)
+@command(app, "erase", preview=_preview, topics=TOPICS_CHANGED)
 async def erase(session: Session, who: Who) -> Said:
     """Erase a person everywhere; assignments end by webhook, events stay without the person."""
     id = await _found(session, who)

@@ -13,10 +13,13 @@ from keyrack.commands.customer import no_customer
 from keyrack.commands.options import Customer, OfCustomer, moment, which
 from keyrack.commands.printing import Failed, Listed, Said
 from keyrack.commands.session import SHOWN_ONCE, Session, command
+from keyrack.database.telling import DELIVERED, Topics
 from keyrack.errors import NotFound, on_constraint
 from keyrack.model import kinds
 from keyrack.reasons import NO_CUSTOMER
 from keyrack.webhooks import publishing, registry
+
+TOPICS_CHANGED: Topics = DELIVERED
 
 app = typer.Typer()
 
@@ -87,7 +90,7 @@ async def _customer(session: Session, id: int, *, enabled: bool = False) -> int:
     return row["customer_id"]
 
 
-@command(app, "add")
+@command(app, "add", topics=TOPICS_CHANGED)
 async def add(
     session: Session,
     customer: Customer,
@@ -107,7 +110,7 @@ async def add(
     return Said({"id": id, "signingSecret": signing}, f"Webhook {id} added: {signing}\n{SHOWN_ONCE}")
 
 
-@command(app, "list")
+@command(app, "list", topics=TOPICS_CHANGED)
 async def list_(session: Session, customer: OfCustomer = None) -> Listed:
     """List all webhooks."""
     columns = {
@@ -117,7 +120,7 @@ async def list_(session: Session, customer: OfCustomer = None) -> Listed:
     return Listed([dict(row) for row in await session.sql.fetch(LIST, customer)], columns)
 
 
-@command(app, "change")
+@command(app, "change", topics=TOPICS_CHANGED)
 async def change(
     session: Session,
     id: Webhook,
@@ -149,14 +152,14 @@ async def _preview(session: Session, id: int) -> Preview | None:
     return Preview(f"remove webhook {id} of customer {customer}", goes) if any(goes.values()) else None
 
 
-@command(app, "remove", preview=_preview)
+@command(app, "remove", preview=_preview, topics=TOPICS_CHANGED)
 async def remove(session: Session, id: Webhook) -> Said:
     """Remove a webhook and the log of its deliveries."""
     await session.sql.execute(registry.DELETE, await _customer(session, id), id)
     return Said({"id": id}, f"Webhook {id} removed.")
 
 
-@command(app, "rotate-secret")
+@command(app, "rotate-secret", topics=TOPICS_CHANGED)
 async def rotate_secret(session: Session, id: Webhook) -> Said:
     """Make a new signing secret; the old one signs too for a while."""
     customer, vault = await _customer(session, id), await session.vault()
@@ -168,7 +171,7 @@ async def rotate_secret(session: Session, id: Webhook) -> Said:
     return Said({"id": id, "signingSecret": secret, "oldSigningSecretUntil": until}, told)
 
 
-@command(app, "deliveries")
+@command(app, "deliveries", topics=TOPICS_CHANGED)
 async def deliveries(
     session: Session,
     id: Webhook,
@@ -184,7 +187,7 @@ async def deliveries(
     return Listed([dict(row) for row in rows], columns)
 
 
-@command(app, "replay")
+@command(app, "replay", topics=TOPICS_CHANGED)
 async def replay(
     session: Session,
     id: Webhook,
@@ -213,7 +216,7 @@ async def replay(
     return Said({"count": count, "next": following}, f"{count} to be sent again.{more}")
 
 
-@command(app, "test")
+@command(app, "test", topics=TOPICS_CHANGED)
 async def test(session: Session, id: Webhook) -> Said:
     """Send a test to a webhook."""
     delivery = await session.sql.fetchval(publishing.SEND_TEST, await _customer(session, id, enabled=True), id)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import Annotated, Any, cast
 
 from pydantic import TypeAdapter
 
@@ -102,16 +102,35 @@ def _field(field: Field) -> Json:
 
 
 def model(adapter: TypeAdapter[Any], schemas: dict[str, Json]) -> Json:
-    """The schema of a Pydantic model; the named ones are put among `schemas`."""
+    """The schema of a Pydantic model; the named ones are put among `schemas`.
+
+    Clients that are generated from the document use these names. A class that has another name than its schema states
+    that name as the title in its `model_config`.
+    """
     schema = adapter.json_schema(ref_template="#/components/schemas/{model}")
-    for name, inner in schema.pop("$defs", {}).items():
-        _add(name, inner, schemas)
+    definitions: dict[str, Json] = schema.pop("$defs", {})
+    names = {_reference(key)["$ref"]: inner.get("title", key) for key, inner in definitions.items()}
+    schema = _renamed(schema, names)
+    for key, inner in definitions.items():
+        _add(inner.get("title", key), _renamed(inner, names), schemas)
     title = schema.get("title")
     if title and schema.get("type") == "object":
         return _add(title, schema, schemas)
     if "discriminator" in schema:
         schemas["Batch"] = schema
         return _reference("Batch")
+    return schema
+
+
+def _renamed(schema: Any, names: Mapping[str, str]) -> Any:
+    """The schema with each reference to a definition by the name in `names`; a discriminator's mapping as well."""
+    if isinstance(schema, dict):
+        members = cast("dict[str, Any]", schema)
+        return {key: _renamed(value, names) for key, value in members.items()}
+    if isinstance(schema, list):
+        return [_renamed(item, names) for item in cast("list[Any]", schema)]
+    if isinstance(schema, str) and schema in names:
+        return _reference(names[schema])["$ref"]
     return schema
 
 

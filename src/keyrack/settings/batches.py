@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from pydantic import Field
 from pydantic_settings import BaseSettings
 
 
 class Batches(BaseSettings):
     """Settings of batches: many creations, changes and ends in one call."""
+
+    section: ClassVar[str] = "batches"
 
     batch_items: int = Field(default=1_000, ge=1, le=10_000, description="Items of a `POST /batch`, at most: 400.")
     batch_bytes: int = Field(

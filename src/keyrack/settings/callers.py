@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from pydantic import Field
 from pydantic_settings import BaseSettings
 
 
 class Callers(BaseSettings):
     """Settings of how often somebody may do something, and how long it is remembered who may."""
+
+    section: ClassVar[str] = "callers"
 
     assignment_rate: int = Field(
         default=600,

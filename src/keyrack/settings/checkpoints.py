@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import ClassVar
 
 from pydantic import Field, field_validator
 from pydantic_settings import BaseSettings
@@ -10,6 +11,8 @@ from pydantic_settings import BaseSettings
 
 class Checkpoints(BaseSettings):
     """Settings of checkpoints of the log of changes."""
+
+    section: ClassVar[str] = "checkpoints"
 
     checkpoint_key_file: Path | None = Field(
         default=None,

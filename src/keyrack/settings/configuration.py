@@ -1,7 +1,7 @@
 """In charge of the configuration file: TOML, whose keys are the names of settings in lower case and without KEYRACK_.
 
-They stand alone, or in sections named after the modules of this room. What is misspelt is refused, never passed over: a
-bound or a network that somebody believes to have set must hold.
+They stand alone, or in the section that the class of the setting names as `section`. What is misspelt is refused, never
+passed over: a bound or a network that somebody believes to have set must hold.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from pydantic.fields import FieldInfo
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource
@@ -51,8 +51,8 @@ def sections(settings: type[BaseSettings]) -> dict[str, str]:
     """The section of each setting; `` for those that stand above all sections."""
     found = dict.fromkeys(settings.model_fields, "")
     for base in settings.__mro__:
-        if issubclass(base, BaseSettings) and base not in (BaseSettings, settings):
-            found |= dict.fromkeys(base.__annotations__.keys() & found.keys(), base.__module__.rpartition(".")[2])
+        if section := cast("str | None", vars(base).get("section")):
+            found |= dict.fromkeys(base.__annotations__.keys() & found.keys(), section)
     return found
 
 

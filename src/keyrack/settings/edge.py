@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from pydantic import Field
 from pydantic_settings import BaseSettings
 
 
 class Edge(BaseSettings):
     """Settings of what clients may send and hold open, and how fast they have to be."""
+
+    section: ClassVar[str] = "edge"
 
     public_url: str = Field(
         default="http://127.0.0.1:8080",

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from pydantic import Field
 from pydantic_settings import BaseSettings
 
 
 class Federation(BaseSettings):
     """Settings of single sign-on: how providers are reached, and how far their clocks may be off."""
+
+    section: ClassVar[str] = "federation"
 
     provider_timeout: float = Field(
         default=10.0, gt=0, le=60, description="Seconds that a provider of single sign-on has for each answer."

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from pydantic import Field
 from pydantic_settings import BaseSettings
 
 
 class Keys(BaseSettings):
     """Settings of keys that open boxes without a network."""
+
+    section: ClassVar[str] = "keys"
 
     sdk_devices: int = Field(default=10, ge=1, le=1_000, description="Phones that each user of a customer may have.")
     sdk_keys: int = Field(

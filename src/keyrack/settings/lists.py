@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import ClassVar
 
 from pydantic import Field
 from pydantic_settings import BaseSettings
@@ -10,6 +11,8 @@ from pydantic_settings import BaseSettings
 
 class Lists(BaseSettings):
     """Settings of long answers, and query options."""
+
+    section: ClassVar[str] = "lists"
 
     list_rows: int = Field(
         default=1_000,

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from pydantic import Field
 from pydantic_settings import BaseSettings
 
 
 class Live(BaseSettings):
     """Settings of live updates."""
+
+    section: ClassVar[str] = "live"
 
     live_streams: int = Field(
         default=1_000,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import ClassVar, Literal
 
 from pydantic import Field
 from pydantic_settings import BaseSettings
@@ -12,6 +12,8 @@ from keyrack.settings.secrets import SECRET
 
 class Mail(BaseSettings):
     """Settings of mail, and of links that people are sent."""
+
+    section: ClassVar[str] = "mail"
 
     mail_host: str | None = Field(
         default=None,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from pydantic import Field, field_validator
 from pydantic_settings import BaseSettings
 
@@ -10,6 +12,8 @@ from keyrack.settings.tiles import Tiles, tiles
 
 class Maps(BaseSettings):
     """Settings of the console's maps."""
+
+    section: ClassVar[str] = "maps"
 
     map_tiles: str | None = Field(
         default=None,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from typing import ClassVar
 
 from pydantic import Field, field_validator
 from pydantic_settings import BaseSettings
@@ -12,6 +13,8 @@ PORT = re.compile(r"(?:\[([0-9a-fA-F:.]+)\]|([^\s:\[\]]+)):([0-9]{1,5})")
 
 class Monitoring(BaseSettings):
     """Settings of what operators see: metrics and the log."""
+
+    section: ClassVar[str] = "monitoring"
 
     metrics: str | None = Field(
         default=None,

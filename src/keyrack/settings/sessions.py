@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from pydantic import Field
 from pydantic_settings import BaseSettings
 
 
 class Sessions(BaseSettings):
     """Settings of sessions: how long a browser stays signed in."""
+
+    section: ClassVar[str] = "sessions"
 
     session_minutes: int = Field(
         default=720, ge=1, description="Minutes without a request, after which a browser is signed out."

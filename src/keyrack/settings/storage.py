@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from pathlib import Path
+from typing import ClassVar
 from urllib.parse import urlsplit
 
 from pydantic import Field, SecretStr, ValidationInfo, field_validator
@@ -24,6 +25,8 @@ def default_state() -> Path:
 
 class Storage(BaseSettings):
     """Settings of the database, and what stands in the state directory."""
+
+    section: ClassVar[str] = "storage"
 
     database_url: str | None = Field(
         default=None,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
 from urllib.parse import urlsplit
 
 from pydantic import Field, field_validator
@@ -10,6 +11,8 @@ from pydantic_settings import BaseSettings
 
 class Tracing(BaseSettings):
     """Settings of traces."""
+
+    section: ClassVar[str] = "tracing"
 
     traces: str | None = Field(
         default=None,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from pydantic import Field
 from pydantic_settings import BaseSettings
 
@@ -10,6 +12,8 @@ from keyrack.settings.secrets import SECRET
 
 class Units(BaseSettings):
     """Settings of what units deliver."""
+
+    section: ClassVar[str] = "units"
 
     max_ingest: int = Field(
         default=8_000_000,

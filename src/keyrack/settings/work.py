@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import ClassVar, Literal
 
 from pydantic import Field
 from pydantic_settings import BaseSettings
@@ -10,6 +10,8 @@ from pydantic_settings import BaseSettings
 
 class Work(BaseSettings):
     """Settings of asynchronous work, webhooks and what is forgotten."""
+
+    section: ClassVar[str] = "work"
 
     worker_concurrency: int = Field(
         default=4,
