@@ -13,7 +13,7 @@ unexport PYTHONDONTWRITEBYTECODE
 ASSETS := src/keyrack/console/assets
 BUILD_ASSETS := $(BIN)/python console-assets/build.py
 
-.PHONY: help demo install install-dev test dist test-dist image test-image audit test-abuse test-faults test-odata-long test-openapi-long test-upgrade check unit bench clean docs lock screenshots test-console-long cluster test-failover soak site test-site test-clients test-phone test-moving test-order test-keys-weeks test-keys-long
+.PHONY: help demo install install-dev test dist test-dist image test-image audit test-abuse test-faults test-odata-long test-openapi-long test-upgrade check unit bench clean docs lock screenshots test-console-long cluster test-failover soak site test-site test-clients test-phone test-moving test-order test-keys-weeks test-keys-long golden
 
 ## help: these lines
 help:
@@ -183,6 +183,11 @@ docs: install
 	$(BIN)/keyrack errors --markdown > docs/errors.md
 	$(BIN)/keyrack metrics --markdown > docs/metrics.md
 	$(BIN)/keyrack settings --markdown > docs/settings.md
+
+## golden: write the golden files anew; explain each difference in the commit
+golden: install-dev
+	KEYRACK_GOLDEN=write $(BIN)/pytest -q -p no:cacheprovider tests/golden/test_golden.py
+	git --no-pager diff --stat -- tests/golden/data
 
 ## screenshots: take the pictures of docs/console.md and the README from a demo of their own
 screenshots: install-dev

@@ -1,0 +1,93 @@
+"""Public and shared names are those of the golden files in `data`; `make golden` writes these anew."""
+
+from __future__ import annotations
+
+import difflib
+import os
+from collections.abc import Callable, Iterator
+from itertools import islice
+from pathlib import Path
+
+import pytest
+
+from keyrack.database.telling import LETTERS
+from tests.golden import command_output
+from tests.golden.source_scan import find_shared_names, scan_source
+from tests.servers import migrated_database
+
+DATA = Path(__file__).parent / "data"
+SOURCE = command_output.ROOT / "src"
+IS_WRITING = os.environ.get("KEYRACK_GOLDEN") == "write"
+MAX_DIFF_LINES = 1_000
+NAMES = "names.txt"
+TEST_NAMES = "test_names.tsv"  # a record, see collect_names
+
+REMEDY = (
+    "If the difference is intended, accept it with `make golden`, and let the message of the commit explain it.\n"
+    "Otherwise restore the old behaviour."
+)
+
+
+def format_log_events() -> str:
+    head = (
+        "# level, event, logger, fields in their order; tabs between them. {} is a computed part, ** computed fields.\n"
+    )
+    return head + "".join(f"{event}\n" for event in sorted(scan_source(SOURCE).events))
+
+
+def format_shared_names(dsn: str) -> str:
+    """Names that processes of two releases use at the same time, during an upgrade without a stop."""
+    names = find_shared_names(scan_source(SOURCE).constants, command_output.list_metric_names())
+    names["letters of topics in notifications of keyrack_live"] = [
+        f"{letter} {topic}" for topic, letter in LETTERS.items()
+    ]
+    names["steps of housekeeping"] = command_output.list_housekeeping_steps(dsn)
+    names["settings of a session at its start"] = command_output.list_session_settings()
+    return "\n".join(f"[{kind}]\n" + "".join(f"{name}\n" for name in names[kind]) for kind in sorted(names))
+
+
+PRODUCERS: dict[str, Callable[[], str]] = {
+    "openapi.json": command_output.format_openapi,
+    "help.txt": command_output.format_help,
+    "metrics.txt": command_output.format_metrics,
+    "migrations.sql": command_output.format_migrations,
+    "settings_sections.txt": command_output.format_settings_sections,
+    "log_events.txt": format_log_events,
+}
+
+
+def check_golden(name: str, text: str) -> None:
+    """Compare the text with the golden file, or write the file if `make golden` runs."""
+    file = DATA / name
+    if IS_WRITING:
+        file.write_text(text, encoding="utf-8")
+        return
+    expected = file.read_text(encoding="utf-8")
+    if text == expected:
+        return
+    old, new = expected.splitlines(), text.splitlines()
+    diff = difflib.unified_diff(old, new, f"tests/golden/data/{name}", "now", lineterm="")
+    lines = list(islice(diff, MAX_DIFF_LINES + 1))
+    if len(lines) > MAX_DIFF_LINES:
+        lines[-1] = f"... more than {MAX_DIFF_LINES} lines"
+    pytest.fail("\n".join([f"{name} has changed.", *lines, REMEDY]), pytrace=False)
+
+
+@pytest.mark.parametrize("name", PRODUCERS)
+def test_output_is_that_of_the_golden_file(name: str) -> None:
+    check_golden(name, PRODUCERS[name]())
+
+
+@pytest.fixture(scope="module")
+def migrated(database_server: str) -> Iterator[str]:
+    """A database of their own, because other tests change the shared one."""
+    with migrated_database(database_server) as dsn:
+        yield dsn
+
+
+def test_shared_names_are_those_of_the_golden_file(migrated: str) -> None:
+    check_golden(NAMES, format_shared_names(migrated))
+
+
+def test_every_golden_file_has_a_test() -> None:
+    assert {file.name for file in DATA.iterdir()} == {*PRODUCERS, NAMES, TEST_NAMES}
