@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import difflib
 import os
 from collections.abc import Callable, Iterator
@@ -12,6 +13,7 @@ import pytest
 
 from keyrack.database.telling import LETTERS
 from tests.golden import command_output
+from tests.golden.catalog import describe_catalog, read_version
 from tests.golden.source_scan import find_shared_names, scan_source
 from tests.servers import migrated_database
 
@@ -19,8 +21,10 @@ DATA = Path(__file__).parent / "data"
 SOURCE = command_output.ROOT / "src"
 IS_WRITING = os.environ.get("KEYRACK_GOLDEN") == "write"
 MAX_DIFF_LINES = 1_000
+CATALOG = "catalog.txt"
 NAMES = "names.txt"
 TEST_NAMES = "test_names.tsv"  # a record, see collect_names
+CATALOG_VERSION = 18  # of PostgreSQL: others print expressions in another way
 
 REMEDY = (
     "If the difference is intended, accept it with `make golden`, and let the message of the commit explain it.\n"
@@ -89,5 +93,11 @@ def test_shared_names_are_those_of_the_golden_file(migrated: str) -> None:
     check_golden(NAMES, format_shared_names(migrated))
 
 
+def test_catalog_of_a_migrated_database_is_that_of_the_golden_file(migrated: str) -> None:
+    if (version := asyncio.run(read_version(migrated))) != CATALOG_VERSION:
+        pytest.skip(f"the catalogue was recorded with PostgreSQL {CATALOG_VERSION}, and this is {version}")
+    check_golden(CATALOG, asyncio.run(describe_catalog(migrated)))
+
+
 def test_every_golden_file_has_a_test() -> None:
-    assert {file.name for file in DATA.iterdir()} == {*PRODUCERS, NAMES, TEST_NAMES}
+    assert {file.name for file in DATA.iterdir()} == {*PRODUCERS, NAMES, CATALOG, TEST_NAMES}
