@@ -1,6 +1,6 @@
 import os
 
-from keyrack.vault import master
+from keyrack.db.encryption import master_keys
 
 # The servers that are measured share one database, so the key to its secrets is given
-os.environ.setdefault("KEYRACK_MASTER_KEY", master.new().text)
+os.environ.setdefault("KEYRACK_MASTER_KEY", master_keys.new().text)

@@ -16,7 +16,7 @@ import asyncpg
 from benchmarks.foundation import database
 from benchmarks.load import cpu_seconds, machine
 from benchmarks.outcomes import until, workers
-from keyrack.database import schema
+from keyrack.db import schema_version
 
 COUNT = 50_000  # that wait at once
 RUNS = 3  # of which the best one counts: other work on the machine only makes them slower
@@ -75,7 +75,7 @@ async def soon(raw: Any) -> tuple[float, float]:
 
 
 async def measured(dsn: str) -> None:
-    await schema.migrate(dsn)
+    await schema_version.migrate(dsn)
     raw = await asyncpg.connect(dsn)
     try:
         with workers(dsn, 1) as (pid,):

@@ -18,10 +18,10 @@ import asyncpg
 
 from benchmarks.foundation import UNLIMITED, database, free_port, load, running, token
 from benchmarks.load import Result, http, machine, measure
-from keyrack.console.lists.asking import options
 from keyrack.console.lists.cars import CARS
 from keyrack.console.lists.history import EVENTS
 from keyrack.console.lists.people import ASSIGNMENTS, USERS
+from keyrack.console.lists.query import options
 from keyrack.console.lists.state import ROWS, State
 
 CUSTOMER = 3  # the one with nearly all of the cars

@@ -9,10 +9,11 @@ from typing import Any
 import asyncpg
 import uvicorn
 
-from keyrack.database.session import prepare, session
-from keyrack.endpoints import ALL, cars
-from keyrack.odata import Limits, query
-from keyrack.settings import Settings
+from keyrack.api.odata import Limits, query
+from keyrack.core.settings import Settings
+from keyrack.db.session_settings import prepare, session
+from keyrack.fleet.endpoints import cars
+from keyrack.http.routes import ALL
 
 ASK = """
 with c as (select car_id from car where customer_id = $1 and car_id = $2),

@@ -23,10 +23,10 @@ from pathlib import Path
 import asyncpg
 
 from benchmarks.load import Result, http, machine, measure, resident
-from keyrack.access import digests
-from keyrack.access.passwords import Passwords
-from keyrack.database import schema
-from keyrack.embedded.server import EmbeddedServer
+from keyrack.auth.password_hashing import Passwords
+from keyrack.core import secret_hashes
+from keyrack.db import schema_version
+from keyrack.db.embedded.server import EmbeddedServer
 
 CUSTOMERS, CARS = 100, 100_000
 SMALL, LARGE = 1, 2  # the customers with 100 and with 1,000 cars
@@ -57,14 +57,14 @@ class Running:
 
 async def load(dsn: str, customers: int, cars: int) -> dict[str, str]:
     """Fill a database; the headers of a manager of all its customers."""
-    await schema.migrate(dsn)
+    await schema_version.migrate(dsn)
     raw = await asyncpg.connect(dsn)
     for statement in LOAD.split(";\n"):
         if statement.strip():
             await raw.execute(statement.replace("$1", str(customers)).replace("$2", str(cars)))
-    key, password = digests.new_secret(), "bench"
+    key, password = secret_hashes.new_secret(), "bench"
     hashed = await Passwords().hash(password)
-    await raw.execute("insert into api_key (name, hash) values ('bench', $1)", digests.digest(key))
+    await raw.execute("insert into api_key (name, hash) values ('bench', $1)", secret_hashes.digest(key))
     await raw.execute("insert into manager (username, password_hash) values ('bench', $1)", hashed)
     await raw.execute("insert into manager_customer (manager_id, customer_id) select 1, customer_id from customer")
     await raw.execute(

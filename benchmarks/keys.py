@@ -18,12 +18,12 @@ import asyncpg
 from benchmarks.foundation import UNLIMITED, WHO, database, free_port, load, running, token
 from benchmarks.load import Result, http, machine, measure
 from benchmarks.recording import postgres, server_of
-from keyrack.access.digests import digest
-from keyrack.keys import cose, status_list
-from keyrack.keys.members import KEY, STATUS_LIST, Status
-from keyrack.keys.p256 import PrivateKey
-from keyrack.keys.status_list import ENTRIES
-from keyrack.model.binary import base64url
+from keyrack.core.base64url import base64url
+from keyrack.core.secret_hashes import digest
+from keyrack.offline_keys import cose, status_list_bits
+from keyrack.offline_keys.message_fields import KEY, STATUS_LIST, Status
+from keyrack.offline_keys.p256 import PrivateKey
+from keyrack.offline_keys.status_list_bits import ENTRIES
 
 CUSTOMER, BOXES, FIRST_CAR = 2, 500, 101
 FEW, MANY = 3_000, 200  # users with one assignment, and with as many as `EACH`
@@ -150,7 +150,7 @@ def sizes() -> None:
         claims = {
             "iss": "customer:7", "sub": "https://keyrack.example.com/v3/boxes/1041/status?epoch=3&generation=1",
             "aud": "box:1041:3", "exp": 1_800_000_000, "iat": 1_790_000_000,
-            "status_list": status_list.pack(bytes(bits)), "ttl": 300, "generation": 1,
+            "status_list": status_list_bits.pack(bytes(bits)), "ttl": 300, "generation": 1,
         }  # fmt: skip
         print(f"| {percent} % | {len(cose.sign(STATUS_LIST, key.public.kid, claims, key.sign))} |")
 

@@ -16,9 +16,9 @@ import asyncpg
 from benchmarks.conditional import Spent, spent
 from benchmarks.foundation import LARGE, UNLIMITED, WHO, database, free_port, load, running, token
 from benchmarks.load import http, machine
-from keyrack.access.caller import Caller
-from keyrack.access.grants import granted, within
-from keyrack.endpoints import ALL
+from keyrack.api.caller import Caller
+from keyrack.api.grants import granted, within
+from keyrack.http.routes import ALL
 
 CUSTOMERS, CARS, WHOLE = 3, 101_100, 3  # the customers with 1,000 and with 100,000 cars
 ROUNDS = 3

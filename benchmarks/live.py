@@ -14,11 +14,11 @@ import asyncpg
 from benchmarks.foundation import SMALL, UNLIMITED, database, free_port, load, running, token
 from benchmarks.load import cpu_seconds, http, machine, measure, resident
 from benchmarks.outcomes import workers
-from keyrack.api.topics import topics
-from keyrack.database.connection import Database
-from keyrack.database.telling import NOTIFY, Teller
-from keyrack.endpoints import ALL
-from keyrack.settings import Settings
+from keyrack.api.change_topics import topics
+from keyrack.core.settings import Settings
+from keyrack.db.change_notifier import NOTIFY, Teller
+from keyrack.db.connection import Database
+from keyrack.http.routes import ALL
 
 STREAMS = 200
 REST = 45  # seconds: the signs of life and the looks at access come every 20

@@ -7,10 +7,7 @@ import timeit
 from time import process_time
 from typing import Any
 
-from keyrack.http.observing import ROUTE, WHO, Observed
-from keyrack.metrics.exposition import Page
-from keyrack.metrics.instruments import snapshot
-from keyrack.metrics.measures import (
+from keyrack.core.metrics.catalog import (
     LOOKUPS,
     OF_PROCESS,
     OF_SERVER,
@@ -19,6 +16,9 @@ from keyrack.metrics.measures import (
     REQUESTS,
     STATEMENT_SECONDS,
 )
+from keyrack.core.metrics.exposition import Page
+from keyrack.core.metrics.instruments import snapshot
+from keyrack.http.access_log import ROUTE, WHO, Observed
 
 TIMES = 100_000
 READ = 1_000.0  # microseconds that a client sees of a point read, with its way there and back

@@ -21,12 +21,12 @@ import asyncpg
 
 from benchmarks.foundation import UNLIMITED, database, free_port, load, running, token
 from benchmarks.load import cpu_seconds, http, machine, measure, resident
-from keyrack.database.connection import Connection
-from keyrack.database.within import InTransaction
-from keyrack.model.kinds import OUTCOMES
-from keyrack.settings import Settings
-from keyrack.vault.keeping import open_vault
-from keyrack.webhooks import registry
+from keyrack.api.schema.event_types import OUTCOMES
+from keyrack.core.settings import Settings
+from keyrack.db.connection import Connection
+from keyrack.db.encryption.bootstrap import open_vault
+from keyrack.db.transaction_database import InTransaction
+from keyrack.webhooks import subscriptions
 
 WORKERS = 2
 OPERATIONS = 20_000
@@ -152,7 +152,9 @@ async def fresh(dsn: str, *urls: str) -> AsyncGenerator[tuple[Any, list[int]]]:
         connection = Connection(raw)
         vault = await open_vault(InTransaction(connection), Settings())
         async with connection.transaction():
-            added = [await registry.add(connection, vault, 1, url, None, list(OUTCOMES), True, 1_000) for url in urls]
+            added = [
+                await subscriptions.add(connection, vault, 1, url, None, list(OUTCOMES), True, 1_000) for url in urls
+            ]
         yield raw, [webhook[0] for webhook in added if webhook]
     finally:
         await raw.close()

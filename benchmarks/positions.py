@@ -18,7 +18,7 @@ import asyncpg
 from benchmarks import telemetry
 from benchmarks.foundation import database, token
 from benchmarks.load import machine
-from keyrack.telemetry.stretches import packed
+from keyrack.telemetry.runs import packed
 
 CARS = 10_000
 ROUNDS = 21

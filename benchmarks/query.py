@@ -34,15 +34,15 @@ from benchmarks import foundation
 from benchmarks.floor import Floor
 from benchmarks.foundation import Running, database, free_port, running, token
 from benchmarks.load import Result, http, machine, measure
-from keyrack import odata
-from keyrack.api.reads import Select
-from keyrack.database.session import prepare, session
-from keyrack.endpoints import ALL
-from keyrack.model.fields import Resource
-from keyrack.model.resources import CAR, EVENT
-from keyrack.odata import query_string
-from keyrack.odata.shapes import Shapes
-from keyrack.settings import Settings
+from keyrack.api import odata
+from keyrack.api.odata import query_string
+from keyrack.api.odata.filter_cache import Shapes
+from keyrack.api.read_sql import Select
+from keyrack.api.schema.fields import Resource
+from keyrack.core.settings import Settings
+from keyrack.db.session_settings import prepare, session
+from keyrack.fleet.schema import CAR, EVENT
+from keyrack.http.routes import ALL
 
 CARS = 100_000
 FLEET, LARGE, SAMPLE = 1, 3, 4  # the customers with 100 cars, with 100,000, and with those that random filters ask for

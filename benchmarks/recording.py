@@ -15,7 +15,7 @@ import asyncpg
 
 from benchmarks.foundation import CARS, CUSTOMERS, UNLIMITED, database, free_port, load, running, token
 from benchmarks.load import Result, cpu_seconds, http, machine, measure
-from keyrack.changes.recording import RECORDED
+from keyrack.changelog.audited_tables import RECORDED
 
 ROUNDS = 5  # of both in turn: the machine's speed drifts
 CUSTOMER = 3

@@ -22,14 +22,14 @@ import asyncpg
 from benchmarks.foundation import UNLIMITED, Running, database, free_port, running
 from benchmarks.load import cpu_seconds, http, machine, measure, resident
 from benchmarks.outcomes import Receiver, until, workers
-from keyrack.access import digests
-from keyrack.access.auth import Access, SignedIn
-from keyrack.database import schema
-from keyrack.database.connection import Connection, Database
-from keyrack.model.kinds import OUTCOMES
-from keyrack.settings import Settings
-from keyrack.vault.keeping import open_vault
-from keyrack.webhooks import registry
+from keyrack.api.schema.event_types import OUTCOMES
+from keyrack.auth.authenticator import Access, SignedIn
+from keyrack.core import secret_hashes
+from keyrack.core.settings import Settings
+from keyrack.db import schema_version
+from keyrack.db.connection import Connection, Database
+from keyrack.db.encryption.bootstrap import open_vault
+from keyrack.webhooks import subscriptions
 
 FEW, MANY = 10, 10_000  # customers
 CARS = 100  # of each
@@ -120,7 +120,7 @@ class Spent:
 
 
 async def fill(dsn: str, customers: int) -> None:
-    await schema.migrate(dsn)
+    await schema_version.migrate(dsn)
     raw = await asyncpg.connect(dsn)
     await raw.execute(LOAD.format(customers=customers, cars=CARS, used=USED))
     await raw.execute("vacuum analyze")
@@ -152,8 +152,8 @@ async def introduce(system: System) -> None:
     vault = await open_vault(db, settings)
     access = Access(db, settings, vault)
     raw = await asyncpg.connect(system.dsn)
-    key = digests.new_secret()
-    await raw.execute("insert into api_key (name, hash) values ('bench', $1)", digests.digest(key))
+    key = secret_hashes.new_secret()
+    await raw.execute("insert into api_key (name, hash) values ('bench', $1)", secret_hashes.digest(key))
     rows = await raw.fetch(
         "select customer_id, manager_id, subject, array_agg(car_id order by car_id) as cars from manager"
         " join manager_customer using (manager_id) join product using (customer_id) group by customer_id, manager_id"
@@ -164,7 +164,7 @@ async def introduce(system: System) -> None:
         for row in rows:
             id = row["customer_id"]
             url = receiver_of(system, id, HOSTS)
-            await registry.add(connection, vault, id, url, None, list(OUTCOMES), True, 1)
+            await subscriptions.add(connection, vault, id, url, None, list(OUTCOMES), True, 1)
             token = await access.token(SignedIn(row["manager_id"], row["subject"], 0))
             headers = {"vendor-API-Key": key, "Authorization": f"Bearer {token}", "Customer-ID": str(id)}
             system.callers.append(Caller(id, headers, row["cars"]))

@@ -26,12 +26,12 @@ import asyncpg
 
 from benchmarks.foundation import database, free_port, running, token
 from benchmarks.load import http, machine, measure
-from keyrack.access import digests
-from keyrack.access.passwords import Passwords
-from keyrack.database import schema
-from keyrack.database.batching import Batches
-from keyrack.database.connection import Database
-from keyrack.settings import Settings
+from keyrack.auth.password_hashing import Passwords
+from keyrack.core import secret_hashes
+from keyrack.core.settings import Settings
+from keyrack.db import schema_version
+from keyrack.db.connection import Database
+from keyrack.db.group_commit import Batches
 from keyrack.telemetry.ingest import Telemetry
 
 CARS = 1_000
@@ -62,15 +62,15 @@ STORED = "select (select count(*) from position) + (select count(*) from car_sta
 
 async def set_up(dsn: str) -> dict[str, str]:
     """A customer with cars that have units; the headers of its device and its manager."""
-    await schema.migrate(dsn)
+    await schema_version.migrate(dsn)
     raw = await asyncpg.connect(dsn)
-    key, hashed = digests.new_secret(), await Passwords().hash("bench")
+    key, hashed = secret_hashes.new_secret(), await Passwords().hash("bench")
     await raw.execute("insert into manager (username, password_hash) values ('bench', $1)", hashed)
     for statement in SET_UP.replace("$cars", str(CARS)).split(";\n"):
         if statement.strip():
             await raw.execute(statement)
-    await raw.execute(DEVICE_KEY, digests.digest(key))
-    await raw.execute("insert into api_key (name, hash) values ('bench', $1)", digests.digest(key))
+    await raw.execute(DEVICE_KEY, secret_hashes.digest(key))
+    await raw.execute("insert into api_key (name, hash) values ('bench', $1)", secret_hashes.digest(key))
     await raw.execute("vacuum analyze")
     await raw.close()
     return {"Device-Key": key, "vendor-API-Key": key, "Customer-ID": "1"}

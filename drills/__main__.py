@@ -18,7 +18,7 @@ from drills.nodes import Keyrack
 from drills.programs import Missing, Programs, install
 from drills.soak import soak
 from drills.verdict import Verdict
-from keyrack.embedded.binaries import EmbeddedServerError
+from keyrack.db.embedded.binaries import EmbeddedServerError
 
 STATE = Path(os.environ.get("KEYRACK_CLUSTER", "/var/tmp/keyrack-cluster"))  # noqa: S108 - its accounts reach it
 MISSING = 3  # the status where the programs cannot be had

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from keyrack.embedded.binaries import Account, end_with_parent, environment
+from keyrack.db.embedded.binaries import Account, end_with_parent, environment
 
 RESTART = 1.0  # seconds, as RestartSec of the units
 

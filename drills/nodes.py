@@ -17,7 +17,7 @@ from typing import Any
 import aiohttp
 
 from drills.machines import Program
-from keyrack.vault import master
+from keyrack.db.encryption import master_keys
 
 CARS = 24
 COMMAND = (sys.executable, "-m", "keyrack")
@@ -163,7 +163,7 @@ def _master_key(state: Path) -> str:
     file = state / "master.key"
     if not file.exists():
         file.touch(mode=0o600)
-        file.write_text(master.new().text)
+        file.write_text(master_keys.new().text)
     return file.read_text()
 
 

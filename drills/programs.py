@@ -8,7 +8,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from keyrack.embedded.binaries import Account, find_binaries
+from keyrack.db.embedded.binaries import Account, find_binaries
 
 REQUIREMENTS = Path(__file__).parent.parent / "requirements/cluster.txt"
 INTERPRETERS = (Path(sys.executable).resolve(), Path("/usr/bin/python3"))

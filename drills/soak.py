@@ -21,7 +21,7 @@ from drills.load import Ledger, Load, Receiver
 from drills.machines import tree
 from drills.nodes import Fleet, Keyrack
 from drills.verdict import drained
-from keyrack.embedded.server import EmbeddedServer
+from keyrack.db.embedded.server import EmbeddedServer
 
 STREAMS = 40  # that follow the fleet live, as consoles do
 OPEN = "01"  # state of a connection in /proc/net/tcp

@@ -14,9 +14,9 @@ import hypothesis
 import pytest
 import structlog
 
-from keyrack import logs
-from keyrack.embedded.server import EmbeddedServer
-from keyrack.settings import Settings
+from keyrack.core import log_config
+from keyrack.core.settings import Settings
+from keyrack.db.embedded.server import EmbeddedServer
 from tests.people import Person, Town
 from tests.servers import RunningServer, Sql, migrated_database, reachable_directory
 
@@ -78,7 +78,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def own_log() -> Iterator[None]:
     """Commands in this process do not set up the log, which would be that of all tests that come later."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(logs, "configure", lambda level: None)
+        patch.setattr(log_config, "configure", lambda level: None)
         yield
 
 

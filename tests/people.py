@@ -13,8 +13,8 @@ from typing import Any, Protocol
 import httpx
 from argon2 import PasswordHasher
 
-from keyrack.access import digests
-from keyrack.reasons import Reason
+from keyrack.core import secret_hashes
+from keyrack.core.error_codes import Reason
 from tests.servers import DEADLINE, NUMBERS, Sql, eventually
 
 NO_TLS = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # else every client reads all certificates of the world, in 20 ms
@@ -101,9 +101,9 @@ class Person:
 
     def app_of(self, user: int) -> Person:
         """The app of this user."""
-        secret = digests.new_secret()
+        secret = secret_hashes.new_secret()
         made = "insert into sdk_key (customer_id, hash) values ($1, $2)"
-        self.sql.execute(made, self.customer, digests.digest(secret))
+        self.sql.execute(made, self.customer, secret_hashes.digest(secret))
         answer = self.post("/sdk/token", {"customerId": self.customer, "sdkKey": secret, "userId": user})
         assert answer.status_code == 200, answer.text
         token = answer.json()["id_token"]
@@ -200,8 +200,8 @@ class Town:
         self.password_hash = CHEAP.hash(PASSWORD)
 
     def key(self, name: str = "tests") -> str:
-        secret = digests.new_secret()
-        self._sql.execute("insert into api_key (name, hash) values ($1, $2)", name, digests.digest(secret))
+        secret = secret_hashes.new_secret()
+        self._sql.execute("insert into api_key (name, hash) values ($1, $2)", name, secret_hashes.digest(secret))
         return secret
 
     def person(self, name: str, role: str = "Owner") -> Person:

@@ -24,11 +24,11 @@ import asyncpg
 import uvicorn
 import uvloop
 
-from keyrack.database import schema
-from keyrack.database.session import session
-from keyrack.processes import process as running
-from keyrack.processes.worker import Worker, connect
-from keyrack.settings import Settings
+from keyrack.core.settings import Settings
+from keyrack.db import schema_version
+from keyrack.db.session_settings import session
+from keyrack.server import process as running
+from keyrack.server.worker import Worker, connect
 
 # Seconds that a condition may take to come true, however busy the machine is: whoever waits for one goes on at once
 DEADLINE = 60.0
@@ -91,7 +91,7 @@ def fresh_database(server: str) -> Iterator[str]:
 def migrated_database(server: str) -> Iterator[str]:
     """The same with the current schema."""
     with fresh_database(server) as dsn:
-        asyncio.run(schema.migrate(dsn))
+        asyncio.run(schema_version.migrate(dsn))
         yield dsn
 
 

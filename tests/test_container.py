@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 import yaml
 
-from keyrack.settings import Settings, is_secret, variable
+from keyrack.core.settings import Settings, is_secret, variable
 from tests.servers import DEADLINE, RunningServer, eventually, free_port
 
 ROOT = Path(__file__).parents[1]
@@ -78,7 +78,8 @@ def test_the_secrets_of_compose_are_made_as_it_says(compose: dict[str, Any], tmp
         "KEYRACK_DATABASE_URL": "", "KEYRACK_DATABASE_URL_FILE": str(tmp_path / "secrets/database-url"),
         "KEYRACK_MASTER_KEY": "", "KEYRACK_MASTER_KEY_FILE": str(tmp_path / "secrets/master-key"),
     }  # fmt: skip
-    code = "from keyrack.settings import Settings; from keyrack.vault import master; s = Settings();"
+    code = "from keyrack.core.settings import Settings; s = Settings();"
+    code += "from keyrack.db.encryption import master_keys as master;"
     code += "print(s.database_url, len(master.read(s)))"
     read = subprocess.run(
         [sys.executable, "-c", code], env=os.environ | env, capture_output=True, text=True, timeout=DEADLINE

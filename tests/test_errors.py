@@ -9,10 +9,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import keyrack
-from keyrack.documents.refusals import codes, refusals
-from keyrack.endpoints import ALL
-from keyrack.errors import NotFound
-from keyrack.reasons import Reason
+from keyrack.core.error_codes import Reason
+from keyrack.core.errors import NotFound
+from keyrack.http.openapi.error_catalog import codes, refusals
+from keyrack.http.routes import ALL
 
 SOURCE = Path(keyrack.__file__).parent
 KEPT = SOURCE / "api/idempotency.py"  # whose reasons are read again
@@ -57,7 +57,7 @@ def test_a_code_has_one_status_and_one_meaning() -> None:
 def test_every_code_is_in_the_table() -> None:
     """What the source can refuse the documents tell; commands and pages tell their users in words alone."""
     known = {row.code for row in codes(ALL)}
-    for code in written(lambda file: not {"commands", "console", "demo"} & set(file.parts)):
+    for code in written(lambda file: not {"cli", "console", "demo"} & set(file.parts)):
         pattern = re.compile(code.replace("*", "[a-z]+"))
         assert any(pattern.fullmatch(one) for one in known), code
 

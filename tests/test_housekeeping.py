@@ -13,14 +13,14 @@ import pytest
 import structlog
 from typer.testing import CliRunner
 
-from keyrack import housekeeping
-from keyrack.cli import application
-from keyrack.database.connection import Database
-from keyrack.database.pieces import repeat
-from keyrack.housekeeping import AGAIN, EVERY, STEPS, Housekeeping, Step
-from keyrack.processes.worker import connect
-from keyrack.settings import Settings
-from keyrack.webhooks import forgetting
+from keyrack.cli.main import application
+from keyrack.core.settings import Settings
+from keyrack.db.connection import Database
+from keyrack.db.row_batches import repeat
+from keyrack.ops import housekeeping
+from keyrack.ops.housekeeping import AGAIN, EVERY, STEPS, Housekeeping, Step
+from keyrack.server.worker import connect
+from keyrack.webhooks import cleanup
 from tests.webhooks.office import LOCAL, Office
 
 NAMES = {step.name for step in STEPS}
@@ -253,11 +253,11 @@ def test_a_webhook_that_is_enabled_again_keeps_what_waits(own: str) -> None:
             await keep.disabled(3)
             await keep.sql.execute("update webhook set is_enabled = true")
             assert await keep.sql.fetchval("select disabled_at from webhook") is None
-            await forgetting.disabled_webhooks(keep.db, LOCAL)
+            await cleanup.disabled_webhooks(keep.db, LOCAL)
             await keep.sql.execute("update webhook set is_enabled = false")
             await keep.sql.execute("update webhook set url = 'https://example.org/2'")
             assert await keep.sql.fetchval("select disabled_at > now() - interval '1 minute' from webhook")
-            await forgetting.disabled_webhooks(keep.db, LOCAL)
+            await cleanup.disabled_webhooks(keep.db, LOCAL)
             assert await keep.office.count("Waiting") == 3
 
     asyncio.run(main())

@@ -12,7 +12,7 @@ ALICE = "alice.fisher@example.org"
 
 def logged(script: str, *arguments: str) -> list[Any]:
     """The lines that a process with our log writes."""
-    begin = "import sys, logging, structlog; from keyrack import logs; logs.configure('info')\n"
+    begin = "import sys, logging, structlog; from keyrack.core import log_config as logs; logs.configure('info')\n"
     ran = subprocess.run([sys.executable, "-c", begin + script, *arguments], capture_output=True, text=True, timeout=60)
     assert ran.returncode == 0, ran.stderr
     return [json.loads(line) for line in ran.stderr.splitlines()]
@@ -87,14 +87,14 @@ def test_a_lasting_trouble_has_one_line_for_many() -> None:
 BROKEN = """
 import asyncio
 from keyrack.console import SITE
-from keyrack.http import app, server
-from keyrack.settings import Settings
+from keyrack.http import app, pipeline
+from keyrack.core.settings import Settings
 async def fail(*_):
     await asyncio.gather(asyncio.create_task(aside()))
     raise RuntimeError("a fault of ours")
 async def aside():
     logging.getLogger("a library").warning("aside")
-server.Server.serve = fail
+pipeline.Server.serve = fail
 async def ask(edge, headers):
     async def receive():
         return {"type": "http.request", "body": b"", "more_body": False}
@@ -128,7 +128,7 @@ def test_every_line_of_a_request_carries_its_id() -> None:
 
 
 WANTED = """
-from keyrack.http.observing import always_logged
+from keyrack.http.access_log import always_logged
 logs.configure("error")
 structlog.get_logger("keyrack.requests").info("request")
 always_logged()

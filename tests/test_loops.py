@@ -14,13 +14,13 @@ from typing import Any
 import pytest
 import structlog
 
-from keyrack import loops
-from keyrack.database.listener import Listener
-from keyrack.database.notices import Announcer
-from keyrack.housekeeping import Housekeeping
-from keyrack.loops import lasting
-from keyrack.processes.worker import Worker
-from keyrack.settings import Settings
+from keyrack.core import background_tasks
+from keyrack.core.background_tasks import lasting
+from keyrack.core.settings import Settings
+from keyrack.db.notification_listener import Listener
+from keyrack.db.worker_wakeup import Announcer
+from keyrack.ops.housekeeping import Housekeeping
+from keyrack.server.worker import Worker
 from keyrack.webhooks.delivery import Courier
 from tests.people import web
 from tests.servers import DEADLINE, RunningServer, eventually
@@ -52,7 +52,7 @@ def test_a_loop_that_ends_is_begun_anew_until_it_is_meant_to_end(monkeypatch: py
     async def no_sleep(seconds: float) -> None:
         pauses.append(seconds)
 
-    monkeypatch.setattr(loops, "asyncio", SimpleNamespace(sleep=no_sleep))  # other threads sleep as ever
+    monkeypatch.setattr(background_tasks, "asyncio", SimpleNamespace(sleep=no_sleep))  # other threads sleep as ever
     runs = iter([RuntimeError("broken"), None, None, KeyError("x"), None, None, None, None, "over"])
     over: list[str] = []
 
@@ -87,7 +87,7 @@ def test_each_loop_of_the_worker_is_watched(
     own: str, owner: type, method: str, loop: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """B15: it is told, and what it was for is done all the same."""
-    monkeypatch.setattr(loops, "FIRST_PAUSE", 0.05)
+    monkeypatch.setattr(background_tasks, "FIRST_PAUSE", 0.05)
     monkeypatch.setattr(owner, method, failing_once(getattr(owner, method)))
 
     async def main() -> None:
@@ -123,13 +123,13 @@ def test_each_loop_of_the_server_is_watched(
 
 ENDING = """
 import asyncio, sys
-from keyrack.processes import {module} as changed
+from keyrack.server import {module} as changed
 async def end(self, *args, **options):
     await asyncio.sleep(0.3)
     {end}
 changed.{name} = end
 sys.argv = ["keyrack", *{arguments}]
-from keyrack.cli import main
+from keyrack.cli.main import main
 main()
 """
 RAISE: Callable[[str], str] = "raise RuntimeError({!r})".format

@@ -23,7 +23,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from keyrack.settings import Settings
+from keyrack.core.settings import Settings
 from tests.activation import Load, activated
 from tests.console.pmtiles import pmtiles
 from tests.endpoints.test_ingest import unit_of

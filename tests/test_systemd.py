@@ -16,7 +16,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from keyrack.database.schema import MIGRATION_LOCK
+from keyrack.db.schema_version import MIGRATION_LOCK
 from tests.activation import FIRST, HANDING_OVER, Load, Systemd, activated
 from tests.http.test_hostile import head
 from tests.http.test_neighbours import locked, waiting

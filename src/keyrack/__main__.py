@@ -1,5 +1,5 @@
 """`python -m keyrack` is the command `keyrack`."""
 
-from keyrack.cli import main
+from keyrack.cli.main import main
 
 main()

@@ -13,7 +13,7 @@ from pathlib import Path
 import asyncpg
 import pytest
 
-from keyrack.embedded.server import EmbeddedServer
+from keyrack.db.embedded.server import EmbeddedServer
 from tests.abuse.conftest import Figures
 from tests.servers import reachable_directory
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 
-from keyrack.housekeeping import STEPS
+from keyrack.ops.housekeeping import STEPS
 from tests.abuse.conftest import Figures
 from tests.test_housekeeping import OTHERS, house
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from keyrack.model.permissions import Role
+from keyrack.api.permissions import Role
 from tests.people import JOIN, Person, Town, done
 from tests.servers import Sql, eventually
 

@@ -22,14 +22,15 @@ import structlog
 from joserfc import jwt
 from joserfc.jwk import KeySet, RSAKey
 
-from keyrack.access import digests, keys, signing
-from keyrack.access.passwords import Passwords
-from keyrack.database.connection import Connection
-from keyrack.database.session import prepare
-from keyrack.logs import Seldom
-from keyrack.settings import Settings
-from keyrack.vault.holdings import PRIVATE_KEY
-from keyrack.vault.sealing import Vault
+from keyrack.auth import api_keys, signing_keys
+from keyrack.auth.password_hashing import Passwords
+from keyrack.core import secret_hashes
+from keyrack.core.log_config import Seldom
+from keyrack.core.settings import Settings
+from keyrack.db.connection import Connection
+from keyrack.db.encryption.cipher import Vault
+from keyrack.db.encryption.encrypted_columns import PRIVATE_KEY
+from keyrack.db.session_settings import prepare
 from tests.people import JOIN, PASSWORD, Person, Town, done, refused, web
 from tests.servers import RunningServer, Sql, eventually
 
@@ -186,8 +187,8 @@ def test_a_public_key_is_no_secret(forge: Callable[..., str], alice: Person, ser
 
 
 def test_an_id_token_is_no_access_token(alice: Person, sql: Sql) -> None:
-    key = digests.new_secret()
-    sql.execute("insert into sdk_key (customer_id, hash) values ($1, $2)", alice.customer, digests.digest(key))
+    key = secret_hashes.new_secret()
+    sql.execute("insert into sdk_key (customer_id, hash) values ($1, $2)", alice.customer, secret_hashes.digest(key))
     body = {"customerId": alice.customer, "sdkKey": key, "userId": alice.user()}
     refused_token(alice, alice.post("/sdk/token", body).json()["id_token"])
 
@@ -214,7 +215,7 @@ async def with_vault(dsn: str) -> AsyncGenerator[tuple[Connection, Vault]]:
 
 async def rotate(dsn: str) -> str:
     async with with_vault(dsn) as (connection, vault):
-        return await signing.rotate(connection, vault)
+        return await signing_keys.rotate(connection, vault)
 
 
 async def plant(dsn: str, kid: str, hours: float) -> None:
@@ -278,7 +279,7 @@ Change = Callable[[Sql, Person], None]
 
 
 def revoke_key(sql: Sql, person: Person) -> None:
-    sql.execute("update api_key set revoked_at = now() where hash = $1", digests.digest(person.api_key))
+    sql.execute("update api_key set revoked_at = now() where hash = $1", secret_hashes.digest(person.api_key))
 
 
 def disable(sql: Sql, person: Person) -> None:
@@ -336,9 +337,9 @@ def test_it_is_gone_though_nobody_could_hear_of_it(
 
 def test_an_api_key_that_expires(carol: Person, server: RunningServer, other: RunningServer, sql: Sql) -> None:
     update = "update api_key set expires_at = now() + $2::interval where hash = $1"
-    sql.execute(update, digests.digest(carol.api_key), timedelta(hours=1))
+    sql.execute(update, secret_hashes.digest(carol.api_key), timedelta(hours=1))
     all_answer(carol, (server, other), 200)
-    sql.execute(update, digests.digest(carol.api_key), timedelta(seconds=1))
+    sql.execute(update, secret_hashes.digest(carol.api_key), timedelta(seconds=1))
     all_answer(carol, (server, other), 401)
     assert everywhere(carol, server)[0].json() == KEY_REFUSED
 
@@ -348,11 +349,11 @@ def test_the_log_says_why_a_key_is_refused(
     server: RunningServer, sql: Sql, because: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The caller is told the header, and whether it is missing; one line in the log stands for many of the same."""
-    monkeypatch.setattr(keys, "_seldom", Seldom("keyrack.keys"))
-    key, number = digests.new_secret(), None
+    monkeypatch.setattr(api_keys, "_seldom", Seldom("keyrack.keys"))
+    key, number = secret_hashes.new_secret(), None
     if ended := {"revoked": "revoked_at", "expired": "expires_at"}.get(because):
         insert = f"insert into api_key (name, hash, {ended}) values ('t', $1, now() - interval '1 hour')"
-        number = sql.value(insert + " returning api_key_id", digests.digest(key))
+        number = sql.value(insert + " returning api_key_id", secret_hashes.digest(key))
     headers = {} if because == "missing" else {"vendor-API-Key": key}
     with structlog.testing.capture_logs() as logs:
         assert web().get(server.url + "/v3/cars", headers=headers).json() == KEY_REFUSED

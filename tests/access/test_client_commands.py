@@ -9,7 +9,7 @@ from typing import Any
 import httpx
 import pytest
 
-from keyrack.settings import Settings
+from keyrack.core.settings import Settings
 from tests.commands.test_cli import Operator
 from tests.documents.walks import installed, walk
 from tests.people import Person, Town

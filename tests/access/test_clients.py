@@ -13,9 +13,9 @@ import httpx
 import pytest
 
 from keyrack.api.endpoint import Endpoint
-from keyrack.endpoints import ALL
-from keyrack.model.permissions import PROGRAMS, Free, Permission, Role, closed
-from keyrack.settings import Settings
+from keyrack.api.permissions import PROGRAMS, Free, Permission, Role, closed
+from keyrack.core.settings import Settings
+from keyrack.http.routes import ALL
 from tests.http.test_contract import ENDLESS, over, path_of
 from tests.people import Person, Town
 from tests.servers import RunningServer, Sql, eventually

@@ -11,14 +11,14 @@ from typing import Any
 import httpx
 import pytest
 
-from keyrack.access import digests
-from keyrack.database.batching import Batches
-from keyrack.database.connection import Database
-from keyrack.endpoints.cars import NO_CAR
-from keyrack.endpoints.events import TOO_EARLY
-from keyrack.endpoints.events import TOO_LATE as EVENT_TOO_LATE
-from keyrack.reasons import NO_SCOPE
-from keyrack.settings import Settings
+from keyrack.core import secret_hashes
+from keyrack.core.error_codes import NO_SCOPE
+from keyrack.core.settings import Settings
+from keyrack.db.connection import Database
+from keyrack.db.group_commit import Batches
+from keyrack.fleet.endpoints.cars import NO_CAR
+from keyrack.telemetry.endpoints.events import TOO_EARLY
+from keyrack.telemetry.endpoints.events import TOO_LATE as EVENT_TOO_LATE
 from keyrack.telemetry.ingest import TOO_LATE, UNKNOWN_UNIT, Telemetry
 from tests.commands.test_cli import Operator
 from tests.endpoints.test_ingest import ACCEPTED, Unit, ago, device_key, refusal, unit_of
@@ -205,11 +205,11 @@ def test_the_units_of_neighbours_get_no_key(operator: Operator, unit: Unit, bob:
 
 def test_a_key_of_before_opens_nothing_until_somebody_says_what(operator: Operator, unit: Unit) -> None:
     """B6: as the migration leaves it, without a unit and without scopes."""
-    alice, secret = unit.person, digests.new_secret()
+    alice, secret = unit.person, secret_hashes.new_secret()
     id = alice.sql.value(
         "insert into device_key (customer_id, hash) values ($1, $2) returning device_key_id",
         alice.customer,
-        digests.digest(secret),
+        secret_hashes.digest(secret),
     )
 
     def told() -> httpx.Response:

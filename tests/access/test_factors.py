@@ -10,7 +10,7 @@ from typing import Any
 import httpx
 import pytest
 
-from keyrack.access import codes
+from keyrack.auth import totp
 from tests.commands.test_cli import Operator
 from tests.documents.blocks import block
 from tests.people import JOIN, Person, Town
@@ -30,19 +30,19 @@ where customer_id = $1 and resource = any($2) and resource_id = any($3)
 
 @pytest.mark.parametrize(("at", "code"), VECTORS.items())
 def test_codes_are_those_of_the_rfc(at: int, code: str) -> None:
-    assert codes.code(SEED, at // 30) == code
+    assert totp.code(SEED, at // 30) == code
 
 
 def test_a_clock_may_be_a_step_off_and_no_more() -> None:
     now = 1111111109.0
     step = int(now) // 30
     for skew in (-1, 0, 1):
-        assert codes.step_of(SEED, codes.code(SEED, step + skew), now) == step + skew
+        assert totp.step_of(SEED, totp.code(SEED, step + skew), now) == step + skew
     for skew in (-2, 2):
-        assert codes.step_of(SEED, codes.code(SEED, step + skew), now) is None
-    assert codes.step_of(SEED, "0818 04", now) == step
+        assert totp.step_of(SEED, totp.code(SEED, step + skew), now) is None
+    assert totp.step_of(SEED, "0818 04", now) == step
     for wrong in ("", "81804", "０８１８０４", "x" * 1000):
-        assert codes.step_of(SEED, wrong, now) is None
+        assert totp.step_of(SEED, wrong, now) is None
 
 
 class Browser:
@@ -93,7 +93,7 @@ def with_app(browser: Browser) -> str:
 
 
 def now(secret: str, skew: int = 0) -> str:
-    return codes.code(secret, int(time.time()) // 30 + skew)
+    return totp.code(secret, int(time.time()) // 30 + skew)
 
 
 def unused(sql: Sql, person: Person) -> None:

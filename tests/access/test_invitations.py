@@ -9,7 +9,7 @@ from typing import Any
 import httpx
 import pytest
 
-from keyrack.model.permissions import Role
+from keyrack.api.permissions import Role
 from tests.people import NO_TLS, Person, Town, web
 from tests.servers import Sql, eventually
 

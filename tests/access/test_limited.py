@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from keyrack.access.grants import LIMITED
-from keyrack.endpoints import ALL
-from keyrack.model.permissions import GRANTED, WITHIN_GROUPS, Permission, Role
+from keyrack.api.grants import LIMITED
+from keyrack.api.permissions import GRANTED, WITHIN_GROUPS, Permission, Role
+from keyrack.http.routes import ALL
 from tests.access.limits import as_meant, into, limit, limited, number, put
 from tests.access.test_invitations import code_of, posted
 from tests.commands.test_cli import Operator

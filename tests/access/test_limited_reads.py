@@ -12,11 +12,11 @@ from hypothesis import HealthCheck, given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
-from keyrack.api.limited import NOBODY
-from keyrack.endpoints.changes import NOT_FOR_LIMITED
-from keyrack.model.limits import limited as limited_form
-from keyrack.model.resources import CAR
-from keyrack.webhooks.outcomes import OPERATION
+from keyrack.api.schema.group_scope import limited as limited_form
+from keyrack.changelog.endpoints.changes import NOT_FOR_LIMITED
+from keyrack.fleet.group_scope_checks import NOBODY
+from keyrack.fleet.schema import CAR
+from keyrack.webhooks.outcome_payload import OPERATION
 from tests.access.limits import as_meant, limit, limited, put
 from tests.access.limits import number as id_of
 from tests.changes.signing import settled

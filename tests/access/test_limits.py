@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 import httpx
 import pytest
 
-from keyrack.settings import Settings
+from keyrack.core.settings import Settings
 from tests.people import Person, web
 from tests.servers import RunningServer, eventually
 

@@ -10,9 +10,9 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from keyrack.access.digests import digest
-from keyrack.access.limits import network
-from keyrack.settings import Settings
+from keyrack.api.rate_limits import network
+from keyrack.core.secret_hashes import digest
+from keyrack.core.settings import Settings
 from tests.access.test_auth import log_in, too_many
 from tests.people import PASSWORD, Person, web
 from tests.servers import RunningServer, Sql, eventually

@@ -9,14 +9,14 @@ from contextlib import asynccontextmanager, contextmanager
 
 import pytest
 
-from keyrack.access import signing
-from keyrack.access.auth import Access
-from keyrack.access.memory import Memory
-from keyrack.database.acting import acting, operator
-from keyrack.database.connection import Database
-from keyrack.errors import Unauthorized
-from keyrack.settings import Settings
-from keyrack.vault.keeping import open_vault
+from keyrack.auth import signing_keys
+from keyrack.auth.authenticator import Access
+from keyrack.auth.cache import Memory
+from keyrack.core.errors import Unauthorized
+from keyrack.core.settings import Settings
+from keyrack.db.audit_context import acting, operator
+from keyrack.db.connection import Database
+from keyrack.db.encryption.bootstrap import open_vault
 from tests.people import PASSWORD, Person, web
 from tests.servers import RunningServer, Sql, eventually
 
@@ -83,13 +83,13 @@ def test_a_token_is_not_taken_from_memory_by_who_would_not_hear(alice: Person, d
         async with deaf(dsn) as (database, access):
             vault = await open_vault(database, Settings())
             async with database.transaction() as connection:
-                kid = await signing.rotate(connection, vault)
+                kid = await signing_keys.rotate(connection, vault)
             signed_in = await access.verified(alice.username, PASSWORD, "127.0.0.1")
             assert signed_in is not None
             token = await access.token(signed_in)
             assert set((await access.caller(f"Bearer {token}")).grants) == {alice.customer}
             async with database.transaction() as connection:
-                assert await signing.revoke(connection, vault, kid)
+                assert await signing_keys.revoke(connection, vault, kid)
             with pytest.raises(Unauthorized):
                 await access.caller(f"Bearer {token}")
 

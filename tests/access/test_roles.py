@@ -12,13 +12,13 @@ import asyncpg
 import httpx
 import pytest
 
-from keyrack.access.grants import within
 from keyrack.api.endpoint import Endpoint, Endpoints
-from keyrack.documents.tables import roles_markdown
-from keyrack.endpoints import ALL
-from keyrack.model.permissions import GRANTED, MEANINGS, ROLES, Free, Permission, Role, closed
-from keyrack.model.resources import CAR
-from keyrack.settings import Settings
+from keyrack.api.grants import within
+from keyrack.api.permissions import GRANTED, MEANINGS, ROLES, Free, Permission, Role, closed
+from keyrack.core.settings import Settings
+from keyrack.fleet.schema import CAR
+from keyrack.http.openapi.markdown_tables import roles_markdown
+from keyrack.http.routes import ALL
 from tests.commands.test_cli import Operator
 from tests.documents.blocks import ROOT, block
 from tests.http.test_contract import ENDLESS, over, path_of

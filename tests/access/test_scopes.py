@@ -9,10 +9,10 @@ from uuid import UUID
 from hypothesis import given
 from hypothesis import strategies as st
 
-from keyrack.access.clients import calling
-from keyrack.access.tokens import Token
-from keyrack.database.connection import Database
-from keyrack.model.permissions import PROGRAMS, closed
+from keyrack.api.permissions import PROGRAMS, closed
+from keyrack.auth.access_tokens import Token
+from keyrack.auth.client_authentication import calling
+from keyrack.db.connection import Database
 
 SUBJECT = UUID(int=1)
 # Some that are none, or none of clients: they give nothing, wherever they stand

@@ -13,9 +13,9 @@ from joserfc.errors import JoseError
 from joserfc.jwk import KeySet
 from typer.testing import CliRunner
 
-from keyrack.access import digests
-from keyrack.cli import application
-from keyrack.settings import Settings
+from keyrack.cli.main import application
+from keyrack.core import secret_hashes
+from keyrack.core.settings import Settings
 from tests.people import PASSWORD, Person, Town, web
 from tests.servers import RunningServer, Sql, eventually, migrated_database
 
@@ -99,8 +99,10 @@ def test_a_signing_key_is_revoked_at_once_everywhere(
     everywhere(signed_in(alice, server), 200, server, other)
     before = signed_in(alice, other)
     (kid,) = [row["kid"] for row in keyrack("signing-key", "list") if row["signs"]]
-    sdk_key = digests.new_secret()
-    sql.execute("insert into sdk_key (customer_id, hash) values ($1, $2)", alice.customer, digests.digest(sdk_key))
+    sdk_key = secret_hashes.new_secret()
+    sql.execute(
+        "insert into sdk_key (customer_id, hash) values ($1, $2)", alice.customer, secret_hashes.digest(sdk_key)
+    )
     body = {"customerId": alice.customer, "sdkKey": sdk_key, "userId": alice.user()}
     id_token = web().post(server.url + "/v3/sdk/token", json=body, headers=before).json()["id_token"]
     assert statuses(before, server, other) == [200, 200]  # both remember it now

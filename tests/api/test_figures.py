@@ -8,7 +8,7 @@ from urllib.parse import quote
 
 import pytest
 
-from keyrack.endpoints.cars import NO_CAR, NO_PRODUCTS
+from keyrack.fleet.endpoints.cars import NO_CAR, NO_PRODUCTS
 from tests.api.test_lists import SIZES, same
 from tests.people import Person, refused
 from tests.servers import RunningServer, Sql

@@ -14,8 +14,8 @@ import httpx
 import pytest
 
 from keyrack.api.idempotency import IN_FLIGHT, INVALID, OTHER_REQUEST
-from keyrack.endpoints import ALL
-from keyrack.settings import Settings
+from keyrack.core.settings import Settings
+from keyrack.http.routes import ALL
 from tests.people import Person, refused
 from tests.servers import RunningServer, eventually
 

@@ -6,13 +6,13 @@ import asyncio
 from types import SimpleNamespace
 from typing import Any, LiteralString
 
-from keyrack.api import items
+from keyrack.api import batch_items
 from keyrack.api.exchange import NO_CONTENT, Answer, Request
-from keyrack.database.batching import Batches
-from keyrack.database.connection import Database
-from keyrack.errors import Conflict
-from keyrack.reasons import Reason
-from keyrack.settings import Settings
+from keyrack.core.error_codes import Reason
+from keyrack.core.errors import Conflict
+from keyrack.core.settings import Settings
+from keyrack.db.connection import Database
+from keyrack.db.group_commit import Batches
 
 REFUSED = Reason("refused", "Refused by the database.")
 
@@ -39,15 +39,15 @@ def request(db: Database) -> Request:
 
 
 def test_each_notice_is_told_once_though_its_piece_is_done_again(dsn: str, settings: Settings) -> None:
-    async def told() -> tuple[list[items.Result], list[str]]:
+    async def told() -> tuple[list[batch_items.Result], list[str]]:
         db = await Database.connect(dsn, settings)
         names: list[LiteralString] = ["a", "b"]
         runs: list[tuple[Any, object]] = [(announcing, names[0]), (breaking, None), (announcing, names[1])]
-        todo = [items.Item(SimpleNamespace(run=run), request(db), value) for run, value in runs]  # pyright: ignore
+        todo = [batch_items.Item(SimpleNamespace(run=run), request(db), value) for run, value in runs]  # pyright: ignore
         notices: list[str] = []
         try:
             async with db.transaction() as connection:
-                return await items.do(connection, todo, notices.append), notices
+                return await batch_items.do(connection, todo, notices.append), notices
         finally:
             await db.close()
 

@@ -18,9 +18,9 @@ from hypothesis import HealthCheck, given
 from hypothesis import settings as examples
 from hypothesis import strategies as st
 
-from keyrack.api.spool import NO_ROOM, TOO_LONG, Spool
-from keyrack.errors import Unavailable
-from keyrack.settings import Settings
+from keyrack.api.response_spool import NO_ROOM, TOO_LONG, Spool
+from keyrack.core.errors import Unavailable
+from keyrack.core.settings import Settings
 from tests.people import Person, Town, refused, web
 from tests.servers import RunningServer, Sql
 

@@ -32,10 +32,10 @@ import asyncpg
 import pytest
 from aiohttp import web
 
-from keyrack.access import digests
-from keyrack.access.passwords import Passwords
-from keyrack.database import schema
-from keyrack.embedded.server import EmbeddedServer
+from keyrack.auth.password_hashing import Passwords
+from keyrack.core import secret_hashes
+from keyrack.db import schema_version
+from keyrack.db.embedded.server import EmbeddedServer
 from tests.assignments import histories, model
 from tests.changes.readers import Listener, Poller, arrived, reading
 from tests.people import JOIN, PASSWORD
@@ -110,9 +110,9 @@ class Fleet:
     async def prepare(self, dsn: str, hook: str) -> None:
         sql = await asyncpg.connect(dsn, server_settings={"keyrack.who": TESTS})
         await sql.execute(model.LOG)
-        key = digests.new_secret()
+        key = secret_hashes.new_secret()
         await sql.execute("insert into customer (customer_id, name) values (1, 'One')")
-        await sql.execute("insert into api_key (name, hash) values ('tests', $1)", digests.digest(key))
+        await sql.execute("insert into api_key (name, hash) values ('tests', $1)", secret_hashes.digest(key))
         await sql.execute(
             "insert into manager (manager_id, username, password_hash) values (1, 'one', $1)",
             await Passwords().hash(PASSWORD),
@@ -260,7 +260,7 @@ class Faults:
 def database() -> Iterator[tuple[str, Path]]:
     """A server of its own, to be restarted: what it has committed must survive, so commits are written."""
     with reachable_directory() as state, EmbeddedServer(state, options={"fsync": "off"}) as server:
-        asyncio.run(schema.migrate(server.dsn))
+        asyncio.run(schema_version.migrate(server.dsn))
         yield server.dsn, state
 
 

@@ -17,8 +17,8 @@ import aiohttp
 import asyncpg
 import pytest
 
-from keyrack.access import digests
-from keyrack.access.passwords import Passwords
+from keyrack.auth.password_hashing import Passwords
+from keyrack.core import secret_hashes
 from tests.assignments import model
 from tests.assignments.histories import Client, Fleet, check_order
 from tests.people import PASSWORD
@@ -58,8 +58,8 @@ class Place:
 
     async def prepare(self) -> None:
         await self.sql.execute(model.LOG)
-        key = digests.new_secret()
-        await self.sql.execute("insert into api_key (name, hash) values ('tests', $1)", digests.digest(key))
+        key = secret_hashes.new_secret()
+        await self.sql.execute("insert into api_key (name, hash) values ('tests', $1)", secret_hashes.digest(key))
         self.manager = await self.sql.fetchval(
             "insert into manager (username, password_hash) values ('one', $1) returning manager_id",
             await Passwords().hash(PASSWORD),

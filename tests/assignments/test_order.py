@@ -13,11 +13,11 @@ from typing import Any
 import asyncpg
 import pytest
 
-from keyrack.assignments.holds import BUSY, STUCK
+from keyrack.assignments.customer_lock import BUSY, STUCK
 from keyrack.assignments.rules import GONE, NO_BOX, NO_SERVICE, TERMINATED
-from keyrack.endpoints.cars import NO_CAR
-from keyrack.endpoints.installations import NOT_INSTALLED
-from keyrack.settings import Settings
+from keyrack.core.settings import Settings
+from keyrack.fleet.endpoints.cars import NO_CAR
+from keyrack.fleet.endpoints.installations import NOT_INSTALLED
 from tests.people import Person, Town, done, nobody_works, refused
 from tests.servers import RunningServer, Sql, eventually, migrated_database
 

@@ -16,8 +16,8 @@ from typing import Any
 import asyncpg
 from typer.testing import CliRunner, Result
 
-from keyrack.cli import application
-from keyrack.embedded.server import EmbeddedServer
+from keyrack.cli.main import application
+from keyrack.db.embedded.server import EmbeddedServer
 from tests.embedded.test_commands import servers
 from tests.people import web
 from tests.servers import Process, eventually, reachable_directory

@@ -12,11 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from keyrack.backups.asking import connected
-from keyrack.database.archiving import Standing, standing
-from keyrack.embedded.archive import SCRIPT
-from keyrack.embedded.server import EmbeddedServer
-from keyrack.settings import Settings
+from keyrack.core.settings import Settings
+from keyrack.db.archive_status import Standing, standing
+from keyrack.db.embedded.server import EmbeddedServer
+from keyrack.db.embedded.wal_archiving import SCRIPT
+from keyrack.ops.backups.connection import connected
 from tests.backups.house import House
 from tests.servers import eventually
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import httpx
 
-from keyrack.changes.epochs import JUMP
-from keyrack.changes.feed import EPOCH, NEWEST
+from keyrack.changelog.feed import EPOCH, NEWEST
+from keyrack.changelog.transparency.epochs import JUMP
 from tests.backups.house import Caller, House, written
 from tests.changes.readers import Listener, Poller, Reader, reading_beside
 from tests.people import web

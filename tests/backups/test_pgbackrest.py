@@ -15,8 +15,8 @@ from typing import Any
 import asyncpg
 import pytest
 
-from keyrack.backups.aftermath import JUMP, LONG_JUMP
-from keyrack.database import schema
+from keyrack.db import schema_version
+from keyrack.ops.backups.post_restore import JUMP, LONG_JUMP
 from tests.backups.house import House, new_house
 from tests.backups.test_page import block
 from tests.servers import eventually
@@ -108,7 +108,7 @@ def lines(name: str, time: datetime | None = None) -> str:
 def test_backup_drill_and_restore_as_the_page_says(cluster: tuple[House, Cluster]) -> None:
     """The lines of the page are given to Debian's programs; the database comes back to the moment, and goes on."""
     house, own = cluster
-    asyncio.run(schema.migrate(own.dsn))
+    asyncio.run(schema_version.migrate(own.dsn))
     keyrack = {"KEYRACK_DATABASE_URL": own.dsn, "KEYRACK_BACKUP_DIRECTORY": ""}
     house.json("customer", "add", "Example Fleet", **keyrack)
     own.shell(lines("pgbackrest"))

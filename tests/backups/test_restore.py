@@ -10,8 +10,8 @@ import shutil
 from datetime import timedelta
 from pathlib import Path
 
-from keyrack.backups.aftermath import JUMP
-from keyrack.embedded.server import EmbeddedServer
+from keyrack.db.embedded.server import EmbeddedServer
+from keyrack.ops.backups.post_restore import JUMP
 from tests.backups.house import Caller, House, new_house, written
 from tests.embedded.test_commands import servers
 from tests.embedded.test_postgres import Nobody
@@ -187,7 +187,7 @@ def test_times_between_transactions_can_be_reached(house: House) -> None:
 AS_NOBODY = """
 import json, os, shutil, sys
 from typer.testing import CliRunner
-from keyrack.cli import application
+from keyrack.cli.main import application
 os.environ |= json.loads(sys.argv[1])
 for words in json.loads(sys.argv[2]):
     if words == ["lose"]:

@@ -12,12 +12,12 @@ from typing import Any
 
 import asyncpg
 
-from keyrack.access import erasing
-from keyrack.changes.numbering import Numbering
-from keyrack.database.connection import Database
-from keyrack.database.telling import Topics
-from keyrack.processes.worker import connect
-from keyrack.settings import Settings
+from keyrack.changelog.sequencer import Numbering
+from keyrack.core.settings import Settings
+from keyrack.db.change_notifier import Topics
+from keyrack.db.connection import Database
+from keyrack.fleet import person_erasure
+from keyrack.server.worker import connect
 from tests.servers import DEADLINE
 
 WRITE = """
@@ -105,7 +105,7 @@ def finish_erasing(dsn: str) -> None:
 
     async def finish() -> None:
         async with house(dsn) as home:
-            await erasing.finish(home.db, home.settings)
+            await person_erasure.finish(home.db, home.settings)
 
     asyncio.run(finish())
 

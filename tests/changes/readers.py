@@ -13,7 +13,7 @@ from typing import Any
 
 import aiohttp
 
-from keyrack.changes.feed import EPOCH
+from keyrack.changelog.feed import EPOCH
 from tests.servers import DEADLINE
 
 AWAY = (aiohttp.ClientError, TimeoutError, ConnectionError)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from keyrack.database.migrations import module, revisions
-from keyrack.database.migrations.recorded import Recorded
+from keyrack.db.migrations import module, revisions
+from keyrack.db.migrations.audit_triggers import Recorded
 
 
 def recorded() -> list[Recorded]:

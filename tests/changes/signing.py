@@ -7,12 +7,12 @@ import base64
 from pathlib import Path
 from typing import Any
 
-from keyrack.changes import checkpoints, keys, publishing
-from keyrack.changes.checkpoints import Made
-from keyrack.changes.notes import Checkpoint, Key, Note
-from keyrack.database.acting import acting, system
-from keyrack.database.connection import Connection
-from keyrack.settings import Settings
+from keyrack.changelog.transparency import checkpoint_keys, checkpoint_publisher, checkpoints
+from keyrack.changelog.transparency.checkpoints import Made
+from keyrack.changelog.transparency.signed_notes import Checkpoint, Key, Note
+from keyrack.core.settings import Settings
+from keyrack.db.audit_context import acting, system
+from keyrack.db.connection import Connection
 from tests.changes.inbox import house
 from tests.people import Person
 from tests.servers import Sql, eventually
@@ -56,7 +56,7 @@ class Signing:
             "checkpoint_key_file": folder / "key", "checkpoint_seconds": 1, "database_url": dsn,
             "public_url": "https://keyrack.example.com", **settings,
         }  # fmt: skip
-        keys.make(self.settings)
+        checkpoint_keys.make(self.settings)
 
     @property
     def settings(self) -> Settings:
@@ -88,7 +88,7 @@ class Signing:
         asyncio.run(run())
 
     def publish(self) -> None:
-        self.run(publishing.tend)
+        self.run(checkpoint_publisher.tend)
 
     def made(self, customer: int) -> list[Made]:
         """The checkpoints that are kept of a log."""
@@ -98,9 +98,12 @@ class Signing:
     def keys(self, customer: int) -> list[Key]:
         """By what they are verified."""
         origin = Checkpoint.read(Note.read(self.made(customer)[-1].note.encode()).text).origin
-        return [one.key for one in keys.signers(keys.read(self.settings), origin, "keyrack.example.com")]
+        return [
+            one.key
+            for one in checkpoint_keys.signers(checkpoint_keys.read(self.settings), origin, "keyrack.example.com")
+        ]
 
 
 def secret(letter: str) -> str:
     """A key of checkpoints, as it stands in a file."""
-    return base64.b64encode(letter.encode() * keys.LENGTH).decode()
+    return base64.b64encode(letter.encode() * checkpoint_keys.LENGTH).decode()

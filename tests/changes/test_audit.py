@@ -19,13 +19,13 @@ from hypothesis import settings as at_most
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
-from keyrack.changes.exporting import PIECE
-from keyrack.changes.exports import LINE, Change, Head, NotAnExport
-from keyrack.changes.notes import Checkpoint, signed
-from keyrack.changes.record import FIRST, Record, decode, digest, encode, hash_of
-from keyrack.changes.tree import Tree, leaf_hash
-from keyrack.changes.verifying import Mismatch, name_of, verify
-from keyrack.cli import application
+from keyrack.changelog.record_format import FIRST, Record, decode, digest, encode, hash_of
+from keyrack.changelog.transparency.export_format import LINE, Change, Head, NotAnExport
+from keyrack.changelog.transparency.export_reader import PIECE
+from keyrack.changelog.transparency.export_verifier import Mismatch, name_of, verify
+from keyrack.changelog.transparency.merkle_tree import Tree, leaf_hash
+from keyrack.changelog.transparency.signed_notes import Checkpoint, signed
+from keyrack.cli.main import application
 from tests.changes.inbox import IDS, house
 from tests.changes.vectors import BEGIN, LOG, ORIGIN, TIME, checkpoint, erased, head, log, salt, tree
 from tests.documents.blocks import block

@@ -13,20 +13,20 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from keyrack.changes import checkpoints, growing, keys, publishing
-from keyrack.changes.checkpoints import LogRefused
-from keyrack.changes.keys import CheckpointKeyError
-from keyrack.changes.notes import Checkpoint, Note, NotVerified
-from keyrack.changes.publishing import NotPublished
-from keyrack.changes.record import FIRST, decode, encode, hash_of
-from keyrack.changes.tree import Tree, leaf_hash
-from keyrack.cli import application
-from keyrack.commands.audit import NO_LOG
-from keyrack.database.connection import Database
-from keyrack.doctor.fitting import examined
-from keyrack.housekeeping import KNOW, STEPS, Housekeeping
-from keyrack.monitoring.judging import Level
-from keyrack.settings import Settings
+from keyrack.changelog.record_format import FIRST, decode, encode, hash_of
+from keyrack.changelog.transparency import checkpoint_keys, checkpoint_publisher, checkpoints, tree_builder
+from keyrack.changelog.transparency.checkpoint_keys import CheckpointKeyError
+from keyrack.changelog.transparency.checkpoint_publisher import NotPublished
+from keyrack.changelog.transparency.checkpoints import LogRefused
+from keyrack.changelog.transparency.merkle_tree import Tree, leaf_hash
+from keyrack.changelog.transparency.signed_notes import Checkpoint, Note, NotVerified
+from keyrack.cli.commands.audit import NO_LOG
+from keyrack.cli.main import application
+from keyrack.core.settings import Settings
+from keyrack.db.connection import Database
+from keyrack.ops.doctor.settings_check import examined
+from keyrack.ops.housekeeping import KNOW, STEPS, Housekeeping
+from keyrack.ops.monitoring.findings import Level
 from tests.changes.inbox import IDS
 from tests.changes.signing import Signing, secret
 from tests.documents.blocks import block
@@ -95,8 +95,8 @@ def test_a_log_is_signed_once_in_its_time(signing: Signing, customer: int) -> No
 
 
 def test_many_changes_are_read_in_pieces(signing: Signing, customer: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(growing, "PIECE", 100)
-    monkeypatch.setattr(growing, "LOGS", 2)
+    monkeypatch.setattr(tree_builder, "PIECE", 100)
+    monkeypatch.setattr(tree_builder, "LOGS", 2)
     others = [next(IDS) for _ in range(4)]
     for one in others:
         signing.write(one, 30)
@@ -143,9 +143,9 @@ def test_a_key_is_made_once_for_its_owner_alone(tmp_path: Path) -> None:
     signing = {"state": tmp_path / "state", "database_url": None, "checkpoint_key_file": None}
     settings = Signing.__new__(Signing)
     settings.given = signing
-    made = keys.needed(settings.settings)
+    made = checkpoint_keys.needed(settings.settings)
     file = tmp_path / "state/checkpoint.key"
-    assert (file.stat().st_mode & 0o777, keys.needed(settings.settings)) == (0o600, made)
+    assert (file.stat().st_mode & 0o777, checkpoint_keys.needed(settings.settings)) == (0o600, made)
     assert [one.name for one in file.parent.iterdir()] == ["checkpoint.key"]
 
 
@@ -333,11 +333,13 @@ def test_each_checkpoint_is_published_once(signing: Signing, customer: int, tmp_
         signing.publish()
         made = signing.made(customer)
         files = sorted(folder.rglob("*"))
-        assert [file for file in files if file.is_file()] == [publishing.place(folder, one) for one in made]
-    assert [publishing.place(folder, one).read_text() for one in made] == [one.note for one in made]
-    assert publishing.place(folder, made[0]).stat().st_mode & 0o222 == 0
-    assert list(publishing.of_log(folder, customer, made[0].epoch)) == [publishing.place(folder, one) for one in made]
-    assert list(publishing.of_log(folder, 7, made[0].epoch)) == []
+        assert [file for file in files if file.is_file()] == [checkpoint_publisher.place(folder, one) for one in made]
+    assert [checkpoint_publisher.place(folder, one).read_text() for one in made] == [one.note for one in made]
+    assert checkpoint_publisher.place(folder, made[0]).stat().st_mode & 0o222 == 0
+    assert list(checkpoint_publisher.of_log(folder, customer, made[0].epoch)) == [
+        checkpoint_publisher.place(folder, one) for one in made
+    ]
+    assert list(checkpoint_publisher.of_log(folder, 7, made[0].epoch)) == []
 
 
 def test_a_copy_that_was_interrupted_comes_again(signing: Signing, customer: int, tmp_path: Path) -> None:
@@ -389,7 +391,7 @@ def test_what_is_no_checkpoint_where_one_should_be_is_told(signing: Signing, cus
     signing.given["checkpoint_directory"] = folder
     signing.write(customer)
     signing.sign()
-    file = publishing.place(folder, signing.made(customer)[0])
+    file = checkpoint_publisher.place(folder, signing.made(customer)[0])
     file.parent.mkdir(parents=True)
     file.write_text("no note")
     with pytest.raises(NotPublished, match="is there, and is no checkpoint"):

@@ -14,16 +14,16 @@ import asyncpg
 import httpx
 import pytest
 
-from keyrack.access import erasing
-from keyrack.api.parameters import INVALID
-from keyrack.changes import inquiry, retention
-from keyrack.changes.fence import Fence
-from keyrack.changes.inquiry import EVENTS
-from keyrack.endpoints.access import AT_OR_RANGE, BEHIND, IN_FUTURE, TOO_MANY
-from keyrack.endpoints.cars import NO_CAR
-from keyrack.endpoints.users import NO_USER
-from keyrack.reasons import EMPTY_RANGE, Reason
-from keyrack.settings import Settings
+from keyrack.api.query_parameters import INVALID
+from keyrack.changelog import access_queries, retention
+from keyrack.changelog.access_queries import EVENTS
+from keyrack.changelog.endpoints.access_history import AT_OR_RANGE, BEHIND, IN_FUTURE, TOO_MANY
+from keyrack.changelog.visibility_watermark import Fence
+from keyrack.core.error_codes import EMPTY_RANGE, Reason
+from keyrack.core.settings import Settings
+from keyrack.fleet import person_erasure
+from keyrack.fleet.endpoints.cars import NO_CAR
+from keyrack.fleet.endpoints.users import NO_USER
 from tests.changes.inbox import House, house
 from tests.documents.blocks import block, preamble
 from tests.people import Person, Town, refused
@@ -274,7 +274,7 @@ def test_more_than_an_answer_has(dsn: str, settings: Settings, sql: Sql) -> None
 
 
 def test_a_change_without_a_number_is_waited_for(carol: Person, dsn: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(inquiry, "PATIENCE", 0.2)
+    monkeypatch.setattr(access_queries, "PATIENCE", 0.2)
     car = carol.car()
     then = access(carol, f"/cars/{car}")["at"]
 
@@ -499,7 +499,7 @@ def test_a_person_who_is_erased_stays_a_bare_number(carol: Person, dsn: str) -> 
 
     async def finished() -> None:
         async with house(dsn) as home:
-            await erasing.finish(home.db, home.settings)
+            await person_erasure.finish(home.db, home.settings)
 
     asyncio.run(finished())
     for path in (f"/cars/{car}", f"/users/{user}"):

@@ -13,14 +13,14 @@ from uuid import UUID
 import pytest
 from typer.testing import CliRunner
 
-from keyrack.changes import epochs
-from keyrack.changes.epochs import JUMP
-from keyrack.changes.exports import Head
-from keyrack.changes.feed import look
-from keyrack.changes.fence import Fence
-from keyrack.changes.record import decode, hash_of
-from keyrack.cli import application
-from keyrack.errors import Gone
+from keyrack.changelog.feed import look
+from keyrack.changelog.record_format import decode, hash_of
+from keyrack.changelog.transparency import epochs
+from keyrack.changelog.transparency.epochs import JUMP
+from keyrack.changelog.transparency.export_format import Head
+from keyrack.changelog.visibility_watermark import Fence
+from keyrack.cli.main import application
+from keyrack.core.errors import Gone
 from tests.changes.inbox import IDS, WRITE, House, house
 from tests.servers import migrated_database
 

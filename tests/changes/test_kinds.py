@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 
-from keyrack.changes.recording import RECORDED as TABLES
-from keyrack.database.migrations.recorded import Recorded
-from keyrack.model.kinds import INSTALLATION, RECORDED, TAKEN
+from keyrack.api.schema.event_types import INSTALLATION, RECORDED, TAKEN
+from keyrack.changelog.audited_tables import RECORDED as TABLES
+from keyrack.db.migrations.audit_triggers import Recorded
 from tests.changes.recorded import recorded
 from tests.servers import Sql
 

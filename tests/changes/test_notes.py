@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from keyrack.changes.notes import (
+from keyrack.changelog.transparency.merkle_tree import EMPTY
+from keyrack.changelog.transparency.signed_notes import (
     COSIGNATURE,
     ED25519,
     SIGNATURES,
@@ -22,7 +23,6 @@ from keyrack.changes.notes import (
     Signer,
     signed,
 )
-from keyrack.changes.tree import EMPTY
 
 # The example of C2SP's signed-note
 THEIR_KEY = "example.com/foo+530d903a+AekyeRrm56hApGFkyQR4ZCbV54Id2LKaANYcrnKv3U2k"

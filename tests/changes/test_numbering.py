@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from keyrack.changes.fence import Fence
-from keyrack.changes.record import FIRST, decode, digest, hash_of, loads
-from keyrack.changes.tree import Tree, leaf_hash
-from keyrack.database.telling import NUMBERED
+from keyrack.changelog.record_format import FIRST, decode, digest, hash_of, loads
+from keyrack.changelog.transparency.merkle_tree import Tree, leaf_hash
+from keyrack.changelog.visibility_watermark import Fence
+from keyrack.db.change_notifier import NUMBERED
 from tests.changes.inbox import IDS, WRITE, House, house
 from tests.people import Person
 from tests.servers import Sql, eventually, migrated_database

@@ -11,9 +11,9 @@ import asyncpg
 import pytest
 import structlog
 
-from keyrack.changes import fence as room
-from keyrack.changes.fence import Fence, writers
-from keyrack.database import schema
+from keyrack.changelog import visibility_watermark as room
+from keyrack.changelog.visibility_watermark import Fence, writers
+from keyrack.db import schema_version
 from tests.changes.inbox import EACH, FOUR, IDS, WRITE, by_horizon, house, storm, until, wrong
 from tests.servers import fresh_database, migrated_database
 
@@ -190,7 +190,7 @@ def test_a_sequence_that_was_never_used(database_server: str) -> None:
     with fresh_database(database_server) as dsn:
 
         async def main() -> None:
-            await schema.migrate(dsn)
+            await schema_version.migrate(dsn)
             async with house(dsn) as home:
                 assert await Fence(home.db).pass_on() == 0
                 assert await home.numbering().round(Fence(home.db)) == 0

@@ -15,9 +15,9 @@ from typing import Any
 
 import pytest
 
-from keyrack.changes.notes import COSIGNATURE, Checkpoint, Note, Signer, signed
-from keyrack.changes.proofs import consistency, inclusion
-from keyrack.changes.tree import Tree, leaf_hash
+from keyrack.changelog.transparency.merkle_proofs import consistency, inclusion
+from keyrack.changelog.transparency.merkle_tree import Tree, leaf_hash
+from keyrack.changelog.transparency.signed_notes import COSIGNATURE, Checkpoint, Note, Signer, signed
 
 LIBRARY = Path("/usr/share/gocode/src/golang.org/x/mod/sumdb/tlog")
 HERE = Path(__file__).parent

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from keyrack.changes.proofs import consistency, extends, includes, inclusion
-from keyrack.changes.tree import EMPTY, Tree, leaf_hash
+from keyrack.changelog.transparency.merkle_proofs import consistency, extends, includes, inclusion
+from keyrack.changelog.transparency.merkle_tree import EMPTY, Tree, leaf_hash
 from tests.changes.test_tree import LEAVES, ROOTS
 
 MANY = [leaf_hash(number.to_bytes(2, "big")) for number in range(300)]

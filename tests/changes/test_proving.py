@@ -13,8 +13,8 @@ from typing import Any
 import httpx
 import pytest
 
-from keyrack.changes.notes import Note
-from keyrack.settings import Settings
+from keyrack.changelog.transparency.signed_notes import Note
+from keyrack.core.settings import Settings
 from tests.changes.signing import Signing
 from tests.changes.test_others import LOG, program
 from tests.changes.test_others import asked as asked_in_go

@@ -18,7 +18,7 @@ from hypothesis import given
 from hypothesis import settings as at_most
 from hypothesis import strategies as st
 
-from keyrack.changes.record import FIRST, NotARecord, Record, canonical, decode, digest, encode, hash_of, loads
+from keyrack.changelog.record_format import FIRST, NotARecord, Record, canonical, decode, digest, encode, hash_of, loads
 
 SALT = bytes(range(32))
 LONG = st.integers(-(2**63), 2**63 - 1)

@@ -13,13 +13,13 @@ from typing import Any
 import asyncpg
 import pytest
 
-from keyrack.access import digests
-from keyrack.changes import recording
-from keyrack.commands.run import check_database
-from keyrack.database.acting import UNRECORDED
-from keyrack.database.schema import SchemaError
-from keyrack.database.session import session
-from keyrack.settings import Settings
+from keyrack.changelog import audited_tables
+from keyrack.cli.commands.run import check_database
+from keyrack.core import secret_hashes
+from keyrack.core.settings import Settings
+from keyrack.db.audit_context import UNRECORDED
+from keyrack.db.schema_version import SchemaError
+from keyrack.db.session_settings import session
 from tests.changes.inbox import finish_erasing
 from tests.commands.test_cli import Operator
 from tests.people import Person, Town
@@ -134,7 +134,7 @@ def test_secrets_are_not_recorded(alice: Person) -> None:
     hashes = alice.sql.rows(
         "select password_hash from manager where username = $1 union"
         " select encode(hash, 'hex') from api_key where hash = $2",
-        alice.username, digests.digest(alice.api_key),
+        alice.username, secret_hashes.digest(alice.api_key),
     )  # fmt: skip
     assert secret not in told
     assert len(hashes) == 2
@@ -228,12 +228,12 @@ def test_every_table_is_recorded_or_says_why_not(sql: Sql) -> None:
         "select relname from pg_class where relnamespace = 'public'::regnamespace and relkind in ('r', 'p')"
         " and not relispartition"
     )
-    known = [*recording.RECORDED, *recording.NOT_RECORDED]
+    known = [*audited_tables.RECORDED, *audited_tables.NOT_RECORDED]
     assert len(known) == len(set(known))
     assert {row[0] for row in tables if not row[0].startswith("odata_")} == set(known)
     partitioned = {re.sub(r"_\d+$", "", name) for name in known}
     assert partitioned == set(known)
-    assert set(recording.NOT_RECORDED) >= UNRECORDED
+    assert set(audited_tables.NOT_RECORDED) >= UNRECORDED
 
 
 # Columns of recorded tables of which no function speaks, and why
@@ -272,7 +272,7 @@ def test_every_column_of_a_resource_is_recorded(sql: Sql) -> None:
         " join pg_proc p on p.proname = 'record_' || c.relname"
         " where a.attnum > 0 and not a.attisdropped and c.relnamespace = 'public'::regnamespace and c.relkind = 'r'"
     )
-    assert len({row[0] for row in rows}) == len(recording.RECORDED)
+    assert len({row[0] for row in rows}) == len(audited_tables.RECORDED)
     untold = {(table, column) for table, column, source in rows if not re.search(rf"\b[no]\.{column}\b", source)}
     assert {f"{table}.{column}" for table, column in untold if column not in UNTOLD} == set(UNTOLD_THERE)
 

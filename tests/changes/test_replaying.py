@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from keyrack.changes.recording import RECORDED
+from keyrack.changelog.audited_tables import RECORDED
 from tests.commands.test_cli import Operator
 from tests.people import Person, Town, done
 from tests.servers import Sql, eventually

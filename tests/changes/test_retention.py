@@ -11,14 +11,15 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from keyrack.changes import epochs, retention
-from keyrack.changes.exporting import read
-from keyrack.changes.exports import Change, Head
-from keyrack.changes.fence import Fence
-from keyrack.changes.notes import Checkpoint, signed
-from keyrack.changes.verifying import Verification, name_of
-from keyrack.cli import application
-from keyrack.database.acting import acting, system
+from keyrack.changelog import retention
+from keyrack.changelog.transparency import epochs
+from keyrack.changelog.transparency.export_format import Change, Head
+from keyrack.changelog.transparency.export_reader import read
+from keyrack.changelog.transparency.export_verifier import Verification, name_of
+from keyrack.changelog.transparency.signed_notes import Checkpoint, signed
+from keyrack.changelog.visibility_watermark import Fence
+from keyrack.cli.main import application
+from keyrack.db.audit_context import acting, system
 from tests.changes.inbox import IDS, WRITE, House, house
 from tests.changes.vectors import LOG
 from tests.commands.test_cli import Operator

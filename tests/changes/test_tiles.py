@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import settings as at_most
 from hypothesis import strategies as st
 
-from keyrack.changes.proofs import additions, consistency, extends, includes, inclusion, siblings
-from keyrack.changes.tiles import WIDTH, Growth, NoTile, Place, needed, root, unfinished
-from keyrack.changes.tree import HASH, Tree, leaf_hash
+from keyrack.changelog.transparency.merkle_proofs import additions, consistency, extends, includes, inclusion, siblings
+from keyrack.changelog.transparency.merkle_tiles import WIDTH, Growth, NoTile, Place, needed, root, unfinished
+from keyrack.changelog.transparency.merkle_tree import HASH, Tree, leaf_hash
 
 MOST = 3 * WIDTH * WIDTH // 2  # leaves: tiles of three levels
 LEAVES = [leaf_hash(str(number).encode()) for number in range(3 * WIDTH)]

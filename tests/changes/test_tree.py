@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from keyrack.changes.tree import EMPTY, NotATree, Tree, leaf_hash, node_hash
+from keyrack.changelog.transparency.merkle_tree import EMPTY, NotATree, Tree, leaf_hash, node_hash
 
 # The leaves and roots by which Certificate Transparency's own implementations are tested
 LEAVES = [bytes.fromhex(leaf) for leaf in (

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from keyrack.changes.notes import Checkpoint, Key, Note
+from keyrack.changelog.transparency.signed_notes import Checkpoint, Key, Note
 from tests.changes import vectors
 from tests.documents.blocks import ROOT, block
 

@@ -14,12 +14,12 @@ from pathlib import Path
 from typing import Any
 from uuid import UUID
 
-from keyrack.changes.exports import Change, Head
-from keyrack.changes.notes import COSIGNATURE, Checkpoint, Signer, signed
-from keyrack.changes.proofs import consistency, inclusion
-from keyrack.changes.record import FIRST, PARTS, Part, Record, canonical, digest, encode, hash_of, loads
-from keyrack.changes.tree import Tree, leaf_hash
-from keyrack.changes.verifying import name_of
+from keyrack.changelog.record_format import FIRST, PARTS, Part, Record, canonical, digest, encode, hash_of, loads
+from keyrack.changelog.transparency.export_format import Change, Head
+from keyrack.changelog.transparency.export_verifier import name_of
+from keyrack.changelog.transparency.merkle_proofs import consistency, inclusion
+from keyrack.changelog.transparency.merkle_tree import Tree, leaf_hash
+from keyrack.changelog.transparency.signed_notes import COSIGNATURE, Checkpoint, Signer, signed
 
 FILE = Path(__file__).parent / "vectors.json"
 CUSTOMER, EPOCH = 3, UUID("0d5e8c1a-5b1f-4c8e-9a54-2f7d6c3b1a00")

@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from keyrack.client import answers
-from keyrack.client.answers import ApiError
-from keyrack.client.credentials import Login, Server, Token
-from keyrack.client.patience import Patience
-from keyrack.client.session import Client
+from keyrack.core.api_client import responses as answers
+from keyrack.core.api_client.credentials import Login, Server, Token
+from keyrack.core.api_client.responses import ApiError
+from keyrack.core.api_client.retries import Patience
+from keyrack.core.api_client.session import Client
 from tests.people import Person
 from tests.servers import RunningServer, free_port
 

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from keyrack.keys import cose
-from keyrack.keys.cose import PublicKey
-from keyrack.keys.members import ENTRY, KEY, KEY_SET, PROVISIONING, RECEIPT, STATUS_LIST, TIME, Message
+from keyrack.offline_keys import cose
+from keyrack.offline_keys.cose import PublicKey
+from keyrack.offline_keys.message_fields import ENTRY, KEY, KEY_SET, PROVISIONING, RECEIPT, STATUS_LIST, TIME, Message
 from tests.clients.test_phone import TOOLS
 from tests.clients.test_phone import judged as by_auth0
 from tests.keys.garage import Firmware, Phone, b64, driver, garage, raw

@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 
-from keyrack.keys import cose, members
-from keyrack.keys.members import Message
-from keyrack.keys.p256 import PrivateKey
-from keyrack.keys.public_key import PublicKey
+from keyrack.offline_keys import cose, message_fields
+from keyrack.offline_keys.message_fields import Message
+from keyrack.offline_keys.p256 import PrivateKey
+from keyrack.offline_keys.public_key import PublicKey
 from tests.clients.tools import put_node
 from tests.keys.phone_world import World, b64, unb64
 
@@ -52,20 +52,20 @@ def signed() -> list[tuple[Message, bytes, PublicKey]]:
     """A message of each kind that a phone meets, with the key that signed it."""
     world, phone = World(), PrivateKey.generate()
     claims = {"sub": "somebody", "cnf": phone.public}
-    registration = cose.sign(members.REGISTRATION, phone.public.kid, claims, phone.sign)
+    registration = cose.sign(message_fields.REGISTRATION, phone.public.kid, claims, phone.sign)
     device = world.put_device(registration)["id"]
     entry = world.box.kept.log.entries[0]
     receipt = world.put_log([entry])["receipts"][0]["receipt"]
     answer = world.keys(device)
     issuing = world.issuing[0].public
     return [
-        (members.REGISTRATION, registration, phone.public),
-        (members.KEY, unb64(answer["keys"][0]["key"]), issuing),
-        (members.STATUS_LIST, unb64(answer["boxes"][0]["statusLists"][0]["statusList"]), issuing),
-        (members.KEY_SET, unb64(answer["keySet"]), world.root.public),
-        (members.TIME, unb64(world.time("box:1041:3", bytes(16))["time"]), issuing),
-        (members.RECEIPT, unb64(receipt), issuing),
-        (members.ENTRY, entry, world.box_key.public),
+        (message_fields.REGISTRATION, registration, phone.public),
+        (message_fields.KEY, unb64(answer["keys"][0]["key"]), issuing),
+        (message_fields.STATUS_LIST, unb64(answer["boxes"][0]["statusLists"][0]["statusList"]), issuing),
+        (message_fields.KEY_SET, unb64(answer["keySet"]), world.root.public),
+        (message_fields.TIME, unb64(world.time("box:1041:3", bytes(16))["time"]), issuing),
+        (message_fields.RECEIPT, unb64(receipt), issuing),
+        (message_fields.ENTRY, entry, world.box_key.public),
     ]
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from keyrack.cli import application
+from keyrack.cli.main import application
 from tests.commands.test_refusals import line, refused
 from tests.servers import Process, reachable_directory
 from tests.terminal import typed

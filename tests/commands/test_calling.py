@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from keyrack.cli import application
+from keyrack.cli.main import application
 from tests.people import PASSWORD, Person
 from tests.servers import Process, RunningServer
 from tests.terminal import seen

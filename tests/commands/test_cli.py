@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from keyrack.access import digests
-from keyrack.cli import application
+from keyrack.cli.main import application
+from keyrack.core import secret_hashes
 from tests.moments import NO_MOMENTS
 from tests.people import Town
 from tests.servers import Process, Sql, eventually, reachable_directory
@@ -200,7 +200,7 @@ def test_an_api_key_expires_and_is_revoked(operator: Operator, sql: Sql) -> None
     added = operator.value("api-key", "add", "partner", "--expires", "2099-12-31")
     assert list(added) == ["id", "apiKey"]
     stored = sql.rows("select hash, expires_at from api_key where api_key_id = $1", added["id"])[0]
-    assert stored["hash"] == digests.digest(added["apiKey"]) and stored["expires_at"].year == 2100
+    assert stored["hash"] == secret_hashes.digest(added["apiKey"]) and stored["expires_at"].year == 2100
     assert operator.value("api-key", "revoke", added["id"]) == {"id": added["id"]}
     listed = next(row for row in operator.value("api-key", "list") if row["id"] == added["id"])
     assert listed["isActive"] is False and listed["expiresAt"] == "2100-01-01T00:00:00Z" and listed["revokedAt"]
@@ -215,7 +215,9 @@ def test_an_api_key_expires_and_is_revoked(operator: Operator, sql: Sql) -> None
 def test_an_sdk_key(operator: Operator, customer: int, sql: Sql) -> None:
     added = operator.value("sdk-key", "add", "--customer", customer)
     assert list(added) == ["id", "sdkKey"]
-    assert sql.value("select hash from sdk_key where sdk_key_id = $1", added["id"]) == digests.digest(added["sdkKey"])
+    assert sql.value("select hash from sdk_key where sdk_key_id = $1", added["id"]) == secret_hashes.digest(
+        added["sdkKey"]
+    )
     assert operator.value("sdk-key", "revoke", added["id"]) == {"id": added["id"]}
     assert [row["isActive"] for row in operator.value("sdk-key", "list", "--customer", customer)] == [False]
     assert "revoked already" in operator.refused("sdk-key", "revoke", added["id"])

@@ -16,12 +16,12 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from keyrack.cli import application
-from keyrack.database import schema
-from keyrack.database.connection import Database
-from keyrack.doctor import database
-from keyrack.settings import Settings
-from keyrack.vault.keeping import open_vault
+from keyrack.cli.main import application
+from keyrack.core.settings import Settings
+from keyrack.db import schema_version
+from keyrack.db.connection import Database
+from keyrack.db.encryption.bootstrap import open_vault
+from keyrack.ops.doctor import database
 from tests.servers import RunningServer, Sql, fresh_database
 from tests.terminal import ESCAPE, seen
 
@@ -57,7 +57,7 @@ def told(env: dict[str, str]) -> tuple[int, dict[str, list[tuple[str, str]]]]:
 @pytest.fixture(scope="module")
 def house(database_server: str) -> Iterator[House]:
     async def prepare() -> None:
-        await schema.migrate(dsn)
+        await schema_version.migrate(dsn)
         db = await Database.connect(dsn, Settings(), size=1)
         await open_vault(db, Settings())
         await db.close()

@@ -17,7 +17,7 @@ import pytest
 from typer.main import get_command
 from typer.testing import CliRunner
 
-from keyrack.cli import COMMANDS, HEADINGS, application
+from keyrack.cli.main import COMMANDS, HEADINGS, application
 from tests.servers import DEADLINE
 
 HOME = str(Path(sys.executable).parent)  # where `keyrack` is

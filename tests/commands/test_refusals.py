@@ -15,8 +15,8 @@ import pytest
 from typer.testing import CliRunner
 
 from keyrack import __version__
-from keyrack.cli import application
-from keyrack.database import schema
+from keyrack.cli.main import application
+from keyrack.db import schema_version
 from tests.servers import Sql, fresh_database, reachable_directory
 
 COMMANDS = ["migrate", "customer list"]
@@ -137,7 +137,7 @@ def test_a_schema_that_is_newer_than_the_code(newer: str) -> None:
     """B14: by every command."""
     assert refused_by_all(KEYRACK_DATABASE_URL=newer) == (
         f"The database's schema is at revision 9999; this Keyrack, {__version__}, knows revisions up to "
-        f"{schema.head()}: a newer one has migrated it. Start that one, or use a database of this one's own."
+        f"{schema_version.head()}: a newer one has migrated it. Start that one, or use a database of this one's own."
     )
 
 
@@ -185,7 +185,7 @@ def test_a_role_that_may_not_create(roles: Roles) -> None:
 
 def test_a_role_that_may_not_migrate_or_read(roles: Roles) -> None:
     """B14: the schema is there, and somebody else's: what the role could not do would be seen some day only."""
-    asyncio.run(schema.migrate(roles.dsn))
+    asyncio.run(schema_version.migrate(roles.dsn))
     everything = "grant all on schema public to weak_owner", "grant all on all tables in schema public to weak_owner"
     for weak in (roles.address("weak_owner", *everything), roles.address("weak_reader")):
         role = weak.rpartition("=")[2]
@@ -204,7 +204,7 @@ def test_a_failure_within_a_migration_is_told_in_postgresql_s_words(roles: Roles
 
 def test_a_server_that_cannot_begin_says_why(roles: Roles) -> None:
     """B14: also what only the serving process finds."""
-    asyncio.run(schema.migrate(roles.dsn))
+    asyncio.run(schema_version.migrate(roles.dsn))
     roles.sql.execute(f'alter database "{name_of(roles.dsn)}" set default_transaction_read_only = on')
     said = refused("serve --port 0", KEYRACK_DATABASE_URL=roles.dsn)
     assert said == "The database refuses: cannot execute INSERT in a read-only transaction"

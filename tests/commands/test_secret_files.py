@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from keyrack.cli import application
-from keyrack.settings import Settings, is_secret, variable
+from keyrack.cli.main import application
+from keyrack.core.settings import Settings, is_secret, variable
 from tests.commands.test_refusals import ADDRESS, refused_here
 from tests.servers import Process, eventually
 from tests.test_processes import children

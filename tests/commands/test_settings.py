@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from keyrack.cli import application
-from keyrack.settings import Settings, sections
+from keyrack.cli.main import application
+from keyrack.core.settings import Settings, sections
 from tests.commands.test_refusals import refused_here
 from tests.servers import Process
 

@@ -21,11 +21,11 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 from typer.testing import CliRunner
 
-from keyrack.cli import application
-from keyrack.database import schema
-from keyrack.embedded.server import EmbeddedServer
-from keyrack.housekeeping import STEPS
-from keyrack.settings import Settings
+from keyrack.cli.main import application
+from keyrack.core.settings import Settings
+from keyrack.db import schema_version
+from keyrack.db.embedded.server import EmbeddedServer
+from keyrack.ops.housekeeping import STEPS
 from keyrack.webhooks import certificates
 from tests.monitoring.rows import CUSTOMER, DELIVERY, OPERATION, WEBHOOK, WORKER
 from tests.servers import Process, Sql, fresh_database, migrated_database, reachable_directory
@@ -95,7 +95,7 @@ def test_all_is_well(house: House) -> None:
     assert [(one["role"], one["host"], one["lives"]) for one in value["processes"]] == [
         ("serve", "elsewhere", True), ("work", "elsewhere", True),
     ]  # fmt: skip
-    assert value["schema"] == {"revision": schema.head(), "state": "current"}
+    assert value["schema"] == {"revision": schema_version.head(), "state": "current"}
     result = CliRunner(env={"KEYRACK_DATABASE_URL": house.dsn}).invoke(application("status"), ["status"])
     assert result.stdout.startswith("OK: Everything that was looked at is well.\n")
     assert "1 x work   on elsewhere  0.2.0" in result.stdout
@@ -154,7 +154,7 @@ def test_another_schema(house: House, revision: str, oldest: str, status: int, c
     try:
         found, value = house.told()
     finally:
-        house.sql.execute("update alembic_version set version_num = $1", schema.head())
+        house.sql.execute("update alembic_version set version_num = $1", schema_version.head())
         if revision == "0019":
             house.sql.execute("alter table away rename to heartbeat")
     assert (found, [one["code"] for one in value["findings"]]) == (status, [code])
@@ -183,7 +183,7 @@ def test_a_database_that_is_away(tmp_path: Path) -> None:
 def test_an_embedded_database_that_nobody_uses_is_not_started() -> None:
     with reachable_directory() as state:
         with EmbeddedServer(state) as server:
-            asyncio.run(schema.migrate(server.dsn))
+            asyncio.run(schema_version.migrate(server.dsn))
             status, value = told("--state", str(state))
             assert status == 2 and "no-api" in [one["code"] for one in value["findings"]]
             assert value["disk"]["path"] == str(state)

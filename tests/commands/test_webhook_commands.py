@@ -16,10 +16,10 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from keyrack.cli import application
-from keyrack.model.kinds import OUTCOMES
-from keyrack.webhooks.sending import signed
-from keyrack.webhooks.verification import examine
+from keyrack.api.schema.event_types import OUTCOMES
+from keyrack.cli.main import application
+from keyrack.webhooks.sender import signed
+from keyrack.webhooks.signature_check import examine
 from tests.people import Person
 from tests.servers import Process, eventually
 from tests.webhooks.receiver import Receiver

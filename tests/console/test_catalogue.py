@@ -14,12 +14,13 @@ from babel.messages.pofile import read_po
 
 import keyrack
 from keyrack import console
-from keyrack.console import files, front, refusals
+from keyrack.api.permissions import MEANINGS
+from keyrack.console import error_messages, static_files
 from keyrack.console.languages import CATALOGUE, DEFAULT, LANGUAGES
-from keyrack.documents.refusals import codes
-from keyrack.endpoints import ALL
-from keyrack.model.permissions import MEANINGS
-from keyrack.reasons import Reason
+from keyrack.console.pages import login
+from keyrack.core.error_codes import Reason
+from keyrack.http.openapi.error_catalog import codes
+from keyrack.http.routes import ALL
 
 CONSOLE = Path(keyrack.__file__).parent / "console"
 OTHERS = [language for language in LANGUAGES if language != DEFAULT]
@@ -61,7 +62,7 @@ def said() -> dict[str, str]:
         for file, line, found, _, _ in [*of_templates, *of_python]
         for text in ([found] if isinstance(found, str) else found)
     }
-    return found | dict.fromkeys(MEANINGS.values(), "keyrack/model/permissions.py")
+    return found | dict.fromkeys(MEANINGS.values(), "keyrack/api/permissions.py")
 
 
 def of_refusals() -> set[str]:
@@ -98,8 +99,8 @@ def test_a_refusal_is_told_in_every_language(language: str) -> None:
     known = {entry.id for entry in catalogue(language)}
     met = [code for code in codes(ALL) if code.code not in OF_PROGRAMS]
     assert [text for code in met for text in code.texts if text not in known] == []
-    assert [code.remedy for code in met if code.code in refusals.OF_PAGES and code.remedy not in known] == []
-    for reason in (front.NOBODYS, files.NO_FILE, files.OTHER_VERSION):
+    assert [code.remedy for code in met if code.code in error_messages.OF_PAGES and code.remedy not in known] == []
+    for reason in (login.NOBODYS, static_files.NO_FILE, static_files.OTHER_VERSION):
         assert {reason.text, reason.remedy} <= known
 
 

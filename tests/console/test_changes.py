@@ -11,8 +11,8 @@ import httpx
 import pytest
 from playwright.sync_api import expect
 
-from keyrack.console.change_words import ACTORS, KINDS, MEMBERS, PARTS, RESOURCES
-from keyrack.database.acting import Type
+from keyrack.console.changes.labels import ACTORS, KINDS, MEMBERS, PARTS, RESOURCES
+from keyrack.db.audit_context import Type
 from tests.changes.recorded import recorded
 from tests.changes.signing import settled
 from tests.console.conftest import Desk

@@ -7,7 +7,7 @@ import re
 import httpx
 import pytest
 
-from keyrack.model.permissions import Role
+from keyrack.api.permissions import Role
 from tests.people import Person, Town
 
 

@@ -11,9 +11,9 @@ from pathlib import Path
 import httpx
 import pytest
 
-from keyrack.console import files
-from keyrack.console.files import shelf
-from keyrack.settings import Settings
+from keyrack.console import static_files
+from keyrack.console.static_files import shelf
+from keyrack.core.settings import Settings
 from tests.people import web
 from tests.servers import RunningServer
 
@@ -56,12 +56,12 @@ def there(name: str) -> str:
 
 
 def content(name: str) -> bytes:
-    (path,) = (path for path in (files.OURS / name, files.OTHERS / name) if path.is_file())
+    (path,) = (path for path in (static_files.OURS / name, static_files.OTHERS / name) if path.is_file())
     return path.read_bytes()
 
 
 def test_every_file_of_ours_and_of_others_has_an_address() -> None:
-    ours = {path.name for path in files.OURS.iterdir()}
+    ours = {path.name for path in static_files.OURS.iterdir()}
     assert ours | OTHERS == set(NAMES)
     assert not ours & OTHERS
 
@@ -90,7 +90,7 @@ def test_who_takes_gzip_gets_the_same_packed(name: str, server: RunningServer, s
 
 def test_what_is_packed_beforehand_is_sent_as_it_is(server: RunningServer) -> None:
     with web().stream("GET", f"{server.url}/console/assets/{there('htmx.js')}") as answer:
-        assert b"".join(answer.iter_raw()) == (files.OTHERS / "htmx.js.gz").read_bytes()
+        assert b"".join(answer.iter_raw()) == (static_files.OTHERS / "htmx.js.gz").read_bytes()
 
 
 def test_nothing_is_packed_where_gzip_is_off(dsn: str, settings: Settings) -> None:
@@ -156,15 +156,15 @@ def test_files_are_only_read(server: RunningServer) -> None:
 
 
 def test_a_name_that_is_misspelt_is_no_address() -> None:
-    assert files.address("/console", "htmx.js") == f"/console/assets/{shelf().digest}/htmx.js"
+    assert static_files.address("/console", "htmx.js") == f"/console/assets/{shelf().digest}/htmx.js"
     with pytest.raises(LookupError):
-        files.address("/console", "htmx.mjs")
+        static_files.address("/console", "htmx.mjs")
 
 
 def test_the_digest_is_that_of_every_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, directory in (("OURS", files.OURS), ("OTHERS", files.OTHERS)):
+    for name, directory in (("OURS", static_files.OURS), ("OTHERS", static_files.OTHERS)):
         shutil.copytree(directory, tmp_path / name)
-        monkeypatch.setattr(files, name, tmp_path / name)
+        monkeypatch.setattr(static_files, name, tmp_path / name)
     fresh = shelf.__wrapped__
     assert fresh().digest == shelf().digest
     seen = {shelf().digest}
@@ -177,8 +177,8 @@ def test_the_digest_is_that_of_every_file(tmp_path: Path, monkeypatch: pytest.Mo
 
 
 def test_an_installation_without_the_files_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(files, "OTHERS", tmp_path)
-    with pytest.raises(files.MissingFiles, match="missing in this installation"):
+    monkeypatch.setattr(static_files, "OTHERS", tmp_path)
+    with pytest.raises(static_files.MissingFiles, match="missing in this installation"):
         shelf.__wrapped__()
 
 
@@ -212,7 +212,7 @@ def test_the_first_page_is_light() -> None:
 
 def test_packed_copies_are_the_same_each_time() -> None:
     for name in OTHERS:
-        packed = (files.OTHERS / f"{name}.gz").read_bytes()
+        packed = (static_files.OTHERS / f"{name}.gz").read_bytes()
         assert gzip.decompress(packed) == content(name)
         assert packed[4:8] == bytes(4) and packed[3] == 0, "no time, no name"
 
@@ -225,7 +225,7 @@ def test_icons_are_those_of_the_list() -> None:
     assert re.findall(r'<symbol id="([^"]+)"', sprite) == listed
     assert len(set(listed)) == len(listed)
     assert not re.search(r"style|<script|href|\son", sprite)
-    for template in files.OURS.parent.glob("templates/**/*.html"):
+    for template in static_files.OURS.parent.glob("templates/**/*.html"):
         named = set(re.findall(r"""\bicon\(["']([\w-]+)["']""", template.read_text()))
         assert named <= set(listed), f"{template.name} shows icons that console-assets/icons.txt does not name"
 

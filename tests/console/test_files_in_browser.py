@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from playwright.sync_api import Page, Response
 
-from keyrack.console.files import shelf
+from keyrack.console.static_files import shelf
 from tests.console.conftest import Desk
 from tests.console.test_files import FIRST_PAGE
 

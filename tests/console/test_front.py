@@ -6,9 +6,9 @@ import httpx
 import pytest
 from playwright.sync_api import expect
 
-from keyrack import reasons
-from keyrack.endpoints.me import NO_SESSION, WRONG_PASSWORD
-from keyrack.settings import Settings
+from keyrack.auth.endpoints.me import NO_SESSION, WRONG_PASSWORD
+from keyrack.core import error_codes
+from keyrack.core.settings import Settings
 from tests.console.conftest import COOKIE, Desk
 from tests.people import NO_TLS, PASSWORD, Person, Town, done, refused, web
 from tests.servers import DEADLINE, RunningServer, Sql, eventually
@@ -99,7 +99,7 @@ def test_a_session_is_a_key_and_a_token_below_the_console_alone(alice: Person, s
         answer = browser.put("/api/v3/cars", json={"name": "Mine"}, headers=of_alice)
         assert answer.status_code == 201
         answer = browser.put("/api/v3/cars", json={"name": "x"}, headers=of_alice | {"Origin": "http://evil.example"})
-        refused(answer, 403, reasons.OTHER_ORIGIN)
+        refused(answer, 403, error_codes.OTHER_ORIGIN)
         assert browser.get("/api/v3/cars").status_code == 400  # the customer is said as everywhere
 
 
@@ -112,9 +112,9 @@ def test_a_neighbours_customer_is_nobodys(alice: Person, bob: Person) -> None:
         answers = [browser.get(f"?customer={customer}") for customer in (alice.customer, 2**31 - 1, "0")]
         assert {answer.status_code for answer in answers} == {404}
         texts = {answer.text.replace(answer.headers["x-request-id"], "") for answer in answers}
-        assert len(texts) == 1 and reasons.NO_CUSTOMER.text in texts.pop()
+        assert len(texts) == 1 and error_codes.NO_CUSTOMER.text in texts.pop()
         answer = browser.get("/api/v3/cars", headers={"Customer-ID": str(alice.customer)})
-        refused(answer, 404, reasons.NO_CUSTOMER)
+        refused(answer, 404, error_codes.NO_CUSTOMER)
 
 
 def test_after_signing_in_nobody_is_sent_elsewhere(alice: Person, server: RunningServer) -> None:
@@ -158,7 +158,7 @@ def test_an_address_in_any_letters_is_gone_on_to(alice: Person, server: RunningS
 def test_what_no_page_stands_at(alice: Person, server: RunningServer) -> None:
     with alice.browser() as browser:
         answer = browser.get(f"/{alice.customer}/nothing-here")
-        assert (answer.status_code, reasons.NOTHING_HERE.text in answer.text) == (404, True)
+        assert (answer.status_code, error_codes.NOTHING_HERE.text in answer.text) == (404, True)
         assert browser.put("/sign-in").status_code == 405
         assert browser.post("/sign-in", content=b"{}", headers={"Content-Type": "application/json"}).status_code == 415
         form = {"Content-Type": "application/x-www-form-urlencoded"}
@@ -170,7 +170,7 @@ def test_what_no_page_stands_at(alice: Person, server: RunningServer) -> None:
     answer = stranger(server).get(f"/console/{alice.customer}/cars?q=1")
     assert answer.headers["location"] == f"/console/sign-in?next=%2Fconsole%2F{alice.customer}%2Fcars%3Fq%3D1"
     part = stranger(server, HX_Request_Type="partial").get(f"/console/{alice.customer}/cars")
-    assert (part.status_code, reasons.SIGNED_OUT.text in part.text) == (401, True)
+    assert (part.status_code, error_codes.SIGNED_OUT.text in part.text) == (401, True)
 
 
 def test_pages_say_what_may_be_in_them(server: RunningServer) -> None:

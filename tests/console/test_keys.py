@@ -9,8 +9,8 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
-from keyrack.keys.codes import Code
-from keyrack.model.permissions import Role
+from keyrack.api.permissions import Role
+from keyrack.offline_keys.refusal_codes import Code
 from tests.console import axe
 from tests.console.conftest import Desk
 from tests.console.test_changes import sentences

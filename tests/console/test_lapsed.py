@@ -10,7 +10,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from keyrack.console import PAGES
-from keyrack.settings import Settings
+from keyrack.core.settings import Settings
 from tests.console.conftest import Desk
 from tests.people import PASSWORD, Person
 from tests.servers import RunningServer

@@ -13,7 +13,7 @@ import httpx
 import pytest
 from playwright.sync_api import Page, expect
 
-from keyrack.model.texts import FORMULA
+from keyrack.core.text import FORMULA
 from tests.console.axe import faults
 from tests.console.conftest import Desk
 from tests.people import Person, Town, nobody_works

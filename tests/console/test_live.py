@@ -11,8 +11,8 @@ import pytest
 from playwright.sync_api import Page, Route
 
 import keyrack
-from keyrack.http.pages import POLICY
-from keyrack.settings import Settings
+from keyrack.core.settings import Settings
+from keyrack.http.page_router import POLICY
 from tests.browser import launched, needed
 from tests.people import Person
 from tests.servers import RunningServer, Sql, eventually

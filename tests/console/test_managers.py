@@ -5,7 +5,7 @@ from __future__ import annotations
 import httpx
 import pytest
 
-from keyrack.model.permissions import Role
+from keyrack.api.permissions import Role
 from tests.access.limits import limited, number, put, seen
 from tests.people import Person, Town
 

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, CDPSession, Page, expect
 
-from keyrack.access import codes
-from keyrack.settings import Settings
+from keyrack.auth import totp
+from keyrack.core.settings import Settings
 from tests.console import axe
 from tests.people import Person, Town
 from tests.servers import DEADLINE, RunningServer, Sql
@@ -183,7 +183,7 @@ def test_an_app_and_recovery_codes_are_set_up_in_the_console(device: Device, tow
     device.page.get_by_label("Code that the app shows now").fill("1")
     device.page.get_by_role("button", name="Confirm").click()
     expect(device.page.get_by_text("The code is wrong.").first).to_be_visible()
-    device.page.get_by_label("Code that the app shows now").fill(codes.code(secret, int(time.time()) // 30))
+    device.page.get_by_label("Code that the app shows now").fill(totp.code(secret, int(time.time()) // 30))
     device.page.get_by_role("button", name="Confirm").click()
     expect(device.page.get_by_text("The app is set up.")).to_be_visible()
     device.page.get_by_role("button", name="Make new recovery codes").click()

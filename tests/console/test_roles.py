@@ -12,12 +12,12 @@ from urllib.parse import parse_qsl, urlsplit
 import httpx
 import pytest
 
-from keyrack.api.live import NEEDS
+from keyrack.api.event_stream import NEEDS
+from keyrack.api.permissions import GRANTED, Permission, Role
 from keyrack.console import PAGES
 from keyrack.console.lists import LISTS
-from keyrack.console.lists.declared import List, wanted
-from keyrack.http.pages import Page
-from keyrack.model.permissions import GRANTED, Permission, Role
+from keyrack.console.lists.definition import List, wanted
+from keyrack.http.page_router import Page
 from tests.console.phones import phone_with_key
 from tests.people import JOIN, Person, Town
 from tests.servers import Sql, eventually

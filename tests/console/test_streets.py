@@ -14,9 +14,9 @@ import httpx
 import pytest
 from playwright.sync_api import Page, Request, Route, expect
 
-from keyrack.console.tiles import BadTiles, check
-from keyrack.http.pages import POLICY
-from keyrack.settings import Settings
+from keyrack.console.map_tiles import BadTiles, check
+from keyrack.core.settings import Settings
+from keyrack.http.page_router import POLICY
 from tests.console import axe
 from tests.console.axe import faults
 from tests.console.conftest import Desk

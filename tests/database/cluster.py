@@ -15,8 +15,8 @@ from urllib.parse import quote
 
 import asyncpg
 
-from keyrack.database import schema
-from keyrack.embedded.binaries import Account, Binaries, end_with_parent, environment, find_binaries
+from keyrack.db import schema_version
+from keyrack.db.embedded.binaries import Account, Binaries, end_with_parent, environment, find_binaries
 from tests.servers import DEADLINE, TESTS, eventually, free_port, reachable_directory
 
 PASSWORD = "not to be told"
@@ -112,7 +112,7 @@ class Cluster:
         self.leader.start()
         self.leader.ask("create database keyrack", database="postgres")
         self.leader.ask(f"alter database keyrack set keyrack.who = '{TESTS}'")
-        asyncio.run(schema.migrate(self.leader.dsn))
+        asyncio.run(schema_version.migrate(self.leader.dsn))
 
     def begin_replica(self) -> None:
         """Make the replica anew, from the leader."""

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from keyrack.database.trouble import AWAY
-from keyrack.embedded.server import EmbeddedServer
+from keyrack.db.embedded.server import EmbeddedServer
+from keyrack.db.throttled_log import AWAY
 from tests.monitoring.scrape import shown
 from tests.people import web
 from tests.servers import Process, eventually, reachable_directory

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from keyrack.database import planning
-from keyrack.database.migrations import RELEASES, STOPPED, module, revisions
-from keyrack.database.migrations.effects import Judge
-from keyrack.database.planning import Step
+from keyrack.db import migration_plan
+from keyrack.db.migration_plan import Step
+from keyrack.db.migrations import RELEASES, STOPPED, module, revisions
+from keyrack.db.migrations.safety_check import Judge
 
 # Statements on a table that is in use, which holds up who uses it, or break the release before
 HOLDING = [
@@ -134,7 +134,7 @@ FROM_NOW_ON = [revision for revision in revisions() if revision > STOPPED]
 
 @pytest.fixture(scope="module")
 def steps() -> dict[str, Step]:
-    return {step.revision: step for step in planning.steps(revisions())}
+    return {step.revision: step for step in migration_plan.steps(revisions())}
 
 
 @pytest.mark.parametrize("revision", FROM_NOW_ON)

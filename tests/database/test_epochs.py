@@ -8,10 +8,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from keyrack.changes.epochs import JUMP
-from keyrack.changes.feed import Extent, look
-from keyrack.changes.fence import Fence
-from keyrack.settings import Settings
+from keyrack.changelog.feed import Extent, look
+from keyrack.changelog.transparency.epochs import JUMP
+from keyrack.changelog.visibility_watermark import Fence
+from keyrack.core.settings import Settings
 from tests.changes.inbox import IDS, WRITE, house
 from tests.changes.readers import Listener, Poller, reading_beside
 from tests.database.cluster import Cluster, running_cluster

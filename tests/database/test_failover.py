@@ -17,11 +17,11 @@ import asyncpg
 import httpx
 import pytest
 
-from keyrack.access.digests import digest
-from keyrack.database.acting import acting, system
-from keyrack.database.connection import Database
-from keyrack.database.connector import Connector, NoLeader
-from keyrack.settings import Settings
+from keyrack.core.secret_hashes import digest
+from keyrack.core.settings import Settings
+from keyrack.db.audit_context import acting, system
+from keyrack.db.connection import Database
+from keyrack.db.replication.primary_connector import Connector, NoLeader
 from tests.database.cluster import PASSWORD, Cluster, Server, running_cluster
 from tests.people import Person, Town, refused, web
 from tests.servers import DEADLINE, RunningServer, Sql, eventually

@@ -16,13 +16,13 @@ from alembic.config import Config
 from sqlalchemy.ext.asyncio import create_async_engine
 from sqlalchemy.pool import NullPool
 
-import keyrack.database
-from keyrack.assignments.rounds import Rounds
-from keyrack.database import schema
-from keyrack.database.batching import Batches
-from keyrack.database.connection import Connection
-from keyrack.database.within import InTransaction
-from keyrack.settings import Settings
+import keyrack.db
+from keyrack.assignments.scheduler import Rounds
+from keyrack.core.settings import Settings
+from keyrack.db import schema_version
+from keyrack.db.connection import Connection
+from keyrack.db.group_commit import Batches
+from keyrack.db.transaction_database import InTransaction
 from keyrack.telemetry.ingest import Telemetry
 from tests.servers import Sql, eventually, fresh_database
 
@@ -30,7 +30,7 @@ from tests.servers import Sql, eventually, fresh_database
 async def upgrade(dsn: str, revision: str) -> None:
     """As far as the release went that had this revision."""
     config = Config()
-    config.set_main_option("script_location", str(Path(keyrack.database.__file__).parent / "migrations"))
+    config.set_main_option("script_location", str(Path(keyrack.db.__file__).parent / "migrations"))
 
     def run(connection: Any) -> None:
         config.attributes["connection"] = connection
@@ -91,7 +91,7 @@ def migrated(database_server: str) -> Iterator[Sql]:
         old = Sql(dsn)
         old.execute(OLD)
         old.close()
-        assert asyncio.run(schema.migrate(dsn)) == schema.head()
+        assert asyncio.run(schema_version.migrate(dsn)) == schema_version.head()
         sql = Sql(dsn)
         yield sql
         sql.close()

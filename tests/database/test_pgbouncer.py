@@ -17,11 +17,11 @@ from typing import Any
 import asyncpg
 import pytest
 
-from keyrack.access.digests import digest
-from keyrack.database.connection import Database
-from keyrack.embedded.binaries import Account, end_with_parent
-from keyrack.errors import Unavailable
-from keyrack.settings import Settings
+from keyrack.core.errors import Unavailable
+from keyrack.core.secret_hashes import digest
+from keyrack.core.settings import Settings
+from keyrack.db.connection import Database
+from keyrack.db.embedded.binaries import Account, end_with_parent
 from tests.commands import test_doctor, test_status
 from tests.database.cluster import PASSWORD, Cluster, running_cluster
 from tests.people import Person, Town, done
@@ -245,4 +245,6 @@ def test_no_statement_belongs_to_a_session() -> None:
         for line in path.read_text().splitlines()
         if re.search(r"\.cursor\(|raw\.prepare\(|pg_(try_)?advisory_lock|[^_]set_config\([^)]*false\)", line)
     ]
-    assert [name for name, _ in found] == ["migrating.py", "schema.py"], found  # migrations go past PgBouncer
+    assert [name for name, _ in found] == ["migration_runner.py", "schema_version.py"], (
+        found
+    )  # migrations go past PgBouncer

@@ -14,12 +14,12 @@ import asyncpg
 import httpx
 import pytest
 
-from keyrack.database.connection import Database
-from keyrack.database.positions import position
-from keyrack.database.replicas import Read
-from keyrack.endpoints import ALL
-from keyrack.metrics.measures import READ_LAG, READS
-from keyrack.settings import Settings
+from keyrack.core.metrics.catalog import READ_LAG, READS
+from keyrack.core.settings import Settings
+from keyrack.db.connection import Database
+from keyrack.db.replication.read_routing import Read
+from keyrack.db.replication.wal_positions import position
+from keyrack.http.routes import ALL
 from tests.changes.feed.log import made
 from tests.commands.test_doctor import told as doctor
 from tests.database.cluster import Cluster, Server, running_cluster

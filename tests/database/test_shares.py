@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from keyrack.database.shares import PROCESS, TOO_LONG, TOO_MANY, Shares, Who
-from keyrack.errors import Unavailable
+from keyrack.core.errors import Unavailable
+from keyrack.db.fair_semaphore import PROCESS, TOO_LONG, TOO_MANY, Shares, Who
 
 A, B = Who(("a",), 2), Who(("b",), 2)
 

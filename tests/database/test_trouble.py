@@ -21,11 +21,11 @@ import asyncpg
 import httpx
 import pytest
 
-from keyrack.database import schema
-from keyrack.database.batching import Batches
-from keyrack.database.connection import Connection
-from keyrack.database.within import InTransaction
-from keyrack.embedded.server import EmbeddedServer
+from keyrack.db import schema_version
+from keyrack.db.connection import Connection
+from keyrack.db.embedded.server import EmbeddedServer
+from keyrack.db.group_commit import Batches
+from keyrack.db.transaction_database import InTransaction
 from tests.people import Person, Town, refused, web
 from tests.servers import DEADLINE, Process, Sql, eventually, reachable_directory
 
@@ -82,7 +82,7 @@ def house(disk: Path) -> Iterator[House]:
     # The server's own log of what it has promised is elsewhere: without room for that it ends, and nobody could look
     state, log = disk / "state", disk.parent / "log"
     with EmbeddedServer(state, options={"fsync": "off"}) as server:
-        asyncio.run(schema.migrate(server.dsn))
+        asyncio.run(schema_version.migrate(server.dsn))
     shutil.copytree(state / "pgdata/pg_wal", log, copy_function=shutil.copy)
     owner = (state / "pgdata").stat()
     for path in (log, *log.rglob("*")):

@@ -13,14 +13,14 @@ from xml.etree import ElementTree
 import httpx
 import pytest
 
-from keyrack import demo
-from keyrack.access import digests
-from keyrack.database.acting import acting, operator
-from keyrack.database.connection import Database
-from keyrack.demo.catalogue import CATALOGUE, entries
-from keyrack.demo.drawings import BUTTONS, Key, draw, shade
-from keyrack.errors import Conflict
-from keyrack.settings import Settings
+from keyrack.core import secret_hashes
+from keyrack.core.errors import Conflict
+from keyrack.core.settings import Settings
+from keyrack.db.audit_context import acting, operator
+from keyrack.db.connection import Database
+from keyrack.simulator import demo
+from keyrack.simulator.demo.catalogue import CATALOGUE, entries
+from keyrack.simulator.demo.drawings import BUTTONS, Key, draw, shade
 from tests.servers import RunningServer, Sql, migrated_database
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -246,10 +246,10 @@ def test_lost_credentials_are_replaced(own_dsn: str, env: dict[str, str], state:
     renewed = prepare(own_dsn, state)
     assert renewed["KEYRACK_CUSTOMER_ID"] == env["KEYRACK_CUSTOMER_ID"]
     good = "select revoked_at is null from api_key where hash = $1"
-    assert rows.value(good, digests.digest(env["KEYRACK_API_KEY"])) is False
-    assert rows.value(good, digests.digest(renewed["KEYRACK_API_KEY"])) is True
+    assert rows.value(good, secret_hashes.digest(env["KEYRACK_API_KEY"])) is False
+    assert rows.value(good, secret_hashes.digest(renewed["KEYRACK_API_KEY"])) is True
     opens = "select is_gateway, scopes from device_key where hash = $1"
-    opened = rows.rows(opens, digests.digest(renewed["KEYRACK_DEVICE_KEY"]))
+    opened = rows.rows(opens, secret_hashes.digest(renewed["KEYRACK_DEVICE_KEY"]))
     assert [tuple(row) for row in opened] == [(True, ["telemetry", "events"])]
     assert rows.value("select count(*) from customer") == 2
 

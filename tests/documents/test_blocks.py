@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from keyrack.settings import Settings
+from keyrack.core.settings import Settings
 from tests.documents.blocks import OWN, PREAMBLE, ROOT, SHELL, SHOWN, WALKS, Block, block, blocks, documents
 
 ALL = [one for document in documents() for one in blocks(document)]
@@ -113,7 +113,7 @@ def test_what_is_data_is_well_formed() -> None:
 def test_the_row_that_contributing_shows_is_a_row() -> None:
     """CONTRIBUTING.md: of the module that it names."""
     row = block("CONTRIBUTING.md", "row").text.strip()
-    assert row in (ROOT / "src/keyrack/endpoints/cars.py").read_text()
+    assert row in (ROOT / "src/keyrack/fleet/endpoints/cars.py").read_text()
 
 
 # The systemd units, installed as docs/operating.md says, below another directory than /

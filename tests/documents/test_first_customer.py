@@ -6,7 +6,7 @@ import json
 import os
 from pathlib import Path
 
-from keyrack.settings import Settings
+from keyrack.core.settings import Settings
 from tests.documents.walks import installed, walk
 from tests.servers import RunningServer, migrated_database
 

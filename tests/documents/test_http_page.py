@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from keyrack.settings import Settings
+from keyrack.core.settings import Settings
 from tests.people import Person
 from tests.servers import RunningServer
 

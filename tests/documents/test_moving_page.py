@@ -7,8 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from keyrack.moving.kinds import KINDS
-from keyrack.settings import Settings
+from keyrack.core.settings import Settings
+from keyrack.ops.transfer.record_types import KINDS
 from tests.documents.blocks import ROOT, blocks
 from tests.people import PASSWORD, Town
 from tests.servers import RunningServer, Sql, migrated_database

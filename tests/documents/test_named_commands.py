@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import typer
 
-from keyrack.cli import COMMANDS, application
+from keyrack.cli.main import COMMANDS, application
 from tests.documents.blocks import BLOCK, ROOT, documents
 
 NAMED = re.compile(r"`keyrack\s([^`]+)`")

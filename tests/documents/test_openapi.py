@@ -17,14 +17,14 @@ from schemathesis import GenerationMode
 from schemathesis.checks import CHECKS, load_all_checks
 
 from keyrack.api.endpoint import Endpoint
-from keyrack.api.live import EVENTS
-from keyrack.documents.members import SUBJECTS
-from keyrack.documents.operations import OWN, SPEC, TAGS
-from keyrack.endpoints import ALL
-from keyrack.model.meanings import EVERYWHERE
-from keyrack.model.meanings import OF as MEANINGS
-from keyrack.model.permissions import Permission
-from keyrack.model.resources import RESOURCES
+from keyrack.api.event_stream import EVENTS
+from keyrack.api.permissions import Permission
+from keyrack.fleet.schema import RESOURCES
+from keyrack.http.openapi.descriptions.fleet import EVERYWHERE
+from keyrack.http.openapi.descriptions.fleet import OF as MEANINGS
+from keyrack.http.openapi.member_schemas import SUBJECTS
+from keyrack.http.openapi.operations.spec import OWN, SPEC, TAGS
+from keyrack.http.routes import ALL
 from tests.browser import launched, needed
 from tests.documents.reading import Json, inlined, objects, resolved
 from tests.http.test_contract import ENDLESS, calling, name, over

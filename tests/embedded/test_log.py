@@ -12,7 +12,7 @@ from pathlib import Path
 import asyncpg
 import pytest
 
-from keyrack.embedded.server import EmbeddedServer
+from keyrack.db.embedded.server import EmbeddedServer
 from tests.servers import eventually, reachable_directory
 
 ALICE = "alice.fisher@example.org"

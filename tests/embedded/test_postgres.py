@@ -19,8 +19,8 @@ from types import SimpleNamespace
 import asyncpg
 import pytest
 
-from keyrack.embedded import binaries as postgres_binaries
-from keyrack.embedded.server import EmbeddedServer, EmbeddedServerError
+from keyrack.db.embedded import binaries as postgres_binaries
+from keyrack.db.embedded.server import EmbeddedServer, EmbeddedServerError
 from tests.servers import DEADLINE, reachable_directory
 
 DEBIAN_15 = Path("/usr/lib/postgresql/15/bin")
@@ -32,7 +32,7 @@ NEEDS_TMP = pytest.mark.skipif(not os.access("/tmp", os.W_OK), reason="/tmp is n
 SERVE = """
 import sys
 from pathlib import Path
-from keyrack.embedded.server import EmbeddedServer
+from keyrack.db.embedded.server import EmbeddedServer
 server = EmbeddedServer(Path(sys.argv[1]))
 server.start()
 print("ready", flush=True)
@@ -46,7 +46,7 @@ assert ctypes.CDLL(None).prctl(24, 19, 0, 0, 0) == 0  # PR_CAPBSET_DROP, CAP_SYS
 os.execv(sys.executable, [sys.executable, "-c", *sys.argv[1:]])
 """
 
-CONNECT = "import sys, pathlib, keyrack.embedded.probe as p; print(p.probe(p.Layout(pathlib.Path(sys.argv[1]))))"
+CONNECT = "import sys, pathlib, keyrack.db.embedded.probe as p; print(p.probe(p.Layout(pathlib.Path(sys.argv[1]))))"
 
 
 class Nobody:
@@ -192,7 +192,7 @@ def nobody() -> Nobody:
         pytest.skip("only root can become another user")
     for python in (sys.executable, "/usr/bin/python3", "/usr/local/bin/python3"):
         with contextlib.suppress(OSError):
-            if (user := Nobody(python)).run("import keyrack.embedded.server; print('fine')") == "fine\n":
+            if (user := Nobody(python)).run("import keyrack.db.embedded.server; print('fine')") == "fine\n":
                 return user
     pytest.skip("`nobody` cannot run any Python 3.11 here, or not read Keyrack's source")
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from keyrack.embedded.binaries import Account
+from keyrack.db.embedded.binaries import Account
 from tests.embedded.test_versions import OLD, ROOT, shell
 from tests.servers import Process, reachable_directory
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import httpx
 
-from keyrack.endpoints.batch_forms import ROWS
+from keyrack.assignments.endpoints.batch_models import ROWS
 from tests.people import Person
 
 Json = dict[str, Any]

@@ -8,9 +8,9 @@ from concurrent.futures import ThreadPoolExecutor
 import httpx
 import pytest
 
-from keyrack.assignments import holds
-from keyrack.endpoints.batch_forms import ROWS
-from keyrack.settings import Settings
+from keyrack.assignments import customer_lock
+from keyrack.assignments.endpoints.batch_models import ROWS
+from keyrack.core.settings import Settings
 from tests.assignments import model
 from tests.endpoints.batches import (
     END,
@@ -477,7 +477,7 @@ def test_ends_of_too_many_assignments_are_undone(
 ) -> None:
     """One by one, they take more than the time that the batch has."""
     kind, full, other = crowded
-    monkeypatch.setattr(holds, "PIECE", 1)
+    monkeypatch.setattr(customer_lock, "PIECE", 1)
     body = {"kind": kind, "items": [end(full), end(other)]}
     with RunningServer(settings.model_copy(update={"batch_seconds": 0.3}), dsn, worker=False) as running:
         answer = web().post(running.url + "/batch", json=body, headers=carol.headers)

@@ -10,7 +10,7 @@ from typing import Any
 
 import httpx
 
-from keyrack.settings import Settings
+from keyrack.core.settings import Settings
 from tests.endpoints.batches import (
     HEAD,
     NOBODY,

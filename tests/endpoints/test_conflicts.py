@@ -7,7 +7,7 @@ from collections import Counter
 import pytest
 
 from keyrack.assignments import overlaps
-from keyrack.settings import Settings
+from keyrack.core.settings import Settings
 from tests.endpoints.batches import (
     HEAD,
     OVERLAP,

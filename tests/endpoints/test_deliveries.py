@@ -11,7 +11,7 @@ from typing import Any
 import httpx
 import pytest
 
-from keyrack.settings import Settings
+from keyrack.core.settings import Settings
 from tests.endpoints.test_ingest import Unit, ago, device_key, unit_of
 from tests.people import Person, refused
 from tests.servers import RunningServer, eventually

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from keyrack.settings import Settings
+from keyrack.core.settings import Settings
 from tests.endpoints.batches import (
     NO_ASSIGNMENT,
     NO_BOX,

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from keyrack.access import erasing, privacy
-from keyrack.database.connection import Database
-from keyrack.endpoints.users import NO_USER
-from keyrack.settings import Settings
+from keyrack.core.settings import Settings
+from keyrack.db.connection import Database
+from keyrack.fleet import person_erasure, person_export
+from keyrack.fleet.endpoints.users import NO_USER
 from tests.endpoints.test_users import MEMBERSHIP
 from tests.people import Person, Town, done, nobody_works, refused
 from tests.servers import Sql, eventually
@@ -25,8 +25,8 @@ def tidy(dsn: str, settings: Settings) -> Any:
 
     async def run() -> None:
         db = await Database.connect(dsn, settings)
-        await erasing.finish(db, settings)
-        await privacy.forget_people(db, settings)
+        await person_erasure.finish(db, settings)
+        await person_export.forget_people(db, settings)
         await db.close()
 
     yield lambda: sql.run(run())

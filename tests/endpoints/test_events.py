@@ -12,11 +12,11 @@ import asyncpg
 import httpx
 import pytest
 
-from keyrack.database.connection import Database
-from keyrack.endpoints.cars import NO_CAR
-from keyrack.endpoints.events import NO_EVENT, NewEvent, Recorded, Told, record
-from keyrack.endpoints.users import NO_USER
-from keyrack.settings import Settings
+from keyrack.core.settings import Settings
+from keyrack.db.connection import Database
+from keyrack.fleet.endpoints.cars import NO_CAR
+from keyrack.fleet.endpoints.users import NO_USER
+from keyrack.telemetry.endpoints.events import NO_EVENT, NewEvent, Recorded, Told, record
 from tests.endpoints.test_ingest import ago, device_key
 from tests.moments import NO_MOMENTS
 from tests.people import Person, refused

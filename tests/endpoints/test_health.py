@@ -11,7 +11,7 @@ from typing import Any
 import httpx
 import pytest
 
-from keyrack.settings import Settings
+from keyrack.core.settings import Settings
 from tests.people import refused, web
 from tests.servers import Process, RunningServer, Sql, eventually, migrated_database
 

@@ -9,8 +9,8 @@ import asyncpg
 import httpx
 import pytest
 
-from keyrack.endpoints.health import Readiness
-from keyrack.settings import Settings
+from keyrack.core.settings import Settings
+from keyrack.http.endpoints.health import Readiness
 from tests.monitoring.rows import CUSTOMER, DELIVERY, OPERATION, WEBHOOK, WORKER
 from tests.people import web
 from tests.servers import RunningServer, Sql, eventually, migrated_database

@@ -12,9 +12,9 @@ from typing import Any
 import httpx
 import pytest
 
-from keyrack.access import digests
-from keyrack.endpoints.cars import NO_CAR, NO_TELEMETRY
-from keyrack.reasons import INVALID_DEVICE_KEY
+from keyrack.core import secret_hashes
+from keyrack.core.error_codes import INVALID_DEVICE_KEY
+from keyrack.fleet.endpoints.cars import NO_CAR, NO_TELEMETRY
 from keyrack.telemetry.ingest import TOO_EARLY, TOO_LATE, UNKNOWN_UNIT
 from tests.moments import NO_MOMENTS
 from tests.people import Person, refused
@@ -93,11 +93,11 @@ class Unit:
 
 def device_key(person: Person, serial: str | None = None, *scopes: str) -> str:
     """A key for the unit with this serial number, or for all of them; with both scopes unless some are named."""
-    secret = digests.new_secret()
+    secret = secret_hashes.new_secret()
     person.sql.execute(
         "insert into device_key (customer_id, hash, is_gateway, product_id, scopes) values ($1, $2, $3,"
         " (select product_id from product where customer_id = $1 and serial_number = $4), $5)",
-        person.customer, digests.digest(secret), serial is None, serial, list(scopes or ("telemetry", "events")),
+        person.customer, secret_hashes.digest(secret), serial is None, serial, list(scopes or ("telemetry", "events")),
     )  # fmt: skip
     return secret
 
@@ -355,7 +355,7 @@ def test_a_device_key_is_needed_and_can_be_revoked(unit: Unit) -> None:
         answer = unit.deliver(unit.sample(1), headers=headers)
         assert (answer.status_code, answer.json()) == (401, {"statusCode": 401, "message": INVALID_DEVICE_KEY.text})
     assert unit.tell(2) == ACCEPTED
-    unit.person.sql.execute("update device_key set revoked_at = now() where hash = $1", digests.digest(unit.key))
+    unit.person.sql.execute("update device_key set revoked_at = now() where hash = $1", secret_hashes.digest(unit.key))
     eventually(lambda: unit.deliver(unit.sample(1)).status_code == 401, "the end of a revoked key")
 
 

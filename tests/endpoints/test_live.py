@@ -11,14 +11,14 @@ from dataclasses import replace
 import pytest
 from typer.testing import CliRunner
 
-from keyrack.api.live import EVENTS, FULL, FULL_OF_CALLER, FULL_OF_CUSTOMER, GAP, TRY_AGAIN, Hub, Stream
-from keyrack.api.parameters import INVALID
-from keyrack.api.topics import OF_ROW, OF_TAG
-from keyrack.cli import application
-from keyrack.database.telling import EVERYBODY, MOST, TOPICS, Teller, heard, payloads
-from keyrack.endpoints import ALL
-from keyrack.endpoints.live import OLD_HTTP
-from keyrack.settings import Settings
+from keyrack.api.change_topics import OF_ROW, OF_TAG
+from keyrack.api.event_stream import EVENTS, FULL, FULL_OF_CALLER, FULL_OF_CUSTOMER, GAP, TRY_AGAIN, Hub, Stream
+from keyrack.api.query_parameters import INVALID
+from keyrack.changelog.endpoints.live import OLD_HTTP
+from keyrack.cli.main import application
+from keyrack.core.settings import Settings
+from keyrack.db.change_notifier import EVERYBODY, MOST, TOPICS, Teller, heard, payloads
+from keyrack.http.routes import ALL
 from tests.endpoints.test_ingest import unit_of
 from tests.http.test_hostile import Line, head
 from tests.people import Person, Town

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from keyrack.endpoints.operations import NO_OPERATION
-from keyrack.settings import Settings
-from keyrack.webhooks import failures
-from keyrack.webhooks.failures import GIVEN_UP, GONE, NO_BOX, NO_CAR, NO_SERVICE, NO_USER, TERMINATED
+from keyrack.assignments import failure_codes
+from keyrack.assignments.endpoints.operations import NO_OPERATION
+from keyrack.assignments.failure_codes import GIVEN_UP, GONE, NO_BOX, NO_CAR, NO_SERVICE, NO_USER, TERMINATED
+from keyrack.core.settings import Settings
 from tests.people import Person, nobody_works, web
 from tests.servers import RunningServer, eventually
 
@@ -201,8 +201,8 @@ def test_what_failed_says_why_in_a_code(carol: Person) -> None:
 
 
 def test_every_reason_has_a_code() -> None:
-    assert {failures.NO_CAR, GIVEN_UP, GONE, NO_BOX, NO_SERVICE, NO_USER, TERMINATED} <= set(failures.CODES)
-    assert len(set(failures.CODES.values())) == len(failures.CODES)
+    assert {failure_codes.NO_CAR, GIVEN_UP, GONE, NO_BOX, NO_SERVICE, NO_USER, TERMINATED} <= set(failure_codes.CODES)
+    assert len(set(failure_codes.CODES.values())) == len(failure_codes.CODES)
 
 
 def test_order_is_kept_while_many_cars_are_worked_on(alice: Person) -> None:

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from keyrack.endpoints.positions import endpoints
-from keyrack.odata import Limits, query
+from keyrack.api.odata import Limits, query
+from keyrack.telemetry.endpoints.positions import endpoints
 from tests.endpoints.test_ingest import Unit, ago, unit_of
 from tests.people import Person, Town
 

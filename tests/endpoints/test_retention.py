@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from keyrack.settings import Settings
+from keyrack.core.settings import Settings
 from tests.people import Person
 
 

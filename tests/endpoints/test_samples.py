@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from keyrack.endpoints.cars import NO_CAR
-from keyrack.model.telematics import MEASURES
-from keyrack.reasons import EMPTY_RANGE
-from keyrack.settings import Settings
+from keyrack.core.error_codes import EMPTY_RANGE
+from keyrack.core.settings import Settings
+from keyrack.fleet.endpoints.cars import NO_CAR
+from keyrack.telemetry.schema import MEASURES
 from tests.endpoints.test_ingest import Unit, unit_of
 from tests.people import Person, refused
 from tests.telemetry.test_nearest import NOON, deliver, stamp

@@ -11,8 +11,8 @@ import pytest
 from joserfc import jwt
 from joserfc.jwk import KeySet
 
-from keyrack.access import digests
-from keyrack.settings import Settings
+from keyrack.core import secret_hashes
+from keyrack.core.settings import Settings
 from tests.people import Person, refused, web
 from tests.servers import RunningServer, Sql
 
@@ -20,8 +20,10 @@ INVALID = "Invalid combination of customerId, sdkKey and userId."
 
 
 def sdk_key(person: Person, sql: Sql) -> str:
-    secret = digests.new_secret()
-    sql.execute("insert into sdk_key (customer_id, hash) values ($1, $2)", person.customer, digests.digest(secret))
+    secret = secret_hashes.new_secret()
+    sql.execute(
+        "insert into sdk_key (customer_id, hash) values ($1, $2)", person.customer, secret_hashes.digest(secret)
+    )
     return secret
 
 
@@ -111,7 +113,7 @@ def test_a_revoked_key(alice: Person, sql: Sql) -> None:
     key = sdk_key(alice, sql)
     body = {"customerId": alice.customer, "sdkKey": key, "userId": alice.user()}
     assert alice.post("/sdk/token", body).status_code == 200
-    sql.execute("update sdk_key set revoked_at = now() where hash = $1", digests.digest(key))
+    sql.execute("update sdk_key set revoked_at = now() where hash = $1", secret_hashes.digest(key))
     refused(alice.post("/sdk/token", body), 400, INVALID)
 
 

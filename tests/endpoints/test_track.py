@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from keyrack.endpoints.cars import NO_CAR
-from keyrack.reasons import EMPTY_RANGE
-from keyrack.settings import Settings
+from keyrack.core.error_codes import EMPTY_RANGE
+from keyrack.core.settings import Settings
+from keyrack.fleet.endpoints.cars import NO_CAR
 from tests.endpoints.test_ingest import Unit, unit_of
 from tests.moments import NO_MOMENTS
 from tests.people import Person, refused

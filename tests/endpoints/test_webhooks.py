@@ -13,13 +13,13 @@ import httpx
 import pytest
 from standardwebhooks import Webhook, WebhookVerificationError
 
-from keyrack.assignments.asking import checksum
+from keyrack.api.schema.event_types import OUTCOMES
+from keyrack.api.schema.request_body import no_valid
 from keyrack.assignments.rules import NO_BOX
-from keyrack.endpoints.webhooks import DISABLED, NO_DELIVERY, NO_WEBHOOK
-from keyrack.model.bodies import no_valid
-from keyrack.model.kinds import OUTCOMES
-from keyrack.settings import Settings
-from keyrack.webhooks.outcomes import Outcome
+from keyrack.assignments.submission import checksum
+from keyrack.core.settings import Settings
+from keyrack.webhooks.endpoints.webhooks import DISABLED, NO_DELIVERY, NO_WEBHOOK
+from keyrack.webhooks.outcome_payload import Outcome
 from tests.people import Person, Town, done, refused, web
 from tests.servers import RunningServer, eventually
 from tests.webhooks.receiver import Received, Receiver
@@ -393,9 +393,9 @@ def test_410_disables_and_what_waits_goes_on_when_enabled(alice: Person, receive
 
 
 def test_a_removed_webhook_leaves_nothing_behind(alice: Person, receiver: Receiver) -> None:
-    from keyrack.database.connection import Connection
-    from keyrack.database.within import InTransaction
-    from keyrack.webhooks import forgetting
+    from keyrack.db.connection import Connection
+    from keyrack.db.transaction_database import InTransaction
+    from keyrack.webhooks import cleanup
 
     with Hook(alice, receiver, "removed") as hook:
         alice.post(f"{hook.at}/test")
@@ -407,7 +407,7 @@ def test_a_removed_webhook_leaves_nothing_behind(alice: Person, receiver: Receiv
     class One(InTransaction):
         """The connection of the test as the worker's database."""
 
-    alice.sql.run(forgetting.removed_webhooks(One(Connection(alice.sql._connection)), Settings()))
+    alice.sql.run(cleanup.removed_webhooks(One(Connection(alice.sql._connection)), Settings()))
     assert alice.sql.value(left, alice.customer, hook.id) == 0
 
 

@@ -12,11 +12,11 @@ from urllib.parse import urlencode, urljoin, urlsplit
 import httpx
 import pytest
 
-from keyrack.database.acting import Actor, acting
-from keyrack.database.connection import Database
-from keyrack.federation import providers
-from keyrack.settings import Settings
-from keyrack.vault.keeping import open_vault
+from keyrack.auth.sso import providers
+from keyrack.core.settings import Settings
+from keyrack.db.audit_context import Actor, acting
+from keyrack.db.connection import Database
+from keyrack.db.encryption.bootstrap import open_vault
 from tests.federation.oidc import ABSENT, CLIENT, SECRET, Oidc, installed, running
 from tests.people import NO_TLS
 from tests.servers import DEADLINE, RunningServer, Sql

@@ -9,14 +9,14 @@ from urllib.parse import parse_qs, urlsplit
 import httpx
 import pytest
 
-from keyrack.access.digests import digest
-from keyrack.console.single_sign_on import WORDS
-from keyrack.database.connection import Database
-from keyrack.endpoints.identities import LAST_WAY_IN, NO_IDENTITY
-from keyrack.federation import states
-from keyrack.federation.metadata import LOOKS, Directory
-from keyrack.federation.providers import Provider
-from keyrack.settings import Settings
+from keyrack.auth.endpoints.identities import LAST_WAY_IN, NO_IDENTITY
+from keyrack.auth.sso import login_states
+from keyrack.auth.sso.discovery import LOOKS, Directory
+from keyrack.auth.sso.providers import Provider
+from keyrack.console.pages.sso import WORDS
+from keyrack.core.secret_hashes import digest
+from keyrack.core.settings import Settings
+from keyrack.db.connection import Database
 from tests.commands.test_cli import Operator
 from tests.federation.conftest import NAME, Visitor, added
 from tests.federation.oidc import Oidc
@@ -211,7 +211,7 @@ def test_what_is_over_is_forgotten(oidc: Oidc, visitor: Visitor, sql: Sql, dsn: 
 
     async def forget() -> None:
         db = await Database.connect(dsn, settings, size=1)
-        await states.forget(db, settings)
+        await login_states.forget(db, settings)
         await db.close()
 
     asyncio.run(forget())

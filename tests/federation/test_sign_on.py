@@ -11,7 +11,7 @@ from urllib.parse import parse_qs, urlencode, urlsplit
 import pytest
 from structlog.testing import capture_logs
 
-from keyrack.console.single_sign_on import WORDS
+from keyrack.console.pages.sso import WORDS
 from tests.access.test_factors import Browser, now, unused, with_app
 from tests.federation.conftest import DOMAIN, NAME, ON, Visitor
 from tests.federation.oidc import CLIENT, Oidc

@@ -9,11 +9,11 @@ import pytest
 from joserfc import jwt
 from joserfc.jwk import ECKey, OKPKey, RSAKey
 
-from keyrack.federation import tokens
-from keyrack.federation.metadata import Key, keys_of
-from keyrack.federation.providers import ALGORITHMS, Provider
-from keyrack.federation.tokens import Account
-from keyrack.federation.troubles import ProviderTrouble
+from keyrack.auth.sso import id_tokens
+from keyrack.auth.sso.discovery import Key, keys_of
+from keyrack.auth.sso.errors import ProviderTrouble
+from keyrack.auth.sso.id_tokens import Account
+from keyrack.auth.sso.providers import ALGORITHMS, Provider
 
 ISSUER, CLIENT = "https://corp.example", "keyrack"
 NOW = 1_800_000_000
@@ -40,7 +40,7 @@ def account(text: str, keys: list[Key], algorithms: tuple[str, ...], *, counts_m
         return [key for key in public if kid is None or key.kid == kid]
 
     provider = Provider(1, "corp", "Corp", ISSUER, CLIENT, algorithms, counts_mfa)
-    return asyncio.run(tokens.verified(text, provider, "n", NOW, SKEW, find))
+    return asyncio.run(id_tokens.verified(text, provider, "n", NOW, SKEW, find))
 
 
 @pytest.mark.filterwarnings("ignore")  # of an algorithm's newer name

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from keyrack.database.telling import LETTERS
+from keyrack.db.change_notifier import LETTERS
 from tests.golden import command_output
 from tests.golden.catalog import describe_catalog, read_version
 from tests.golden.source_scan import find_shared_names, scan_source

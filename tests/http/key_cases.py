@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from keyrack.keys import link, phone
-from keyrack.keys.link import Enrol, Enrolled
-from keyrack.keys.p256 import PrivateKey
-from keyrack.model.binary import base64url
+from keyrack.core.base64url import base64url
+from keyrack.offline_keys import link_messages, phone
+from keyrack.offline_keys.link_messages import Enrol, Enrolled
+from keyrack.offline_keys.p256 import PrivateKey
 from tests.keys.garage import Firmware, Phone, b64, driver, garage, raw
 from tests.people import Person
 
@@ -27,13 +27,13 @@ def used_key(person: Person) -> Case:
     box.key = first
     box.reset()
     nonce = raw(person.post(f"/boxes/{box.product}/enrolment").json()["nonce"])
-    answer = link.read(box.say(link.write(Enrol(nonce))), Enrolled)
+    answer = link_messages.read(box.say(link_messages.write(Enrol(nonce))), Enrolled)
     return "PUT", f"/boxes/{box.product}/enrolment", {"enrolment": b64(answer.enrolment)}
 
 
 def unknown_nonce(person: Person) -> Case:
     box = Firmware(person.product())
-    answer = link.read(box.say(link.write(Enrol(bytes(16)))), Enrolled)
+    answer = link_messages.read(box.say(link_messages.write(Enrol(bytes(16)))), Enrolled)
     return "PUT", f"/boxes/{box.product}/enrolment", {"enrolment": b64(answer.enrolment)}
 
 

@@ -12,15 +12,15 @@ import asyncpg
 import httpx
 import pytest
 
-from keyrack.database.batching import Batches
-from keyrack.database.session import session
-from keyrack.endpoints import events
-from keyrack.reasons import NO_CUSTOMER
-from keyrack.settings import Settings
+from keyrack.core.error_codes import NO_CUSTOMER
+from keyrack.core.settings import Settings
+from keyrack.core.ssrf_guard import Guard
+from keyrack.db.group_commit import Batches
+from keyrack.db.session_settings import session
 from keyrack.telemetry import ingest
+from keyrack.telemetry.endpoints import events
 from keyrack.telemetry.ingest import UNKNOWN_UNIT, Telemetry
-from keyrack.telemetry.lines import Report, lines
-from keyrack.webhooks.guard import Guard
+from keyrack.telemetry.json_lines import Report, lines
 from tests.endpoints.test_ingest import unit_of
 from tests.people import PASSWORD, Person, Town, refused, web
 from tests.servers import TESTS, RunningServer, Sql, eventually

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from keyrack.model.texts import NOT_BLANK, is_blank, trimmed
+from keyrack.core.text import NOT_BLANK, is_blank, trimmed
 from tests.endpoints.test_events import EVENT
 from tests.people import Person, done, refused
 

@@ -21,9 +21,9 @@ from pydantic import TypeAdapter
 
 from keyrack.api.endpoint import Endpoint
 from keyrack.api.exchange import Answer
-from keyrack.endpoints import ALL
+from keyrack.core.settings import Settings
 from keyrack.http.compression import Compression
-from keyrack.settings import Settings
+from keyrack.http.routes import ALL
 from tests.http.test_contract import ENDLESS, calling, name, over, query_of
 from tests.http.test_hostile import Line, head
 from tests.http.test_preferences import user

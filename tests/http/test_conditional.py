@@ -11,13 +11,13 @@ from typing import Any
 import httpx
 import pytest
 
-from keyrack import odata
-from keyrack.api.conditions import CHANGED, INVALID, NOTHING_TO_COMPARE, ONLY_FOR_READS
+from keyrack.api import odata
+from keyrack.api.conditional_requests import CHANGED, INVALID, NOTHING_TO_COMPARE, ONLY_FOR_READS
 from keyrack.api.endpoint import Endpoint
-from keyrack.api.reads import Select
-from keyrack.endpoints import ALL
-from keyrack.keys.p256 import PrivateKey
-from keyrack.model.resources import CAR
+from keyrack.api.read_sql import Select
+from keyrack.fleet.schema import CAR
+from keyrack.http.routes import ALL
+from keyrack.offline_keys.p256 import PrivateKey
 from tests.endpoints.test_ingest import unit_of
 from tests.http.test_contract import PUBLIC, called, name, over, path_of
 from tests.http.test_tenancy import PATCHES, WORLDS, Ids, ask, world

@@ -9,12 +9,12 @@ from typing import Any, cast
 import httpx
 import pytest
 
-from keyrack.access.apps import AUDIENCE
-from keyrack.access.tokens import API_AUDIENCE
 from keyrack.api.endpoint import Endpoint
-from keyrack.api.live import EVENTS
-from keyrack.endpoints import ALL
-from keyrack.settings import Settings
+from keyrack.api.event_stream import EVENTS
+from keyrack.auth.access_tokens import API_AUDIENCE
+from keyrack.auth.app_tokens import AUDIENCE
+from keyrack.core.settings import Settings
+from keyrack.http.routes import ALL
 from tests.people import Person, Town
 from tests.servers import RunningServer, Sql
 
@@ -258,9 +258,9 @@ def test_an_id_token_that_is_over_or_for_others(
 ) -> None:
     user = alice.user()
     for changed, value in (
-        ("keyrack.access.auth.TOKEN_SECONDS", -1),
-        ("keyrack.access.apps.audience", lambda customer: f"{AUDIENCE}/{bob.customer}"),
-        ("keyrack.access.apps.audience", lambda customer: API_AUDIENCE),
+        ("keyrack.auth.authenticator.TOKEN_SECONDS", -1),
+        ("keyrack.auth.app_tokens.audience", lambda customer: f"{AUDIENCE}/{bob.customer}"),
+        ("keyrack.auth.app_tokens.audience", lambda customer: API_AUDIENCE),
     ):
         with monkeypatch.context() as patch:
             patch.setattr(changed, value)

@@ -14,8 +14,8 @@ from playwright.sync_api import Page
 from pydantic import ValidationError
 
 from keyrack.api.endpoint import Endpoint
-from keyrack.endpoints import ALL
-from keyrack.settings import Settings
+from keyrack.core.settings import Settings
+from keyrack.http.routes import ALL
 from tests.browser import launched, needed
 from tests.http.test_contract import PATHS, over, path_of
 from tests.http.test_hostile import Line, head

@@ -13,9 +13,9 @@ from urllib.parse import urlsplit
 import httpx
 import pytest
 
-from keyrack.http.crowd import Crowd
-from keyrack.reasons import FULL, FULL_OF_ONE, Reason
-from keyrack.settings import Settings
+from keyrack.core.error_codes import FULL, FULL_OF_ONE, Reason
+from keyrack.core.settings import Settings
+from keyrack.http.connection_limits import Crowd
 from tests.http.test_hostile import Line, head
 from tests.people import Person
 from tests.servers import Process, RunningServer

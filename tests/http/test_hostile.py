@@ -14,8 +14,8 @@ import httpx
 import pytest
 
 from keyrack.api.endpoint import Endpoint
-from keyrack.endpoints import ALL
-from keyrack.settings import Settings
+from keyrack.core.settings import Settings
+from keyrack.http.routes import ALL
 from tests.http.test_contract import called, over, path_of, query_of
 from tests.people import Person, refused
 from tests.servers import RunningServer, eventually

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from keyrack.model.bodies import moment, wall_clock
+from keyrack.api.schema.request_body import moment, wall_clock
 from tests.people import Person, done, refused
 from tests.servers import eventually
 

@@ -11,8 +11,8 @@ import httpx
 import pytest
 from argon2 import PasswordHasher
 
-from keyrack.database.shares import TOO_LONG, TOO_MANY
-from keyrack.settings import Settings
+from keyrack.core.settings import Settings
+from keyrack.db.fair_semaphore import TOO_LONG, TOO_MANY
 from tests.people import PASSWORD, Person, Town, refused, web
 from tests.servers import RunningServer, Sql, eventually
 

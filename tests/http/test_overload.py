@@ -16,9 +16,9 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from keyrack.http.overload import FEW, LASTS, TICK, TURNS, Overload, Turns
-from keyrack.reasons import OVERLOADED
-from keyrack.settings import Settings
+from keyrack.core.error_codes import OVERLOADED
+from keyrack.core.settings import Settings
+from keyrack.http.load_shedding import FEW, LASTS, TICK, TURNS, Overload, Turns
 from tests.http.test_crowd import SERVE
 from tests.http.test_hostile import Line, Reply, head
 from tests.http.test_neighbours import locked, patient, waiting

@@ -15,7 +15,7 @@ import pytest
 
 from keyrack.api.endpoint import Endpoint
 from keyrack.api.idempotency import OTHER_REQUEST
-from keyrack.endpoints import ALL
+from keyrack.http.routes import ALL
 from tests.api.test_idempotency import locked
 from tests.http.test_contract import name, over
 from tests.http.test_hostile import Line, head

@@ -17,13 +17,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from keyrack import reasons
 from keyrack.api.endpoint import Endpoint
-from keyrack.documents.refusals import codes, refusals
-from keyrack.endpoints import ALL
-from keyrack.errors import NotFound
-from keyrack.http.problems import shown
-from keyrack.settings import Settings
+from keyrack.core import error_codes
+from keyrack.core.errors import NotFound
+from keyrack.core.settings import Settings
+from keyrack.http.openapi.error_catalog import codes, refusals
+from keyrack.http.problem_details import shown
+from keyrack.http.routes import ALL
 from tests.changes.signing import settled, signed
 from tests.documents.reading import inlined
 from tests.endpoints.test_batch import limiting
@@ -760,7 +760,7 @@ JSON_TYPE = "application/json"
     )
 )
 def test_hostile_accept_headers_have_some_form(accept: str) -> None:
-    body, media_type = shown(NotFound(reasons.NOTHING_HERE), accept, "id", "https://example.org")
+    body, media_type = shown(NotFound(error_codes.NOTHING_HERE), accept, "id", "https://example.org")
     assert media_type in (PROBLEM, "text/plain; charset=utf-8") and body
 
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import asyncpg
 import pytest
 
-from keyrack.settings import Settings
+from keyrack.core.settings import Settings
 from tests.http.test_hostile import Line, head
 from tests.people import Person, Town, web
 from tests.servers import RunningServer, Sql, eventually

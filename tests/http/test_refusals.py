@@ -8,8 +8,8 @@ from urllib.parse import quote
 
 import pytest
 
-from keyrack.endpoints import ALL
-from keyrack.odata import OPTIONS
+from keyrack.api.odata import OPTIONS
+from keyrack.http.routes import ALL
 from tests.http.test_contract import called
 from tests.people import Person, refused
 

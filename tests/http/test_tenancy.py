@@ -13,14 +13,14 @@ from typing import Any
 import httpx
 import pytest
 
-from keyrack.access import digests
 from keyrack.api.endpoint import Endpoint
-from keyrack.endpoints import ALL
-from keyrack.keys import cose, link
-from keyrack.keys.codes import Code
-from keyrack.keys.link import Enrol, Enrolled
-from keyrack.keys.members import ENTRY
-from keyrack.model.binary import base64url
+from keyrack.core import secret_hashes
+from keyrack.core.base64url import base64url
+from keyrack.http.routes import ALL
+from keyrack.offline_keys import cose, link_messages
+from keyrack.offline_keys.link_messages import Enrol, Enrolled
+from keyrack.offline_keys.message_fields import ENTRY
+from keyrack.offline_keys.refusal_codes import Code
 from tests.changes.signing import signed
 from tests.endpoints.test_ingest import unit_of
 from tests.http.test_contract import name, query_of
@@ -216,8 +216,10 @@ def elsewhere(person: Person) -> Ids:
 
 
 def sdk_user(person: Person) -> Ids:
-    key = digests.new_secret()
-    person.sql.execute("insert into sdk_key (customer_id, hash) values ($1, $2)", person.customer, digests.digest(key))
+    key = secret_hashes.new_secret()
+    person.sql.execute(
+        "insert into sdk_key (customer_id, hash) values ($1, $2)", person.customer, secret_hashes.digest(key)
+    )
     return {"customerId": person.customer, "sdkKey": key, "userId": person.user()}
 
 
@@ -277,7 +279,7 @@ def enrolling(person: Person) -> Ids:
     nonce = raw(person.post(f"/boxes/{box.product}/enrolment").json()["nonce"])
     return {
         "productId": box.product,
-        "enrolment": b64(link.read(box.say(link.write(Enrol(nonce))), Enrolled).enrolment),
+        "enrolment": b64(link_messages.read(box.say(link_messages.write(Enrol(nonce))), Enrolled).enrolment),
     }
 
 

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from keyrack.api.endpoint import Endpoint
-from keyrack.endpoints import ALL
-from keyrack.http.trace import request_id
+from keyrack.http.request_ids import request_id
+from keyrack.http.routes import ALL
 from tests.http.test_contract import ENDLESS, content, over, path_of
 from tests.http.test_hostile import Line
 from tests.people import Person

@@ -13,7 +13,7 @@ from typing import Any
 import httpx
 import pytest
 
-from keyrack.api.conditions import CHANGED
+from keyrack.api.conditional_requests import CHANGED
 from tests.endpoints.test_races import CROWD, at_once
 from tests.people import Person, nobody_works, web
 from tests.servers import eventually

@@ -6,13 +6,23 @@ import hashlib
 from dataclasses import dataclass, field
 from typing import Any
 
-from keyrack.keys import cose, link, phone, status_list
-from keyrack.keys.box import clock, firmware
-from keyrack.keys.box.firmware import Outcome
-from keyrack.keys.box.state import State
-from keyrack.keys.codes import Code
-from keyrack.keys.link import Carry, Challenge, Entries, Fetch, Hello, Open, Provision, Result, Said
-from keyrack.keys.members import ENTRY, KEY, KEY_SET, PROVISIONING, RECEIPT, STATUS_LIST, TIME, Message, Status
+from keyrack.offline_keys import cose, link_messages, phone, status_list_bits
+from keyrack.offline_keys.box import clock, firmware
+from keyrack.offline_keys.box.firmware import Outcome
+from keyrack.offline_keys.box.state import State
+from keyrack.offline_keys.link_messages import Carry, Challenge, Entries, Fetch, Hello, Open, Provision, Result, Said
+from keyrack.offline_keys.message_fields import (
+    ENTRY,
+    KEY,
+    KEY_SET,
+    PROVISIONING,
+    RECEIPT,
+    STATUS_LIST,
+    TIME,
+    Message,
+    Status,
+)
+from keyrack.offline_keys.refusal_codes import Code
 from tests.keys.signers import Own, public, signer
 
 START = 1_800_000_000
@@ -48,10 +58,10 @@ class Authority:
         return f"https://keyrack.example/{self.name}/{generation}"
 
     def list(self, generation: int = 1) -> bytes:
-        bits = sum(1 << index for index in self.revoked).to_bytes(status_list.BYTES, "little")
+        bits = sum(1 << index for index in self.revoked).to_bytes(status_list_bits.BYTES, "little")
         return self.sign(
             STATUS_LIST, self.issuing, sub=self.uri(generation), aud=self.name, exp=self.now + WEEK, ttl=300,
-            status_list=status_list.pack(bits), generation=generation,
+            status_list=status_list_bits.pack(bits), generation=generation,
         )  # fmt: skip
 
     def key_set(self) -> bytes:
@@ -114,15 +124,15 @@ class Box:
         self.last = firmware.receive(self.state, on, message, self.tick, self.chance, self.own)
         assert self.state == before, "a state that is given stays as it is"
         assert self.last.persist is (self.last.state.kept != before.kept)
-        assert len(self.last.reply) <= link.LONGEST
+        assert len(self.last.reply) <= link_messages.LONGEST
         self.state = self.last.state
         return self.last
 
     def say(self, said: Said, on: int = 0) -> Outcome:
-        return self.hear(link.write(said), on)
+        return self.hear(link_messages.write(said), on)
 
     def challenge(self, on: int = 0) -> Challenge:
-        return link.read(self.say(Hello(), on).reply, Challenge)
+        return link_messages.read(self.say(Hello(), on).reply, Challenge)
 
     def answer(self, key: bytes, command: int = 1, on: int = 0, count: int | None = None, by: str = "phone-1") -> Open:
         """To a challenge that is asked for."""
@@ -137,11 +147,11 @@ class Box:
 
     def result(self) -> Result:
         assert self.last is not None
-        return link.read(self.last.reply, Result)
+        return link_messages.read(self.last.reply, Result)
 
     def entries(self, begin: int = 1, on: int = 0) -> list[bytes]:
         found: list[bytes] = []
-        while fresh := link.read(self.say(Fetch(begin + len(found)), on).reply, Entries).entries:
+        while fresh := link_messages.read(self.say(Fetch(begin + len(found)), on).reply, Entries).entries:
             found += fresh
         return found
 

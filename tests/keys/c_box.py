@@ -13,10 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from keyrack.keys.box.opening import Effect
-from keyrack.keys.box.state import Log, State
-from keyrack.keys.codes import Code
-from keyrack.keys.link import LONGEST
+from keyrack.offline_keys.box.opening import Effect
+from keyrack.offline_keys.box.state import Log, State
+from keyrack.offline_keys.link_messages import LONGEST
+from keyrack.offline_keys.refusal_codes import Code
 from tests.keys import c_layout
 from tests.keys.c_layout import BoxInC, Test
 

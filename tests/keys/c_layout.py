@@ -8,11 +8,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from keyrack.keys.box.bucket import MOST
-from keyrack.keys.box.state import Authority, Kept, Link, Log, Running, State, StatusList
-from keyrack.keys.cbor import GREATEST
-from keyrack.keys.codes import Code
-from keyrack.keys.public_key import PublicKey
+from keyrack.offline_keys.box.state import Authority, Kept, Link, Log, Running, State, StatusList
+from keyrack.offline_keys.box.verification_budget import MOST
+from keyrack.offline_keys.cbor import GREATEST
+from keyrack.offline_keys.public_key import PublicKey
+from keyrack.offline_keys.refusal_codes import Code
 
 PLACES, ENTRY, GOOD_KEYS = 1024, 500, 16
 Byte, Uint, Flag = ctypes.c_uint8, ctypes.c_uint64, ctypes.c_bool

@@ -21,8 +21,8 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from keyrack.keys.box.state import State
-from keyrack.keys.codes import Code
+from keyrack.offline_keys.box.state import State
+from keyrack.offline_keys.refusal_codes import Code
 from tests.keys import c_box
 from tests.keys.mutants import Mutants, sites
 from tests.keys.rivals import Differ, Rivals

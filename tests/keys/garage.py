@@ -10,16 +10,27 @@ from typing import Any
 
 import httpx
 
-from keyrack.access import digests
-from keyrack.keys import cose, link, phone
-from keyrack.keys.box import firmware
-from keyrack.keys.box.firmware import Outcome
-from keyrack.keys.box.state import State
-from keyrack.keys.codes import Code
-from keyrack.keys.link import Carry, Challenge, Enrol, Enrolled, Entries, Fetch, Hello, Provision, Result, Taken
-from keyrack.keys.members import CLOSE, ENROLMENT, OPEN
-from keyrack.keys.p256 import PrivateKey, verify
-from keyrack.keys.public_key import PublicKey
+from keyrack.core import secret_hashes
+from keyrack.offline_keys import cose, link_messages, phone
+from keyrack.offline_keys.box import firmware
+from keyrack.offline_keys.box.firmware import Outcome
+from keyrack.offline_keys.box.state import State
+from keyrack.offline_keys.link_messages import (
+    Carry,
+    Challenge,
+    Enrol,
+    Enrolled,
+    Entries,
+    Fetch,
+    Hello,
+    Provision,
+    Result,
+    Taken,
+)
+from keyrack.offline_keys.message_fields import CLOSE, ENROLMENT, OPEN
+from keyrack.offline_keys.p256 import PrivateKey, verify
+from keyrack.offline_keys.public_key import PublicKey
+from keyrack.offline_keys.refusal_codes import Code
 from tests.people import Person
 
 DAY = 86_400
@@ -63,17 +74,17 @@ class Firmware:
         return self.last.reply
 
     def challenge(self, on: int = 0) -> Challenge:
-        return link.read(self.say(link.write(Hello()), on), Challenge)
+        return link_messages.read(self.say(link_messages.write(Hello()), on), Challenge)
 
     def carry(self, artefact: bytes, on: int = 0) -> int:
         """0 where it was taken."""
-        return link.read(self.say(link.write(Carry(artefact)), on), Taken).refused
+        return link_messages.read(self.say(link_messages.write(Carry(artefact)), on), Taken).refused
 
     def fetch(self, begin: int, on: int = 0) -> list[bytes]:
         """All entries from a number on."""
         found: list[bytes] = []
         while True:
-            entries = link.read(self.say(link.write(Fetch(begin + len(found))), on), Entries)
+            entries = link_messages.read(self.say(link_messages.write(Fetch(begin + len(found))), on), Entries)
             if not entries.entries:
                 return found
             found += entries.entries
@@ -88,7 +99,7 @@ class Firmware:
         """As a tool brings box and server together, in an epoch of its own."""
         given = person.post(f"/boxes/{self.product}/enrolment")
         assert given.status_code == 200, given.text
-        answer = link.read(self.say(link.write(Enrol(raw(given.json()["nonce"])))), Enrolled)
+        answer = link_messages.read(self.say(link_messages.write(Enrol(raw(given.json()["nonce"])))), Enrolled)
         assert cose.read(answer.enrolment, ENROLMENT).claims["cnf"] == self.key.public
         enrolled = person.put(f"/boxes/{self.product}/enrolment", {"enrolment": b64(answer.enrolment)})
         assert enrolled.status_code == 200, enrolled.text
@@ -100,7 +111,7 @@ class Firmware:
         told = person.get(f"/boxes/{self.product}/provisioning", params={"nonce": nonce})
         assert told.status_code == 200, told.text
         messages = [raw(told.json()[name]) for name in ("provisioning", "keySet", "statusList")]
-        assert link.read(self.say(link.write(Provision(*messages))), Taken).refused == 0, self.code
+        assert link_messages.read(self.say(link_messages.write(Provision(*messages))), Taken).refused == 0, self.code
 
 
 @dataclass
@@ -127,9 +138,11 @@ class Phone:
         return self.person.client.request(method, path, headers=headers, **options)
 
     def sign_in(self) -> None:
-        secret = digests.new_secret()
+        secret = secret_hashes.new_secret()
         self.person.sql.execute(
-            "insert into sdk_key (customer_id, hash) values ($1, $2)", self.person.customer, digests.digest(secret)
+            "insert into sdk_key (customer_id, hash) values ($1, $2)",
+            self.person.customer,
+            secret_hashes.digest(secret),
         )
         body = {"customerId": self.person.customer, "sdkKey": secret, "userId": self.user}
         answer = self.person.post("/sdk/token", body)
@@ -178,7 +191,7 @@ class Phone:
         challenge = box.challenge(on)
         self.count = phone.counter(self.count, int(time.time() * 1000))
         said = phone.answer(challenge, key or self.keys(box)[0], command, self.count, self.key.sign)
-        result = link.read(box.say(link.write(said), on), Result)
+        result = link_messages.read(box.say(link_messages.write(said), on), Result)
         if result.entry:
             self.entries.append(result.entry)
         return result.code

@@ -13,15 +13,15 @@ from uuid import UUID
 
 import pytest
 
-from keyrack.database.acting import acting, system
-from keyrack.database.connection import Database
-from keyrack.keys import cose, moments, status_list
-from keyrack.keys.cose import Signed
-from keyrack.keys.link import Challenge
-from keyrack.keys.members import ENTRY, KEY, STATUS_LIST
-from keyrack.keys.p256 import PrivateKey
-from keyrack.processes.worker import connect
-from keyrack.settings import Settings
+from keyrack.core.settings import Settings
+from keyrack.db.audit_context import acting, system
+from keyrack.db.connection import Database
+from keyrack.offline_keys import cose, status_list_bits, timestamps
+from keyrack.offline_keys.cose import Signed
+from keyrack.offline_keys.link_messages import Challenge
+from keyrack.offline_keys.message_fields import ENTRY, KEY, STATUS_LIST
+from keyrack.offline_keys.p256 import PrivateKey
+from keyrack.server.worker import connect
 from tests.keys.garage import Firmware, Phone, raw
 from tests.people import Person, done
 from tests.servers import eventually
@@ -41,7 +41,7 @@ class Clock:
 def clock() -> Iterator[Clock]:
     """A clock that a test sets: whoever asks what o'clock it is for keys looks at it."""
     found = Clock()
-    with moments.shown(lambda: datetime.now(UTC) + timedelta(seconds=found.ahead)):
+    with timestamps.shown(lambda: datetime.now(UTC) + timedelta(seconds=found.ahead)):
         yield found
 
 
@@ -89,7 +89,7 @@ def is_revoked(person: Person, key: bytes) -> bool:
     generation = int(uri.rpartition("=")[2])
     found = listed(person, int(product), epoch=int(epoch), generation=generation).claims
     assert (found["sub"], found["generation"]) == (uri, generation)
-    return status_list.is_set(status_list.unpack(found["status_list"]), place)
+    return status_list_bits.is_set(status_list_bits.unpack(found["status_list"]), place)
 
 
 def places(*keys: bytes) -> list[tuple[int, int]]:

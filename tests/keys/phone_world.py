@@ -1,6 +1,7 @@
 """In charge of a world for phones to be tested in: a customer's authority, what it answers to apps, and one box.
 
-All of it is in memory, and its time passes only where a test says so. The box is the reference, `keyrack.keys.box`.
+All of it is in memory, and its time passes only where a test says so. The box is the reference,
+`keyrack.offline_keys.box`.
 """
 
 from __future__ import annotations
@@ -13,13 +14,13 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
-from keyrack.keys import cose, link, members, status_list
-from keyrack.keys.box import firmware
-from keyrack.keys.box.firmware import Effect
-from keyrack.keys.codes import Code
-from keyrack.keys.members import Message, Status
-from keyrack.keys.p256 import PrivateKey, verify
-from keyrack.keys.public_key import PublicKey
+from keyrack.offline_keys import cose, link_messages, message_fields, status_list_bits
+from keyrack.offline_keys.box import firmware
+from keyrack.offline_keys.box.firmware import Effect
+from keyrack.offline_keys.message_fields import Message, Status
+from keyrack.offline_keys.p256 import PrivateKey, verify
+from keyrack.offline_keys.public_key import PublicKey
+from keyrack.offline_keys.refusal_codes import Code
 
 ISS, BOX, PRODUCT = "customer:7", "box:1041:3", 1041
 REASON = "forgery"
@@ -65,7 +66,7 @@ class World:
         self.begun, self.tick = int(time.time()), 0
         self.root, self.issuing = PrivateKey.generate(), [PrivateKey.generate()]
         self.sequence, self.generation = 1, 1
-        self.bits = {1: bytearray(status_list.BYTES)}
+        self.bits = {1: bytearray(status_list_bits.BYTES)}
         self.phones: dict[str, PublicKey] = {}
         self.issued: dict[str, Issued] = {}
         self.revoked: set[str] = set()
@@ -95,11 +96,13 @@ class World:
         return outcome.reply
 
     def _provision(self) -> None:
-        nonce = link.read(self.say(0, link.write(link.Hello())), link.Challenge).nonce
+        nonce = link_messages.read(
+            self.say(0, link_messages.write(link_messages.Hello())), link_messages.Challenge
+        ).nonce
         claims = {"nonce": nonce, "root": self.root.public, "box": self.box_key.public.thumbprint}
-        provisioning = self._sign(members.PROVISIONING, **claims)
-        said = link.Provision(provisioning, self.key_set(), self.list(self.generation))
-        assert link.read(self.say(0, link.write(said)), link.Taken) == link.Taken(0)
+        provisioning = self._sign(message_fields.PROVISIONING, **claims)
+        said = link_messages.Provision(provisioning, self.key_set(), self.list(self.generation))
+        assert link_messages.read(self.say(0, link_messages.write(said)), link_messages.Taken) == link_messages.Taken(0)
 
     # What tests may have happen
 
@@ -123,7 +126,7 @@ class World:
 
     def begin_generation(self) -> None:
         self.generation += 1
-        self.bits[self.generation] = bytearray(status_list.BYTES)
+        self.bits[self.generation] = bytearray(status_list_bits.BYTES)
 
     def change(self, **settings: Any) -> None:
         """Keys are issued anew, with other rights, another limit or life."""
@@ -143,7 +146,7 @@ class World:
     # What the server answers
 
     def put_device(self, registration: bytes) -> dict[str, Any]:
-        signed = cose.read(registration, members.REGISTRATION)
+        signed = cose.read(registration, message_fields.REGISTRATION)
         public: PublicKey = signed.claims["cnf"]
         assert signed.kid == public.kid and verify(public, signed.to_be_signed, signed.signature)
         device = b64(public.thumbprint)
@@ -166,7 +169,7 @@ class World:
     def put_log(self, entries: list[bytes]) -> dict[str, Any]:
         refused: list[dict[str, Any]] = []
         for index, entry in enumerate(entries):
-            signed = cose.read(entry, members.ENTRY)
+            signed = cose.read(entry, message_fields.ENTRY)
             if verify(self.box_key.public, signed.to_be_signed, signed.signature):
                 self.entries[signed.claims["number"]] = entry
             else:
@@ -177,17 +180,17 @@ class World:
 
     def time(self, box: str, nonce: bytes) -> dict[str, Any]:
         assert box == BOX
-        return {"time": b64(self._sign(members.TIME, nonce=nonce))}
+        return {"time": b64(self._sign(message_fields.TIME, nonce=nonce))}
 
     def key_set(self) -> bytes:
         keys = [key.public for key in self.issuing]
         claims = {"iss": ISS, "iat": self.now, "sequence": self.sequence, "keys": keys}
-        return cose.sign(members.KEY_SET, self.root.public.kid, claims, self.root.sign)
+        return cose.sign(message_fields.KEY_SET, self.root.public.kid, claims, self.root.sign)
 
     def list(self, generation: int) -> bytes:
-        lst = status_list.pack(bytes(self.bits[generation]))
+        lst = status_list_bits.pack(bytes(self.bits[generation]))
         claims = {"sub": _uri(generation), "exp": self.now + self.lifetime, "ttl": 300, "generation": generation}
-        return self._sign(members.STATUS_LIST, **claims, status_list=lst)
+        return self._sign(message_fields.STATUS_LIST, **claims, status_list=lst)
 
     def _issued(self, device: str) -> Issued:
         """The phone's key, the same until half of its life is over."""
@@ -200,7 +203,7 @@ class World:
 
     def _key(self, phone: PublicKey, status: Status) -> bytes:
         return self._sign(
-            members.KEY, sub="somebody", exp=self.now + self.lifetime, nbf=self.now + self.begins,
+            message_fields.KEY, sub="somebody", exp=self.now + self.lifetime, nbf=self.now + self.begins,
             cti=secrets.token_bytes(16), cnf=phone, status=status, assignment=4711, rights=self.rights,
             limit=self.limit,
         )  # fmt: skip
@@ -219,7 +222,9 @@ class World:
 
     def _receipt(self) -> bytes | None:
         end = self._end()
-        return self._sign(members.RECEIPT, upto=(end, hashlib.sha256(self.entries[end]).digest())) if end else None
+        return (
+            self._sign(message_fields.RECEIPT, upto=(end, hashlib.sha256(self.entries[end]).digest())) if end else None
+        )
 
     def _sign(self, message: Message, **claims: Any) -> bytes:
         key = self.issuing[-1]

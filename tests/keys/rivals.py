@@ -7,10 +7,10 @@ import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass, fields
 
-from keyrack.keys.box import firmware
-from keyrack.keys.box.state import Kept, Log, Running, State
-from keyrack.keys.codes import Code
-from keyrack.keys.public_key import PublicKey
+from keyrack.offline_keys.box import firmware
+from keyrack.offline_keys.box.state import Kept, Log, Running, State
+from keyrack.offline_keys.public_key import PublicKey
+from keyrack.offline_keys.refusal_codes import Code
 from tests.keys import c_layout
 from tests.keys.c_box import CBox
 from tests.keys.c_layout import PLACES, BoxInC

@@ -7,9 +7,9 @@ import functools
 import hashlib
 from dataclasses import dataclass
 
-from keyrack.keys import p256
-from keyrack.keys.p256 import PrivateKey
-from keyrack.keys.public_key import PublicKey
+from keyrack.offline_keys import p256
+from keyrack.offline_keys.p256 import PrivateKey
+from keyrack.offline_keys.public_key import PublicKey
 
 NAMES = (
     "root",

@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from keyrack.keys import cose, link
-from keyrack.keys.box import firmware
-from keyrack.keys.box.artefacts import is_newer, renewed
-from keyrack.keys.box.state import Log, StatusList
-from keyrack.keys.codes import Code
-from keyrack.keys.link import Enrol, Fetch, Open, Provision, Result
-from keyrack.keys.members import KEY
+from keyrack.offline_keys import cose, link_messages
+from keyrack.offline_keys.box import firmware
+from keyrack.offline_keys.box.carried_messages import is_newer, renewed
+from keyrack.offline_keys.box.state import Log, StatusList
+from keyrack.offline_keys.link_messages import Enrol, Fetch, Open, Provision, Result
+from keyrack.offline_keys.message_fields import KEY
+from keyrack.offline_keys.refusal_codes import Code
 from tests.keys.authority import DAY, START, Authority, Box
 from tests.keys.signers import Own, public
 
@@ -291,13 +291,13 @@ def test_what_was_good_is_forgotten_with_the_key_set() -> None:
 @given(st.data())
 def test_no_message_that_was_changed_opens(data: st.DataObject) -> None:
     box, said = asked()
-    message = bytearray(link.write(said))
+    message = bytearray(link_messages.write(said))
     place = data.draw(st.integers(0, len(message) - 1))
     message[place] ^= data.draw(st.integers(1, 255))
     outcome = firmware.receive(box.state, 0, bytes(message), box.tick, bytes(16), Own())
     assert outcome.effect is firmware.Effect.NONE
     assert outcome.code is not Code.GOOD
-    assert link.read(outcome.reply, Result) == Result(Code.REFUSED)
+    assert link_messages.read(outcome.reply, Result) == Result(Code.REFUSED)
     assert not outcome.persist
 
 

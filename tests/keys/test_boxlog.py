@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
-from keyrack.keys import cose
-from keyrack.keys.codes import Code
-from keyrack.keys.members import KEY, RECEIPT
-from keyrack.keys.p256 import PrivateKey
-from keyrack.settings import Settings
+from keyrack.core.settings import Settings
+from keyrack.offline_keys import cose
+from keyrack.offline_keys.message_fields import KEY, RECEIPT
+from keyrack.offline_keys.p256 import PrivateKey
+from keyrack.offline_keys.refusal_codes import Code
 from tests.keys.garage import Firmware, Phone, b64, driver, garage, raw
 from tests.keys.looking import Logbook, changed, one_key
 from tests.people import Person, done, refused

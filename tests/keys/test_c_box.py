@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 
-from keyrack.keys import status_list
-from keyrack.keys.box.state import State
-from keyrack.keys.codes import Code
+from keyrack.offline_keys import status_list_bits
+from keyrack.offline_keys.box.state import State
+from keyrack.offline_keys.refusal_codes import Code
 from tests.keys import c_box, c_layout, fuzz_boxes
 from tests.keys.c_box import CBox
 from tests.keys.vectors.states import dump, load
@@ -112,14 +112,16 @@ def test_mutants_of_the_vectors_lead_to_the_same(library: ctypes.CDLL) -> None:
 
 def test_it_unpacks_what_zlib_unpacks(library: ctypes.CDLL) -> None:
     random, taken = Random(SEED), 0
-    out = ctypes.create_string_buffer(status_list.BYTES)
+    out = ctypes.create_string_buffer(status_list_bits.BYTES)
     for _ in range(STREAMS):
         stream = streams(random)
         try:
-            bits = status_list.unpack(stream)
-        except status_list.NotAList:
+            bits = status_list_bits.unpack(stream)
+        except status_list_bits.NotAList:
             bits = None
-        good = library.kr_test_inflate(stream, ctypes.c_size_t(len(stream)), out, ctypes.c_size_t(status_list.BYTES))
+        good = library.kr_test_inflate(
+            stream, ctypes.c_size_t(len(stream)), out, ctypes.c_size_t(status_list_bits.BYTES)
+        )
         assert bool(good) == (bits is not None), stream.hex()
         assert bits in (None, out.raw), stream.hex()
         taken += bits is not None

@@ -9,10 +9,10 @@ from uuid import UUID
 
 import pytest
 
-from keyrack.keys import cose
-from keyrack.keys.codes import Code
-from keyrack.keys.members import KEY
-from keyrack.model.permissions import Role
+from keyrack.api.permissions import Role
+from keyrack.offline_keys import cose
+from keyrack.offline_keys.message_fields import KEY
+from keyrack.offline_keys.refusal_codes import Code
 from tests.access.limits import limited, put
 from tests.commands.test_cli import Operator
 from tests.keys.garage import DAY, Firmware, Phone, driver, garage

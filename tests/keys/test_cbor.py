@@ -10,7 +10,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from keyrack.keys.cbor import DEEPEST, GREATEST, LEAST, Malformed, Tagged, decode, encode
+from keyrack.offline_keys.cbor import DEEPEST, GREATEST, LEAST, Malformed, Tagged, decode, encode
 
 NUMBERS = st.integers(LEAST, GREATEST)
 TEXTS = st.text(st.characters(min_codepoint=0x20, max_codepoint=0x7E), max_size=30)

@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from keyrack.keys import cose, p256
-from keyrack.keys.cbor import GREATEST, Malformed, decode, encode
-from keyrack.keys.codes import Code
-from keyrack.keys.members import MEMBERS, Message, Status
-from keyrack.keys.public_key import PublicKey
+from keyrack.offline_keys import cose, p256
+from keyrack.offline_keys.cbor import GREATEST, Malformed, decode, encode
+from keyrack.offline_keys.message_fields import MEMBERS, Message, Status
+from keyrack.offline_keys.public_key import PublicKey
+from keyrack.offline_keys.refusal_codes import Code
 from tests.keys.signers import public, signer
 from tests.keys.vectors.recipes import MESSAGES
 

@@ -9,12 +9,12 @@ from typing import Any
 import httpx
 import pytest
 
-from keyrack.keys import cose, phone
-from keyrack.keys.members import ENROLMENT, REGISTRATION
-from keyrack.keys.p256 import PrivateKey
-from keyrack.model.permissions import Role
-from keyrack.reasons import INVALID_TOKEN
-from keyrack.settings import Settings
+from keyrack.api.permissions import Role
+from keyrack.core.error_codes import INVALID_TOKEN
+from keyrack.core.settings import Settings
+from keyrack.offline_keys import cose, phone
+from keyrack.offline_keys.message_fields import ENROLMENT, REGISTRATION
+from keyrack.offline_keys.p256 import PrivateKey
 from tests.access.limits import limited, put
 from tests.keys.garage import Phone, b64, driver, garage
 from tests.people import Person, Town, done, refused
@@ -76,10 +76,10 @@ def test_an_app_needs_no_key_of_the_installation_and_a_manager_is_no_app(alice: 
 def test_a_token_that_is_over_or_meant_for_others(alice: Person, bob: Person, monkeypatch: pytest.MonkeyPatch) -> None:
     kim = driver(alice)
     for name, value in (
-        ("keyrack.access.auth.TOKEN_SECONDS", -1),
-        ("keyrack.access.apps.audience", lambda customer: f"keyrack-sdk/{bob.customer}"),
-        ("keyrack.access.apps.audience", lambda customer: [f"keyrack-sdk/{customer}", "x"]),
-        ("keyrack.access.apps.audience", lambda customer: "keyrack"),
+        ("keyrack.auth.authenticator.TOKEN_SECONDS", -1),
+        ("keyrack.auth.app_tokens.audience", lambda customer: f"keyrack-sdk/{bob.customer}"),
+        ("keyrack.auth.app_tokens.audience", lambda customer: [f"keyrack-sdk/{customer}", "x"]),
+        ("keyrack.auth.app_tokens.audience", lambda customer: "keyrack"),
     ):
         lee = Phone(alice, kim.user)
         with monkeypatch.context() as patch:

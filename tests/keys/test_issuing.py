@@ -7,8 +7,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from keyrack.keys.codes import Code
-from keyrack.keys.members import CLOSE, OPEN, UNCERTAIN
+from keyrack.offline_keys.message_fields import CLOSE, OPEN, UNCERTAIN
+from keyrack.offline_keys.refusal_codes import Code
 from tests.commands.test_cli import Operator
 from tests.keys.garage import DAY, driver, garage, raw
 from tests.keys.looking import Clock, changed, claims_of, clock, is_revoked, one_key, revocations, text

@@ -6,9 +6,9 @@ import re
 
 import pytest
 
-from keyrack.keys import cose
-from keyrack.keys.codes import Code
-from keyrack.keys.members import KEY, KEY_SET
+from keyrack.offline_keys import cose
+from keyrack.offline_keys.message_fields import KEY, KEY_SET
+from keyrack.offline_keys.refusal_codes import Code
 from tests.commands.test_cli import Operator
 from tests.keys.garage import Firmware, Phone, driver, garage, raw
 from tests.keys.looking import is_revoked, listed, one_key

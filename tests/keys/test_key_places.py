@@ -8,9 +8,9 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from keyrack.keys import places
-from keyrack.keys.codes import Code
-from keyrack.settings import Settings
+from keyrack.core.settings import Settings
+from keyrack.offline_keys import status_list_slots
+from keyrack.offline_keys.refusal_codes import Code
 from tests.keys.garage import DAY, Firmware, Phone, b64, driver, garage, raw
 from tests.keys.looking import Clock, changed, claims_of, clock, is_revoked, one_key, tended, text
 from tests.keys.looking import places as places_of
@@ -139,7 +139,7 @@ def test_a_place_is_given_back_when_nothing_opens_by_it(
     id = claims_of(first)["cti"].hex()
     for ahead, stays in ((0, True), (WEEK + 3_590, True), (WEEK + 3_660, False)):
         clock.ahead = ahead
-        tended(dsn, settings, places.tend)
+        tended(dsn, settings, status_list_slots.tend)
         assert alice.sql.value(placed, alice.customer, id) is stays, ahead
     clock.ahead = 0
     second = one_key(lee, box)
@@ -156,7 +156,7 @@ def test_old_keys_are_forgotten(alice: Person, clock: Clock, dsn: str, settings:
     count = "select count(*) from box_key where customer_id = $1 and user_id = $2"
     for days, left in ((399, 1), (401, 0)):
         clock.ahead = days * DAY
-        tended(dsn, settings, places.tend)
+        tended(dsn, settings, status_list_slots.tend)
         assert alice.sql.value(count, alice.customer, kim.user) == left
 
 

@@ -8,10 +8,10 @@ from uuid import UUID
 
 import pytest
 
-from keyrack.access import erasing
-from keyrack.keys import cose
-from keyrack.keys.members import KEY
-from keyrack.settings import Settings
+from keyrack.core.settings import Settings
+from keyrack.fleet import person_erasure
+from keyrack.offline_keys import cose
+from keyrack.offline_keys.message_fields import KEY
 from tests.commands.test_cli import Operator
 from tests.keys.garage import Firmware, Phone, driver, garage
 from tests.keys.looking import is_revoked, one_key, tended
@@ -103,7 +103,7 @@ def test_who_is_erased_is_named_nowhere(
     else:
         operator.value("user", "erase", user, "--yes")
     eventually(lambda: kim.person.get(f"/cars/{kim.car}/assignments").json() == [], "the end of the assignment")
-    tended(dsn, settings, erasing.finish)
+    tended(dsn, settings, person_erasure.finish)
     after = kim.everything()
     for where, text in after.items():
         assert kim.email not in text, where
@@ -131,7 +131,7 @@ def test_who_is_erased_is_named_nowhere(
 def test_who_was_erased_and_comes_back_has_nothing(kim: Somebody, dsn: str, settings: Settings) -> None:
     user = kim.phone.user
     done(kim.person.post(f"/users/{user}/erase"))
-    tended(dsn, settings, erasing.finish)
+    tended(dsn, settings, person_erasure.finish)
     if kim.person.put("/users/assignments/customers", {"emailAddress": kim.email}).status_code != 204:
         kim.phone.user = kim.person.user(kim.email)
     kim.phone.sign_in()

@@ -15,11 +15,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from keyrack.access import digests
-from keyrack.assignments.holds import BUSY
-from keyrack.keys import cose
-from keyrack.keys.members import KEY
-from keyrack.keys.p256 import PrivateKey
+from keyrack.assignments.customer_lock import BUSY
+from keyrack.core import secret_hashes
+from keyrack.offline_keys import cose
+from keyrack.offline_keys.message_fields import KEY
+from keyrack.offline_keys.p256 import PrivateKey
 from tests.commands.test_cli import Operator
 from tests.keys.garage import Firmware, Phone, b64, driver, garage, raw
 from tests.keys.looking import Logbook, text
@@ -192,8 +192,8 @@ def fleet(person: Person, operator: Operator, cars: int, users: int) -> Fleet:
     phones = [driver(person) for _ in range(users)]
     for phone in phones:
         person.sql.execute("update person set email_address = $2 where user_id = $1", phone.user, _email(phone.user))
-    secret = digests.new_secret()
-    hashed = digests.digest(secret)
+    secret = secret_hashes.new_secret()
+    hashed = secret_hashes.digest(secret)
     person.sql.execute("insert into sdk_key (customer_id, hash) values ($1, $2)", person.customer, hashed)
     found = Fleet(person, operator, secret, [car for car, _ in made], [box for _, box in made], phones)
     for phone in phones:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from keyrack.keys.codes import Code
+from keyrack.offline_keys.refusal_codes import Code
 from tests.keys.garage import DAY, driver, garage
 from tests.people import Person
 from tests.servers import eventually

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from keyrack.keys import p256
-from keyrack.keys.p256 import PrivateKey
-from keyrack.keys.public_key import PublicKey
+from keyrack.offline_keys import p256
+from keyrack.offline_keys.p256 import PrivateKey
+from keyrack.offline_keys.public_key import PublicKey
 from tests.keys.signers import ORDER, high, public, signer
 
 P = 2**256 - 2**224 + 2**192 + 2**96 - 1  # the field, and the curve's b

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from keyrack.keys import cose, link, p256, phone
-from keyrack.keys.codes import Code
-from keyrack.keys.link import Challenge, Entries, Fetch
-from keyrack.keys.members import ANSWER, REGISTRATION
+from keyrack.offline_keys import cose, link_messages, p256, phone
+from keyrack.offline_keys.link_messages import Challenge, Entries, Fetch
+from keyrack.offline_keys.message_fields import ANSWER, REGISTRATION
+from keyrack.offline_keys.refusal_codes import Code
 from tests.keys.authority import ISS, START, WEEK, Authority, Box
 from tests.keys.signers import public, signer
 
@@ -36,7 +36,7 @@ def test_an_answer_is_to_one_challenge_with_one_key() -> None:
         "command": 2,
         "counter": 42,
         "key": hashlib.sha256(key).digest(),
-        "challenge": hashlib.sha256(link.write(said)).digest(),
+        "challenge": hashlib.sha256(link_messages.write(said)).digest(),
     }
     assert p256.verify(public("phone-1"), read.to_be_signed, read.signature)
     with pytest.raises(cose.Refused):
@@ -114,7 +114,7 @@ def test_the_log_is_taken_home(held: int) -> None:
     challenge = box.challenge()
     last, following = max(held, challenge.first - 1), challenge.next
     while wanted := phone.fetch(following, last):
-        fresh = link.read(box.say(wanted).reply, Entries)
+        fresh = link_messages.read(box.say(wanted).reply, Entries)
         got += fresh.entries
         last, following = last + len(fresh.entries), fresh.next
     assert got == list(box.state.kept.log.entries)[max(held - 2, 0) :]
@@ -130,7 +130,7 @@ def test_a_challenge_that_was_altered_opens_nothing() -> None:
     box = Box()
     key, said = box.authority.key(), box.challenge()
     for altered in (said._replace(time=START + 5), said._replace(certain=0), said._replace(next=9)):
-        box.say(link.Hello())
+        box.say(link_messages.Hello())
         answer = phone.answer(_nonce(altered, box), key, 1, 1, signer("phone-1").sign)
         assert box.say(answer).code is Code.CHALLENGE
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from keyrack.keys.codes import Code
-from keyrack.keys.p256 import PrivateKey
+from keyrack.offline_keys.p256 import PrivateKey
+from keyrack.offline_keys.refusal_codes import Code
 from tests.commands.test_cli import Operator
 from tests.keys.garage import DAY, Firmware, Phone, driver, garage, raw
 from tests.keys.looking import is_revoked, one_key, revocations

@@ -6,11 +6,11 @@ import itertools
 import threading
 from datetime import UTC, datetime, timedelta
 
-from keyrack.keys import cose, lists, moments, status_list
-from keyrack.keys.codes import Code
-from keyrack.keys.cose import Signed
-from keyrack.keys.members import STATUS_LIST
-from keyrack.keys.p256 import PrivateKey
+from keyrack.offline_keys import cose, status_list_bits, status_lists, timestamps
+from keyrack.offline_keys.cose import Signed
+from keyrack.offline_keys.message_fields import STATUS_LIST
+from keyrack.offline_keys.p256 import PrivateKey
+from keyrack.offline_keys.refusal_codes import Code
 from tests.keys.garage import driver, garage, raw
 from tests.keys.looking import LIST_TYPE, Clock, changed, clock, is_revoked, listed, one_key, places, text
 from tests.people import Person, done, refused
@@ -21,7 +21,7 @@ OUTDATE = "update status_generation set is_outdated = true where customer_id = $
 
 
 def bits(found: Signed) -> bytes:
-    return status_list.unpack(found.claims["status_list"])
+    return status_list_bits.unpack(found.claims["status_list"])
 
 
 def test_a_list(alice: Person) -> None:
@@ -82,15 +82,15 @@ def test_many_revocations_within_a_second(alice: Person) -> None:
     keys = [one.keys(box)[0] for one in phones]
     told, shown = [listed(alice, box.product)], list[int]()
     still = datetime.now(UTC).replace(microsecond=0) + timedelta(seconds=10)
-    with moments.shown(lambda: still):
+    with timestamps.shown(lambda: still):
         for one in phones:
             done(one.call("DELETE", f"/sdk/devices/{one.id}"))
             told.append(listed(alice, box.product))
             shown.append(sum(is_revoked(alice, key) for key in keys))
     assert len({one.claims["iat"] for one in told}) == len({one.raw for one in told}), "two lists of one time"
-    assert told[-1].claims["iat"] == still.timestamp() + lists.AHEAD.total_seconds()
+    assert told[-1].claims["iat"] == still.timestamp() + status_lists.AHEAD.total_seconds()
     assert shown == [1, 2, 3, 4, 5, 6, 6, 6]
-    with moments.shown(lambda: still + timedelta(seconds=1)):
+    with timestamps.shown(lambda: still + timedelta(seconds=1)):
         assert all(is_revoked(alice, key) for key in keys)
 
 

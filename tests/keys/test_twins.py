@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from keyrack.keys import cose
-from keyrack.keys.chain import twin
-from keyrack.keys.codes import Code
-from keyrack.keys.members import ENTRY, RECEIPT
-from keyrack.keys.p256 import PrivateKey, turned, verify
+from keyrack.offline_keys import cose
+from keyrack.offline_keys.log_chain import twin
+from keyrack.offline_keys.message_fields import ENTRY, RECEIPT
+from keyrack.offline_keys.p256 import PrivateKey, turned, verify
+from keyrack.offline_keys.refusal_codes import Code
 from tests.keys.garage import Firmware, Phone, b64, driver, garage, raw
 from tests.people import Person
 

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from keyrack.keys import cose
-from keyrack.keys.cbor import Malformed, decode, encode
-from keyrack.keys.codes import Code
+from keyrack.offline_keys import cose
+from keyrack.offline_keys.cbor import Malformed, decode, encode
+from keyrack.offline_keys.refusal_codes import Code
 from tests.keys.vectors import document
 from tests.keys.vectors.recipes import MESSAGES, Json, changed, message, spliced
 

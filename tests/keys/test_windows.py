@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from keyrack.keys.box import firmware
-from keyrack.keys.box.bucket import MOST
-from keyrack.keys.cbor import GREATEST
-from keyrack.keys.codes import Code
+from keyrack.offline_keys.box import firmware
+from keyrack.offline_keys.box.verification_budget import MOST
+from keyrack.offline_keys.cbor import GREATEST
+from keyrack.offline_keys.refusal_codes import Code
 from tests.keys.authority import DAY, START, WEEK, Box
 
 TOLERANCE = 300

@@ -16,7 +16,7 @@ import pytest
 from aiosmtpd.controller import Controller
 from aiosmtpd.smtp import SMTP, AuthResult, Envelope, Session
 
-from keyrack.settings import Settings
+from keyrack.core.settings import Settings
 from tests.access.test_invitations import PASSWORD, address, code_of, posted, token
 from tests.commands.test_cli import Operator
 from tests.documents.blocks import block

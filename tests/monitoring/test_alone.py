@@ -10,10 +10,10 @@ import pytest
 from pydantic import ValidationError
 from typer.testing import CliRunner
 
-from keyrack.cli import application
-from keyrack.documents.metrics import metrics_json, metrics_markdown
-from keyrack.metrics.instruments import Customers
-from keyrack.settings import Settings
+from keyrack.cli.main import application
+from keyrack.core.metrics.instruments import Customers
+from keyrack.core.metrics.reference import metrics_json, metrics_markdown
+from keyrack.core.settings import Settings
 from tests.monitoring.scrape import shown
 from tests.servers import DEADLINE, Process, eventually
 

@@ -8,12 +8,12 @@ from dataclasses import asdict
 
 import pytest
 
-from keyrack.database.connection import Database
-from keyrack.housekeeping import STEPS
-from keyrack.monitoring import backlog as room
-from keyrack.monitoring.backlog import Backlog, backlog
-from keyrack.monitoring.database import PARAMETERS
-from keyrack.settings import Settings
+from keyrack.core.settings import Settings
+from keyrack.db.connection import Database
+from keyrack.ops.housekeeping import STEPS
+from keyrack.ops.monitoring import backlog as room
+from keyrack.ops.monitoring.backlog import Backlog, backlog
+from keyrack.ops.monitoring.database_gauges import PARAMETERS
 from tests.monitoring.rows import CHANGE, CUSTOMER, DELIVERY, OPERATION, WEBHOOK, WORKER
 from tests.servers import Sql, migrated_database
 

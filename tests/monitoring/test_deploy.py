@@ -13,8 +13,8 @@ from typing import Any
 import jsonschema
 import pytest
 
-from keyrack.documents.metrics import metrics_json
-from keyrack.monitoring import judging, limits
+from keyrack.core.metrics.reference import metrics_json
+from keyrack.ops.monitoring import findings, thresholds
 from tests.monitoring.scrape import ran
 
 ROOT = Path(__file__).parents[2]
@@ -130,12 +130,12 @@ def test_the_rules_have_the_numbers_of_the_limits() -> None:
     """What `keyrack status` calls a warning, Prometheus does too."""
     rules = " ".join(RULES.read_text().split())
     for rule in (
-        f"max(keyrack_operations_pending_oldest_age_seconds) > {limits.OPERATION_AGE:g} unless",
-        f"max(keyrack_deliveries_waiting_oldest_age_seconds) > {limits.DELIVERY_AGE:g} ",
-        f"max(keyrack_changes_unnumbered_oldest_age_seconds) > {limits.CHANGE_AGE:g} ",
-        f"keyrack_deliveries_given_up_total[{limits.DEAD_WITHIN // 3600}h]",
-        f"(keyrack_replica_lag_seconds) > {limits.REPLICA_LAG:g} ",
-        f"/ keyrack_database_connections_max > {limits.CONNECTIONS_USED:g} ",
+        f"max(keyrack_operations_pending_oldest_age_seconds) > {thresholds.OPERATION_AGE:g} unless",
+        f"max(keyrack_deliveries_waiting_oldest_age_seconds) > {thresholds.DELIVERY_AGE:g} ",
+        f"max(keyrack_changes_unnumbered_oldest_age_seconds) > {thresholds.CHANGE_AGE:g} ",
+        f"keyrack_deliveries_given_up_total[{thresholds.DEAD_WITHIN // 3600}h]",
+        f"(keyrack_replica_lag_seconds) > {thresholds.REPLICA_LAG:g} ",
+        f"/ keyrack_database_connections_max > {thresholds.CONNECTIONS_USED:g} ",
     ):
         assert rule in rules, rule
 
@@ -177,7 +177,7 @@ def test_the_dashboard_has_the_form_of_one() -> None:
 
 def test_the_page_leads_from_each_finding_to_its_fix() -> None:
     """And from it to an alert that there is."""
-    source = " ".join(Path(judging.__file__).read_text().split())
+    source = " ".join(Path(findings.__file__).read_text().split())
     codes = set(re.findall(r'Finding\( ?(?:Level\.[A-Z]+|level), "([a-z-]+)"', source))
     table = (ROOT / "docs/operating.md").read_text().partition("## Woken at night")[2].partition("\n## ")[0]
     rows = [line.split(" | ") for line in table.splitlines() if line.startswith("| ")]

@@ -15,8 +15,8 @@ import httpx
 import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
-from keyrack.documents.metrics import metrics_json
-from keyrack.metrics.measures import OF_DATABASE
+from keyrack.core.metrics.catalog import OF_DATABASE
+from keyrack.core.metrics.reference import metrics_json
 from tests.monitoring.conftest import Family
 from tests.monitoring.scrape import parsed, ran
 from tests.people import NO_TLS, Person, web

@@ -7,9 +7,9 @@ import signal
 
 import asyncpg
 
-from keyrack.database.connection import Connection, Database
-from keyrack.database.standbys import Standby, standbys
-from keyrack.settings import Settings
+from keyrack.core.settings import Settings
+from keyrack.db.connection import Connection, Database
+from keyrack.db.standbys import Standby, standbys
 from tests.database.cluster import running_cluster
 from tests.servers import eventually
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from keyrack.moving.kinds import BY_NAME, KINDS
+from keyrack.ops.transfer.record_types import BY_NAME, KINDS
 from tests.commands.test_cli import Operator
 from tests.endpoints.test_ingest import device_key, unit_of
 from tests.people import Person, Town

@@ -11,9 +11,21 @@ from uuid import UUID
 
 from hypothesis import strategies as st
 
-from keyrack.model.fields import Field, Relation, Resource, Type, boolean, date_time, double, guid, int32, int64, string
-from keyrack.model.permissions import Permission
-from keyrack.model.resources import RESOURCES
+from keyrack.api.permissions import Permission
+from keyrack.api.schema.fields import (
+    Field,
+    Relation,
+    Resource,
+    Type,
+    boolean,
+    date_time,
+    double,
+    guid,
+    int32,
+    int64,
+    string,
+)
+from keyrack.fleet.schema import RESOURCES
 from tests.odata import evaluator as means
 from tests.odata.evaluator import Evaluate
 

@@ -6,9 +6,9 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
-from keyrack.api.reads import Select
-from keyrack.model.fields import Resource
-from keyrack.odata import Limits, Query, Shape, query
+from keyrack.api.odata import Limits, Query, Shape, query
+from keyrack.api.read_sql import Select
+from keyrack.api.schema.fields import Resource
 
 LIMITS = Limits()
 

@@ -13,8 +13,8 @@ import asyncpg
 import pytest
 from hypothesis import HealthCheck, given, note, settings
 
-from keyrack.api.reads import Select
-from keyrack.odata import Limits, Query, Shape, query
+from keyrack.api.odata import Limits, Query, Shape, query
+from keyrack.api.read_sql import Select
 from tests.odata.applications import Asked, agrees, questions
 from tests.odata.filters import SAMPLE, fill, sample_rows
 

@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from keyrack.errors import BadRequest, NotImplemented
-from keyrack.model.resources import ASSIGNMENT, ASSIGNMENT_OF_CAR, BRAND, CAR, EVENT, GROUP, KEY, PRODUCT, SERVICE, USER
-from keyrack.odata import OPTIONS, Limits, Shape, parse
-from keyrack.odata.paths import FUNCTIONS
-from keyrack.odata.syntax import NOT_SUPPORTED
+from keyrack.api.odata import OPTIONS, Limits, Shape, parse
+from keyrack.api.odata.parse_paths import FUNCTIONS
+from keyrack.api.odata.parser import NOT_SUPPORTED
+from keyrack.core.errors import BadRequest, NotImplemented
+from keyrack.fleet.schema import ASSIGNMENT, ASSIGNMENT_OF_CAR, BRAND, CAR, EVENT, GROUP, KEY, PRODUCT, SERVICE, USER
 from tests.odata.fleet import Fleet, make_fleet
 
 TEXT = (Path(__file__).parents[2] / "docs/odata.md").read_text()

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from keyrack.api.reads import Select
-from keyrack.model.fields import Resource
-from keyrack.model.resources import ASSIGNMENT, CAR, EVENT, SERVICE
-from keyrack.model.telematics import POSITION
-from keyrack.odata import Limits, Shape, query
-from keyrack.webhooks.outcomes import OPERATION
+from keyrack.api.odata import Limits, Shape, query
+from keyrack.api.read_sql import Select
+from keyrack.api.schema.fields import Resource
+from keyrack.fleet.schema import ASSIGNMENT, CAR, EVENT, SERVICE
+from keyrack.telemetry.schema import POSITION
+from keyrack.webhooks.outcome_payload import OPERATION
 from tests.servers import Sql, migrated_database
 
 CARS = 20_000

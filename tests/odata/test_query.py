@@ -8,11 +8,11 @@ from urllib.parse import quote
 
 import pytest
 
-from keyrack import errors
-from keyrack.model.fields import Resource
-from keyrack.model.resources import BRAND, CAR, CONTRACT, EVENT, GROUP, KEY, PRODUCT, SERVICE, USER
-from keyrack.model.telematics import TELEMETRY
-from keyrack.odata import OPTIONS, Limits, Shape, query
+from keyrack.api.odata import OPTIONS, Limits, Shape, query
+from keyrack.api.schema.fields import Resource
+from keyrack.core import errors
+from keyrack.fleet.schema import BRAND, CAR, CONTRACT, EVENT, GROUP, KEY, PRODUCT, SERVICE, USER
+from keyrack.telemetry.schema import TELEMETRY
 from tests.odata.fleet import Fleet, make_fleet
 from tests.odata.steps import MOST, steps
 

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from keyrack.odata import Limits, Query, Shape, query
+from keyrack.api.odata import Limits, Query, Shape, query
 from tests.odata import filters as odata_filters
 from tests.odata.expands import Expand, expands
 from tests.odata.filters import SAMPLE, Piece, condition, fill, filters, sample_rows

@@ -12,11 +12,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from keyrack.errors import Refusal
-from keyrack.model.fields import Resource
-from keyrack.model.resources import CAR, EVENT, PRODUCT, RESOURCES
-from keyrack.odata import Limits, Query, Shape, query_string
-from keyrack.odata.shapes import MADE, Shapes
+from keyrack.api.odata import Limits, Query, Shape, query_string
+from keyrack.api.odata.filter_cache import MADE, Shapes
+from keyrack.api.schema.fields import Resource
+from keyrack.core.errors import Refusal
+from keyrack.fleet.schema import CAR, EVENT, PRODUCT, RESOURCES
 from tests.odata.filters import PART, SAMPLE, TEXTS, WHOLE, Piece, filters, quoted
 
 LONG = bool(os.environ.get("KEYRACK_LONG"))

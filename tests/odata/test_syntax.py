@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from keyrack import errors
-from keyrack.odata import parse
-from keyrack.odata.tree import Arithmetic, Comparison, Junction, Kind, Literal, Membership, Negation, Not, Path
+from keyrack.api.odata import parse
+from keyrack.api.odata.ast import Arithmetic, Comparison, Junction, Kind, Literal, Membership, Negation, Not, Path
+from keyrack.core import errors
 from tests.odata import oracle as oracle
 from tests.odata.steps import MOST, steps
 

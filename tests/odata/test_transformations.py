@@ -8,12 +8,12 @@ from urllib.parse import quote
 
 import pytest
 
-from keyrack import errors
-from keyrack.model.fields import Complex, Field, Relation, Resource, date_time, double, string
-from keyrack.model.permissions import Permission
-from keyrack.model.resources import ASSIGNMENT, CAR, EVENT, PRODUCT, RESOURCES, SERVICE, USER
-from keyrack.model.telematics import TELEMETRY
-from keyrack.odata import Limits, Shape, query
+from keyrack.api.odata import Limits, Shape, query
+from keyrack.api.permissions import Permission
+from keyrack.api.schema.fields import Complex, Field, Relation, Resource, date_time, double, string
+from keyrack.core import errors
+from keyrack.fleet.schema import ASSIGNMENT, CAR, EVENT, PRODUCT, RESOURCES, SERVICE, USER
+from keyrack.telemetry.schema import TELEMETRY
 from tests.odata import oracle
 from tests.odata.fleet import Fleet, make_fleet
 from tests.odata.steps import MOST, steps

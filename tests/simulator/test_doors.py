@@ -10,8 +10,8 @@ from datetime import UTC, datetime
 
 import pytest
 
-from keyrack.access import digests
-from keyrack.keys.members import CLOSE, OPEN
+from keyrack.core import secret_hashes
+from keyrack.offline_keys.message_fields import CLOSE, OPEN
 from keyrack.simulator import Access, Options, fleet, simulate
 from keyrack.simulator.client import FleetClient
 from keyrack.simulator.doors import Door, Doors
@@ -36,8 +36,10 @@ def ella(town: Town) -> Person:
 
 @pytest.fixture(scope="module")
 def access(ella: Person, server: RunningServer) -> Access:
-    sdk_key = digests.new_secret()
-    ella.sql.execute("insert into sdk_key (customer_id, hash) values ($1, $2)", ella.customer, digests.digest(sdk_key))
+    sdk_key = secret_hashes.new_secret()
+    ella.sql.execute(
+        "insert into sdk_key (customer_id, hash) values ($1, $2)", ella.customer, secret_hashes.digest(sdk_key)
+    )
     url = f"{server.url}/v3"
     return Access(url, ella.api_key, ella.username, ella.password, ella.customer, device_key(ella), sdk_key=sdk_key)
 

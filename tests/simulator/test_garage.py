@@ -13,17 +13,16 @@ from typing import Any
 
 import pytest
 
-from keyrack.cli import application
-from keyrack.commands import simulate_keys
-from keyrack.keys.box import artefacts, clock, judging
-from keyrack.keys.box.state import State
-from keyrack.keys.codes import Code
-from keyrack.keys.cose import PublicKey, Signed
-from keyrack.settings import Settings
-from keyrack.simulator import garage
-from keyrack.simulator.garage import Garage, Summary, pass_weeks
-from keyrack.simulator.garage.box import VirtualBox
-from keyrack.simulator.garage.thieves import (
+from keyrack.cli.commands import simulate_keys
+from keyrack.cli.main import application
+from keyrack.core.settings import Settings
+from keyrack.offline_keys.box import carried_messages, clock, decision
+from keyrack.offline_keys.box.state import State
+from keyrack.offline_keys.cose import PublicKey, Signed
+from keyrack.offline_keys.refusal_codes import Code
+from keyrack.simulator import offline
+from keyrack.simulator.offline import Garage, Summary, pass_weeks
+from keyrack.simulator.offline.attackers import (  # fmt: skip
     ALTERED,
     BEHIND,
     COPIED,
@@ -32,7 +31,8 @@ from keyrack.simulator.garage.thieves import (
     REPLAYED,
     STOLEN_KEY,
     STOPPED,
-)  # fmt: skip
+)
+from keyrack.simulator.offline.box import VirtualBox
 from tests.documents.blocks import block
 from tests.servers import Sql, migrated_database
 
@@ -91,7 +91,12 @@ CARELESS, TIMELESS = 2, 3  # of the second ones, which take old lists, too: any 
 def test_boxes_with_a_fault_are_found_out(
     settings: Settings, empty: str, monkeypatch: pytest.MonkeyPatch, number: int
 ) -> None:
-    judge, is_answered, write_down, is_older = judging.judge, judging.is_answered, clock.write_down, artefacts._is_older
+    judge, is_answered, write_down, is_older = (
+        decision.judge,
+        decision.is_answered,
+        clock.write_down,
+        carried_messages._is_older,
+    )
     verify = VirtualBox.verify
 
     def fault(name: str) -> int | None:
@@ -118,10 +123,10 @@ def test_boxes_with_a_fault_are_found_out(
         is_careless = number and fault(f"box:{box.product}") == CARELESS
         return bool(is_careless) or verify(box, public, message, signature)
 
-    monkeypatch.setattr(judging, "judge", judge_less)
-    monkeypatch.setattr(judging, "is_answered", answers)
+    monkeypatch.setattr(decision, "judge", judge_less)
+    monkeypatch.setattr(decision, "is_answered", answers)
     monkeypatch.setattr(clock, "write_down", write)
-    monkeypatch.setattr(artefacts, "_is_older", older)
+    monkeypatch.setattr(carried_messages, "_is_older", older)
     monkeypatch.setattr(VirtualBox, "verify", verifies)
     found = simulate(settings, empty, weeks=1.5, cars=9, users=18, limit=DAY // 3, seed=4)
     wrong, disagreeing = named(found.without_right), named(found.disagreements)
@@ -167,7 +172,7 @@ def test_the_command_fails_where_something_is_wrong(
     """That it succeeds else is seen in docs/telemetry.md."""
     found = Summary(1, None, opens_uncertain=False, without_right=["a thief at box:1:1"])
     monkeypatch.setattr(simulate_keys, "_thrown_away", no_database)
-    monkeypatch.setattr(garage, "pass_weeks", lambda *_: found)
+    monkeypatch.setattr(offline, "pass_weeks", lambda *_: found)
     with pytest.raises(SystemExit) as end:
         application("simulate-keys")(["simulate-keys", "--json"])
     assert end.value.code == 1

@@ -15,12 +15,12 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from keyrack.database.batching import Batches
-from keyrack.database.connection import Database
-from keyrack.database.within import InTransaction
-from keyrack.settings import Settings
+from keyrack.core.settings import Settings
+from keyrack.db.connection import Database
+from keyrack.db.group_commit import Batches
+from keyrack.db.transaction_database import InTransaction
 from keyrack.telemetry.ingest import Telemetry
-from keyrack.telemetry.stretches import Stretch, continued
+from keyrack.telemetry.runs import Stretch, continued
 from tests.endpoints.test_ingest import Unit, unit_of
 from tests.people import Person
 from tests.servers import eventually

@@ -16,9 +16,9 @@ from typing import Any
 import aiomqtt
 import pytest
 
-from keyrack.database.connection import Database
-from keyrack.database.telling import to_nobody
-from keyrack.settings import Settings
+from keyrack.core.settings import Settings
+from keyrack.db.change_notifier import to_nobody
+from keyrack.db.connection import Database
 from keyrack.telemetry.mqtt import Subscriber
 from keyrack.telemetry.samples import Reading, readings
 from tests.documents.blocks import block

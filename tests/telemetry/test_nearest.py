@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from keyrack.telemetry.stretches import packed, times_of
+from keyrack.telemetry.runs import packed, times_of
 from tests.endpoints.test_ingest import Unit, unit_of
 from tests.people import Person
 

@@ -13,9 +13,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from keyrack.database import partitions
-from keyrack.database.connection import Database
-from keyrack.settings import Settings
+from keyrack.core.settings import Settings
+from keyrack.db import partitions
+from keyrack.db.connection import Database
 from tests.commands.test_cli import Operator
 from tests.endpoints.test_ingest import Unit, unit_of
 from tests.people import Person

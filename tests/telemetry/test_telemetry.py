@@ -11,15 +11,15 @@ from typing import Any
 import asyncpg
 import pytest
 
-from keyrack.database import partitions
-from keyrack.database.acting import acting, system
-from keyrack.database.batching import Batches
-from keyrack.database.connection import Database
-from keyrack.endpoints.cars import endpoints as car_endpoints
-from keyrack.errors import NotFound
-from keyrack.odata import Limits, query
-from keyrack.reasons import Reason
-from keyrack.settings import Settings
+from keyrack.api.odata import Limits, query
+from keyrack.core.error_codes import Reason
+from keyrack.core.errors import NotFound
+from keyrack.core.settings import Settings
+from keyrack.db import partitions
+from keyrack.db.audit_context import acting, system
+from keyrack.db.connection import Database
+from keyrack.db.group_commit import Batches
+from keyrack.fleet.endpoints.cars import endpoints as car_endpoints
 from keyrack.telemetry.ingest import Telemetry
 from tests.endpoints.test_ingest import unit_of as an_iq_unit
 from tests.people import Person

@@ -12,9 +12,9 @@ import aiomqtt
 import pytest
 from structlog.testing import capture_logs
 
-from keyrack.database.connection import Database
-from keyrack.database.telling import to_nobody
-from keyrack.settings import Settings
+from keyrack.core.settings import Settings
+from keyrack.db.change_notifier import to_nobody
+from keyrack.db.connection import Database
 from keyrack.telemetry.ingest import UNKNOWN_UNIT
 from keyrack.telemetry.mqtt import Subscriber
 from tests.endpoints.test_ingest import Unit, ago, unit_of

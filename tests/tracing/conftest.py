@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from keyrack.database import schema
+from keyrack.db import schema_version
 from tests.people import Person, Town
 from tests.servers import Process, Sql, eventually, fresh_database
 from tests.tracing.collector import Collector
@@ -67,7 +67,7 @@ class Traced:
 def traced(database_server: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Traced]:
     directory = tmp_path_factory.mktemp("traced")
     with fresh_database(database_server) as dsn, Collector() as collector:
-        asyncio.run(schema.migrate(dsn))
+        asyncio.run(schema_version.migrate(dsn))
         sql = Sql(dsn)
         told = {"traces": collector.address, "traces_share": "1"}
         env = {

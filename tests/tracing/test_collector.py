@@ -12,10 +12,10 @@ import pytest
 from pydantic import ValidationError
 from typer.testing import CliRunner
 
-from keyrack.cli import application
-from keyrack.settings import Settings
-from keyrack.tracing.places import Place
-from keyrack.tracing.spans import Traces
+from keyrack.cli.main import application
+from keyrack.core.settings import Settings
+from keyrack.core.tracing.context import Place
+from keyrack.core.tracing.spans import Traces
 from tests.monitoring.scrape import shown
 from tests.people import Person, Town, web
 from tests.servers import DEADLINE, eventually
@@ -127,7 +127,7 @@ def test_nobody_waits_for_a_collector(traced: Traced, tmp_path: Path, gate: thre
 
 def test_off_nothing_is_loaded_kept_or_sent(alice: Person) -> None:
     script = (
-        "import sys, keyrack.cli, keyrack.processes.process, keyrack.webhooks.delivery, keyrack.commands.run;"
+        "import sys, keyrack.cli.main, keyrack.server.process, keyrack.webhooks.delivery, keyrack.cli.commands.run;"
         "print([name for name in sys.modules if name.split('.')[0] in ('opentelemetry', 'google', 'requests')])"
     )
     said = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)

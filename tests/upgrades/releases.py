@@ -59,7 +59,7 @@ def later(base: Path, name: str, *, contracting: bool = False) -> Path:
     without = shutil.ignore_patterns("assets", ".assets-*")
     shutil.copytree(PACKAGE, source / "keyrack", ignore=without)  # with what was compiled
     (source / "keyrack" / ASSETS).symlink_to(PACKAGE / ASSETS)
-    migrations = source / "keyrack/database/migrations"
+    migrations = source / "keyrack/db/migrations"
     file = migrations / "__init__.py"
     file.write_text(file.read_text() + '\nRELEASES["9.1.0"] = "0104"\n')
     revision = max(path.name[:4] for path in migrations.glob("versions/0*.py"))
@@ -74,7 +74,7 @@ def written(name: str, body: str, before: str, *, contracts: bool) -> str:
     steps = "".join(f"    {line}\n" for line in body.strip().splitlines())
     since = 'unused_since = "9.1.0"\n' if contracts else ""
     return (
-        f'"""The step {name}."""\nfrom alembic import op\nfrom keyrack.database.migrations.concurrent import index\n'
+        f'"""The step {name}."""\nfrom alembic import op\nfrom keyrack.db.migrations.concurrent_index import index\n'
         f'revision = "{name[:4]}"\ndown_revision = "{before}"\n{since}\ndef upgrade() -> None:\n{steps}'
     )
 

@@ -16,8 +16,8 @@ import asyncpg
 import httpx
 import pytest
 
-from keyrack.database import schema
-from keyrack.embedded.server import EmbeddedServer
+from keyrack.db import schema_version
+from keyrack.db.embedded.server import EmbeddedServer
 from tests.people import NO_TLS
 from tests.servers import DEADLINE, free_port, reachable_directory
 from tests.upgrades import releases
@@ -124,7 +124,7 @@ def test_from_the_first_release_with_a_stop() -> None:
         assert "Stop every process of Keyrack first" in check.communicate()[0]
         migrating = releases.command(new, "migrate", "--state", str(state), env=env)
         output, errors = migrating.communicate(timeout=600)
-        assert (migrating.returncode, output) == (0, f"The schema is at revision {schema.head()}.\n"), errors
+        assert (migrating.returncode, output) == (0, f"The schema is at revision {schema_version.head()}.\n"), errors
 
         with serving(new, state, "serve") as where:
             after = read(told, where["url"].removesuffix("/v3"))

@@ -16,14 +16,14 @@ import structlog
 from typer.testing import CliRunner
 
 from keyrack import __version__
-from keyrack.cli import application
-from keyrack.database import migrating, schema
-from keyrack.database.migrations import revisions
+from keyrack.cli.main import application
+from keyrack.db import migration_runner, schema_version
+from keyrack.db.migrations import revisions
 from tests.database.test_migrations import upgrade
 from tests.servers import DEADLINE, Sql, eventually, fresh_database, migrated_database
 from tests.upgrades import releases
 
-HEAD = schema.head()
+HEAD = schema_version.head()
 
 
 @pytest.fixture(scope="module")
@@ -142,12 +142,12 @@ async def upgrade_of(source: Path, dsn: str, revision: str) -> None:
 
 
 def test_what_takes_long_is_told(dsn: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(migrating, "TELL", 0)
+    monkeypatch.setattr(migration_runner, "TELL", 0)
 
     async def watch() -> None:
         onlooker, migrant = await asyncpg.connect(dsn), await asyncpg.connect(dsn)
         try:
-            seen = migrating.Seen(onlooker, "0101", migrant.get_server_pid(), 0.05)
+            seen = migration_runner.Seen(onlooker, "0101", migrant.get_server_pid(), 0.05)
             async with asyncio.timeout(DEADLINE), seen.watched():
                 long = asyncio.create_task(migrant.execute("select pg_sleep(3600) /* a long one */"))
                 await asyncio.to_thread(eventually, lambda: lines, "a line")
@@ -216,15 +216,15 @@ def test_what_needs_a_stop_is_not_done_while_something_runs(
     database_server: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """From 0.1.0: whoever forgets to stop a node is told which; nothing is changed, and it can be run again."""
-    monkeypatch.setattr(schema, "LEAVE", 0.1)
+    monkeypatch.setattr(schema_version, "LEAVE", 0.1)
     with fresh_database(database_server) as dsn:
         asyncio.run(upgrade(dsn, "0004"))
 
         async def beside_a_worker() -> None:
             worker = await asyncpg.connect(dsn, server_settings={"application_name": "keyrack worker"})
             try:
-                with pytest.raises(schema.SchemaError) as refused:
-                    await schema.migrate(dsn)
+                with pytest.raises(schema_version.SchemaError) as refused:
+                    await schema_version.migrate(dsn)
                 assert re.fullmatch(
                     rf"The schema is at revision 0004, and what brings it to {HEAD} breaks the release that made it, "
                     r"which is still running: keyrack worker( at \S+)?\. Nothing was changed\. Stop every process of "
@@ -248,7 +248,7 @@ def test_what_needs_a_stop_is_not_done_while_something_runs(
         assert second.startswith("0005  One order of work per customer: ")
         assert "      breaks: drop table operation_lane: takes away what a running release may use" in output
         monkeypatch.undo()
-        assert asyncio.run(schema.migrate(dsn)) == HEAD
+        assert asyncio.run(schema_version.migrate(dsn)) == HEAD
 
 
 def test_nothing_is_changed_by_looking(database_server: str) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from keyrack.database import schema
+from keyrack.db import schema_version
 from tests.people import Person, Town
 from tests.servers import DEADLINE, Sql, eventually, fresh_database, migrated_database
 from tests.upgrades import releases
@@ -63,7 +63,7 @@ def test_the_next_release_takes_over_without_a_failed_request(database_server: s
     """The tested release is the old one, the next has further migrations; in between an old node is started again."""
     with migrated_database(database_server) as dsn:
         new = releases.later(tmp_path, "next")
-        rehearse(dsn, Path(schema.__file__).parents[2], new, tmp_path, restarts=True)
+        rehearse(dsn, Path(schema_version.__file__).parents[2], new, tmp_path, restarts=True)
 
 
 @pytest.mark.skipif(not LONG, reason="make test-upgrade")
@@ -71,4 +71,4 @@ def test_this_release_takes_over_from_the_one_before(database_server: str, tmp_p
     """The tested release is the next one, and what the repository had before it serves."""
     with fresh_database(database_server) as dsn:
         old = releases.earlier(tmp_path, BASE)
-        rehearse(dsn, old, Path(schema.__file__).parents[2], tmp_path, restarts=False)
+        rehearse(dsn, old, Path(schema_version.__file__).parents[2], tmp_path, restarts=False)

@@ -12,10 +12,10 @@ from cryptography.exceptions import InvalidTag
 from hypothesis import given
 from hypothesis import strategies as st
 
-from keyrack.settings import Settings
-from keyrack.vault import master
-from keyrack.vault.master import MasterKey, MasterKeyError
-from keyrack.vault.sealing import number_of, opened, sealed, unwrapped, wrap
+from keyrack.core.settings import Settings
+from keyrack.db.encryption import master_keys
+from keyrack.db.encryption.cipher import number_of, opened, sealed, unwrapped, wrap
+from keyrack.db.encryption.master_keys import MasterKey, MasterKeyError
 
 KEYS = st.binary(min_size=32, max_size=32)
 PLACES = st.tuples(st.sampled_from(["webhook.secret", "webhook.signing_secret"]), st.integers(0), st.integers(0))
@@ -54,7 +54,7 @@ def test_what_is_not_sealed_has_no_data_key() -> None:
 
 def test_a_data_key_is_wrapped_for_its_number_and_its_master_key() -> None:
     ours = Settings()
-    (key,) = master.read(ours)
+    (key,) = master_keys.read(ours)
     row = {"number": 3, "master": key.id, "wrapped": wrap(b"d" * 32, 3, key)}
     assert unwrapped([row], ours) == {3: b"d" * 32}
     with pytest.raises(MasterKeyError, match="Data key 4 in the database is damaged"):
@@ -75,7 +75,7 @@ def test_the_file_is_made_once_however_many_begin_together(tmp_path: Path) -> No
 
     def begin() -> None:
         barrier.wait()
-        found.update(key.raw for key in master.make(settings))
+        found.update(key.raw for key in master_keys.make(settings))
 
     threads = [threading.Thread(target=begin) for _ in range(8)]
     for thread in threads:
@@ -87,14 +87,14 @@ def test_the_file_is_made_once_however_many_begin_together(tmp_path: Path) -> No
     assert file.stat().st_mode & 0o777 == 0o600
     assert base64.b64decode(file.read_text()) in found
     assert list(file.parent.iterdir()) == [file]
-    assert {key.raw for key in master.make(settings)} == found
+    assert {key.raw for key in master_keys.make(settings)} == found
 
 
 def test_a_key_that_must_be_given_is_not_made(tmp_path: Path) -> None:
     """B9: not for somebody else's database, and not where a file is named."""
     for where in ({"database_url": "postgresql://elsewhere/x"}, {"master_key_file": tmp_path / "named"}):
         with pytest.raises(MasterKeyError, match=r"is missing\. Make one with `keyrack master-key new`"):
-            master.make(of(state=tmp_path, **where))
+            master_keys.make(of(state=tmp_path, **where))
     assert list(tmp_path.iterdir()) == []
 
 
@@ -103,7 +103,7 @@ def test_what_is_no_key_is_refused_and_not_quoted(tmp_path: Path, text: str) -> 
     file = tmp_path / "key"
     file.write_text(text)
     with pytest.raises(MasterKeyError) as refused:
-        master.read(of(master_key_file=file))
+        master_keys.read(of(master_key_file=file))
     assert str(refused.value) == (
         f"{file} is not valid. A master key is 32 bytes in base64, as `keyrack master-key new` makes them; "
         "several are separated by commas or lines."
@@ -112,11 +112,11 @@ def test_what_is_no_key_is_refused_and_not_quoted(tmp_path: Path, text: str) -> 
 
 
 def test_several_keys_stand_in_lines_or_between_commas(tmp_path: Path) -> None:
-    keys = [master.new(), master.new()]
+    keys = [master_keys.new(), master_keys.new()]
     file = tmp_path / "key"
     for text in ("\n".join(key.text for key in keys) + "\n", ", ".join(key.text for key in keys)):
         file.write_text(text)
-        assert master.read(of(master_key_file=file)) == keys
+        assert master_keys.read(of(master_key_file=file)) == keys
 
 
 def test_a_key_is_not_shown() -> None:

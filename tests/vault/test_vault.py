@@ -20,15 +20,15 @@ from pydantic import SecretStr
 from standardwebhooks import Webhook
 from typer.testing import CliRunner
 
-from keyrack.cli import application
-from keyrack.database import schema
-from keyrack.database.acting import acting, operator
-from keyrack.database.connection import Connection, Database
-from keyrack.database.within import InTransaction
-from keyrack.settings import Settings
-from keyrack.vault import keeping, master, rotation
-from keyrack.vault.holdings import HOLDINGS, PRIVATE_KEY
-from keyrack.vault.sealing import Vault
+from keyrack.cli.main import application
+from keyrack.core.settings import Settings
+from keyrack.db import schema_version
+from keyrack.db.audit_context import acting, operator
+from keyrack.db.connection import Connection, Database
+from keyrack.db.encryption import bootstrap, master_keys, rotation
+from keyrack.db.encryption.cipher import Vault
+from keyrack.db.encryption.encrypted_columns import HOLDINGS, PRIVATE_KEY
+from keyrack.db.transaction_database import InTransaction
 from tests.database.test_migrations import upgrade
 from tests.people import Person, Town, done, web
 from tests.servers import (
@@ -103,7 +103,7 @@ class House:
 
     def open(self, settings: Settings) -> Vault:
         """The vault, by the keys of a node with these settings. Raises `MasterKeyError`."""
-        return self.sql.run(keeping.open_vault(InTransaction(Connection(self.sql._connection)), settings))
+        return self.sql.run(bootstrap.open_vault(InTransaction(Connection(self.sql._connection)), settings))
 
 
 @pytest.fixture(scope="module")
@@ -111,7 +111,7 @@ def home(database_server: str, settings: Settings) -> Iterator[House]:
     """A house whose keys nobody changes."""
     with contextlib.ExitStack() as stack:
         dsn = stack.enter_context(fresh_database(database_server))
-        asyncio.run(schema.migrate(dsn))
+        asyncio.run(schema_version.migrate(dsn))
         yield House(dsn, settings, stack.enter_context(Receiver()), stack)
 
 
@@ -142,7 +142,7 @@ def test_a_backup_alone_signs_nothing(home: House) -> None:
         assert secret.encode() not in dump
     for secret in (first, rotated):
         assert base64.b64decode(secret.removeprefix("whsec_")) not in dump
-    (key,) = master.read(Settings())
+    (key,) = master_keys.read(Settings())
     assert key.raw not in dump and key.text.encode() not in dump
     assert b"PRIVATE KEY" not in dump and b'"kty"' not in dump
 
@@ -215,11 +215,12 @@ def test_a_node_with_another_key_is_refused_before_it_says_anything(
     alice: Person, dsn: str, command: tuple[str, ...]
 ) -> None:
     """B9: in plain words, which name both keys by their fingerprints."""
-    other = master.new()
+    other = master_keys.new()
     said = refused(*command, KEYRACK_DATABASE_URL=dsn, KEYRACK_MASTER_KEY=other.text)
     assert said == (
         "keyrack: The secrets in this database are closed with another master key. They need "
-        f"{master.read(Settings())[0].id}; KEYRACK_MASTER_KEY holds {other.id}. Give this node the key of the other "
+        f"{master_keys.read(Settings())[0].id}; KEYRACK_MASTER_KEY holds {other.id}. "
+        "Give this node the key of the other "
         "nodes (KEYRACK_MASTER_KEY or KEYRACK_MASTER_KEY_FILE); what to do if it is lost: docs/operating.md.\n"
     )
 
@@ -296,7 +297,7 @@ def steps() -> str:
 
 def test_the_key_is_changed_while_all_nodes_go_on(house: House, settings: Settings) -> None:
     """B9: the steps of docs/operating.md, as they stand there."""
-    (old,), script = master.read(Settings()), steps()
+    (old,), script = master_keys.read(Settings()), steps()
     house.signing = house.alice.post(f"/webhooks/{house.hook}/rotate-secret").json()["signingSecret"]
     prelude = f'set -euo pipefail; keyrack() {{ {sys.executable} -m keyrack "$@"; }}; OLD={old.text}\n'
     at = script.index("# 3.")
@@ -323,9 +324,9 @@ def test_the_key_is_changed_while_all_nodes_go_on(house: House, settings: Settin
     assert ran.returncode == 0, ran.stderr
     house.goes_on()
     house.open(fresh)
-    with pytest.raises(master.MasterKeyError, match="closed with another master key"):
+    with pytest.raises(master_keys.MasterKeyError, match="closed with another master key"):
         house.open(settings)
-    assert house.sql.rows("select number, master from data_key") == [(2, master.read(fresh)[0].id)]
+    assert house.sql.rows("select number, master from data_key") == [(2, master_keys.read(fresh)[0].id)]
 
 
 def test_a_rotation_that_was_interrupted_is_taken_up(
@@ -334,8 +335,8 @@ def test_a_rotation_that_was_interrupted_is_taken_up(
     """B9: whatever is under which key meanwhile, every node opens all of it."""
     for number in range(3):
         house.webhook(house.one, f"/{number}")
-    new = master.new()
-    both = Settings(master_key=SecretStr(f"{new.text},{master.read(Settings())[0].text}"))
+    new = master_keys.new()
+    both = Settings(master_key=SecretStr(f"{new.text},{master_keys.read(Settings())[0].text}"))
 
     async def rotate() -> Any:
         acting.set(operator())
@@ -347,10 +348,10 @@ def test_a_rotation_that_was_interrupted_is_taken_up(
 
     plant = "insert into signing_key (kid, private_key) select 'planted', private_key from signing_key"
     house.sql.execute(plant)
-    with pytest.raises(master.MasterKeyError, match="private_key of row planted does not open"):
+    with pytest.raises(master_keys.MasterKeyError, match="private_key of row planted does not open"):
         asyncio.run(rotate())
     house.sql.execute("delete from signing_key where kid = 'planted'")
-    monkeypatch.setattr("keyrack.vault.holdings.AT_ONCE", 1)
+    monkeypatch.setattr("keyrack.db.encryption.encrypted_columns.AT_ONCE", 1)
     pieces = iter(range(3))
     whole = rotation.seal_piece
 
@@ -373,12 +374,12 @@ def test_a_rotation_that_was_interrupted_is_taken_up(
     assert house.sql.rows("select distinct data_key_of(signing_secret) from webhook") == [(2,)]
     assert house.sql.value("select count(distinct number) from data_key") == 1
     house.goes_on()
-    with pytest.raises(master.MasterKeyError, match="Put a new one before it: keyrack master-key new"):
+    with pytest.raises(master_keys.MasterKeyError, match="Put a new one before it: keyrack master-key new"):
         asyncio.run(rotate())
 
 
 def test_only_a_key_that_is_not_the_last_is_retired(home: House) -> None:
-    (only,) = master.read(Settings())
+    (only,) = master_keys.read(Settings())
     env = {"KEYRACK_DATABASE_URL": home.dsn}
     said = keyrack("master-key", "retire", "--yes", only.id, fails=True, **env)
     assert said == f"keyrack: Nothing else opens the database: {only.id} is its only master key.\n"
@@ -392,7 +393,7 @@ def test_a_lost_key_costs_what_it_closed_and_nothing_else(house: House) -> None:
     """B9: `master-key reset` gives up the secrets, says so, and the house goes on with new ones."""
     env = {"KEYRACK_DATABASE_URL": house.dsn}
     assert "nothing is lost" in keyrack("master-key", "reset", "--lose-secrets", fails=True, **env)
-    new = master.new()
+    new = master_keys.new()
     env["KEYRACK_MASTER_KEY"] = new.text
     said = keyrack("master-key", "reset", fails=True, **env)
     assert "closed with another master key" in said and "--lose-secrets revokes all signing keys" in said
@@ -437,12 +438,12 @@ def test_what_was_stored_in_the_clear_is_sealed_at_the_first_start(
             receiver.url + "/old", STATIC, signing, older,
         )  # fmt: skip
         old.close()
-        asyncio.run(schema.migrate(dsn))
+        asyncio.run(schema_version.migrate(dsn))
 
         async def begin() -> None:
             acting.set(operator())
             databases = [await Database.connect(dsn, settings) for _ in range(4)]
-            await asyncio.gather(*(keeping.open_vault(database, settings) for database in databases))
+            await asyncio.gather(*(bootstrap.open_vault(database, settings) for database in databases))
             for database in databases:
                 await database.close()
 

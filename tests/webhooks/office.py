@@ -10,12 +10,12 @@ from typing import Any
 
 import asyncpg
 
-from keyrack.database.connection import Connection
-from keyrack.database.within import InTransaction
-from keyrack.processes.worker import Worker, connect
-from keyrack.settings import Settings
-from keyrack.vault.keeping import open_vault
-from keyrack.webhooks import registry
+from keyrack.core.settings import Settings
+from keyrack.db.connection import Connection
+from keyrack.db.encryption.bootstrap import open_vault
+from keyrack.db.transaction_database import InTransaction
+from keyrack.server.worker import Worker, connect
+from keyrack.webhooks import subscriptions
 from tests.servers import DEADLINE
 
 SECRET = "whsec_" + "A" * 43 + "="
@@ -62,7 +62,7 @@ class Office:
         connection = Connection(self.sql)
         vault = await open_vault(InTransaction(connection), LOCAL)
         async with connection.transaction():
-            added = await registry.add(connection, vault, customer, url, None, ["assignment.created"], True, 1_000)
+            added = await subscriptions.add(connection, vault, customer, url, None, ["assignment.created"], True, 1_000)
         assert added is not None
         return added[0]
 

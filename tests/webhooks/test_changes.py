@@ -12,12 +12,12 @@ from uuid import UUID
 import pytest
 from standardwebhooks import Webhook
 
-from keyrack.database.connection import Connection, Database
-from keyrack.endpoints.webhooks import NO_WEBHOOK
-from keyrack.model.kinds import CHANGES, OUTCOMES, TAKEN
-from keyrack.settings import Settings
-from keyrack.webhooks import numbered
-from keyrack.webhooks.troubles import DISABLED_BY_TOO_MUCH
+from keyrack.api.schema.event_types import CHANGES, OUTCOMES, TAKEN
+from keyrack.core.settings import Settings
+from keyrack.db.connection import Connection, Database
+from keyrack.webhooks import change_deliveries
+from keyrack.webhooks.delivery_errors import DISABLED_BY_TOO_MUCH
+from keyrack.webhooks.endpoints.webhooks import NO_WEBHOOK
 from tests.changes.inbox import finish_erasing
 from tests.changes.signing import settled
 from tests.commands.test_cli import Operator
@@ -361,7 +361,9 @@ def test_a_checkpoint_is_told_once_and_in_order_to_those_who_take_it(
             async with database.transaction() as connection:
                 assert isinstance(connection, Connection)
                 return [
-                    await numbered.publish_checkpoints(connection, {(carol.customer, f"epoch/{size}"): {"size": size}})
+                    await change_deliveries.publish_checkpoints(
+                        connection, {(carol.customer, f"epoch/{size}"): {"size": size}}
+                    )
                     for size in (7, 9, 7)
                 ]
         finally:

@@ -23,14 +23,14 @@ import asyncpg
 import pytest
 from standardwebhooks import Webhook
 
-from keyrack.database.connection import Connection
-from keyrack.database.within import InTransaction
-from keyrack.settings import Settings
-from keyrack.webhooks import forgetting, publishing
-from keyrack.webhooks.claims import Pace, backoff
-from keyrack.webhooks.guard import Guard
-from keyrack.webhooks.sending import Attempt, Sender, signed
-from keyrack.webhooks.troubles import NOT_REACHED
+from keyrack.core.settings import Settings
+from keyrack.core.ssrf_guard import Guard
+from keyrack.db.connection import Connection
+from keyrack.db.transaction_database import InTransaction
+from keyrack.webhooks import cleanup, outbox
+from keyrack.webhooks.delivery_errors import NOT_REACHED
+from keyrack.webhooks.delivery_queue import Pace, backoff
+from keyrack.webhooks.sender import Attempt, Sender, signed
 from tests.servers import DEADLINE, Process, eventually
 from tests.webhooks.office import LOCAL, SECRET, Office
 from tests.webhooks.receiver import Received, Receiver
@@ -262,7 +262,7 @@ for (const secret of secrets) {
 
 
 def test_the_api_does_not_load_the_http_client() -> None:
-    code = "import sys, keyrack.http.app, keyrack.processes.worker; sys.exit('aiohttp' in sys.modules)"
+    code = "import sys, keyrack.http.app, keyrack.server.worker; sys.exit('aiohttp' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code]).returncode == 0
 
 
@@ -343,8 +343,8 @@ def test_what_fails_for_too_long_is_dead_and_frees_its_lane(own: str) -> None:
                     first = rows[0]["delivery_id"]
                     broken = False
                     statements = Connection(office.sql)
-                    assert await publishing.replay(statements, 1, webhook, first)
-                    assert not await publishing.replay(statements, 2, webhook, first)
+                    assert await outbox.replay(statements, 1, webhook, first)
+                    assert not await outbox.replay(statements, 2, webhook, first)
                     await office.until("sent", "select count(*) from delivery where state = 'Delivered'", 1)
                 assert receiver.got[-1].payload["n"] == 1
 
@@ -464,16 +464,16 @@ def test_what_is_old_is_forgotten_and_what_waits_is_not(own: str) -> None:
                 " from generate_series(80, 99) n"
             )
             database = InTransaction(Connection(office.sql))
-            await forgetting.deliveries(database, Settings())
-            await forgetting.operations(database, Settings())
+            await cleanup.deliveries(database, Settings())
+            await cleanup.operations(database, Settings())
             counts = [await office.count(state) for state in ("Waiting", "Delivered", "Dead")]
             assert counts == [1, 1, 0]
             assert await office.sql.fetchval("select count(*) from operation") == 10
             await office.sql.execute("update webhook set is_enabled = false")
-            await forgetting.disabled_webhooks(database, Settings())
+            await cleanup.disabled_webhooks(database, Settings())
             assert await office.count("Waiting") == 1  # it may be enabled again
             await office.sql.execute("update webhook set disabled_at = now() - interval '73 hours'")
-            await forgetting.disabled_webhooks(database, Settings())
+            await cleanup.disabled_webhooks(database, Settings())
             assert (await office.count("Waiting"), await office.count("Dead")) == (0, 1)
 
     asyncio.run(main())

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from keyrack.webhooks import delivery
-from keyrack.webhooks.sending import Attempt, Sender
-from keyrack.webhooks.troubles import NOT_REACHED
+from keyrack.webhooks.delivery_errors import NOT_REACHED
+from keyrack.webhooks.sender import Attempt, Sender
 from tests.servers import DEADLINE
 from tests.webhooks.office import LOCAL, SECRET, Office
 from tests.webhooks.receiver import Received, Receiver

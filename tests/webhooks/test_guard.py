@@ -13,11 +13,12 @@ import aiohttp
 import pytest
 import structlog
 
-from keyrack.settings import Settings
-from keyrack.webhooks import guard, sending
-from keyrack.webhooks.guard import Guard, is_own
-from keyrack.webhooks.sending import Attempt, Sender
-from keyrack.webhooks.troubles import NOT_REACHED, NOT_TAKEN, TIMED_OUT
+from keyrack.core import ssrf_guard
+from keyrack.core.settings import Settings
+from keyrack.core.ssrf_guard import Guard, is_own
+from keyrack.webhooks import sender as sending
+from keyrack.webhooks.delivery_errors import NOT_REACHED, NOT_TAKEN, TIMED_OUT
+from keyrack.webhooks.sender import Attempt, Sender
 from tests.servers import free_port
 from tests.webhooks.office import LOCAL, SECRET, Office
 from tests.webhooks.receiver import Receiver
@@ -66,7 +67,7 @@ def test_the_machines_own_addresses_are_known(monkeypatch: pytest.MonkeyPatch) -
             assert error.errno in (errno.ENETUNREACH, errno.EHOSTUNREACH)
     for address in ("8.8.8.8", "2606:2800:220:1::1"):
         assert not is_own(ipaddress.ip_address(address))
-    monkeypatch.setattr(guard, "_can_bind", lambda _: True)
+    monkeypatch.setattr(ssrf_guard, "_can_bind", lambda _: True)
     assert is_own(ipaddress.ip_address("127.0.0.1"))
     assert not is_own(ipaddress.ip_address("8.8.8.8"))
 
@@ -74,7 +75,7 @@ def test_the_machines_own_addresses_are_known(monkeypatch: pytest.MonkeyPatch) -
 def test_the_machines_own_public_address_is_not_dialled(monkeypatch: pytest.MonkeyPatch) -> None:
     """B15: as if an interface had a public address."""
     own = ipaddress.ip_address("93.184.216.34")
-    monkeypatch.setattr(guard, "_can_bind", lambda address: address == own)
+    monkeypatch.setattr(ssrf_guard, "_can_bind", lambda address: address == own)
     for address in ("93.184.216.34", "::ffff:93.184.216.34", "64:ff9b::93.184.216.34"):
         assert not Guard(Settings()).may_dial(address)
         assert not Guard(Settings()).is_public(address)
@@ -157,7 +158,7 @@ KEY: Any = Broken()
         (aiohttp.ConnectionTimeoutError(), TIMED_OUT),
         (aiohttp.ClientConnectorError(KEY, ConnectionRefusedError(errno.ECONNREFUSED, "refused")), NOT_TAKEN),
         (aiohttp.ClientConnectorError(KEY, OSError(errno.ENETUNREACH, "unreachable")), None),
-        (aiohttp.ClientConnectorError(KEY, guard.Forbidden("10.0.0.1 is not public")), None),
+        (aiohttp.ClientConnectorError(KEY, ssrf_guard.Forbidden("10.0.0.1 is not public")), None),
         (aiohttp.ClientConnectorDNSError(KEY, OSError("no such name")), None),
         (aiohttp.ClientConnectorCertificateError(KEY, expired()),
          "The endpoint's certificate is not valid: certificate has expired."),

@@ -15,20 +15,20 @@ from typing import Any, LiteralString
 
 from pydantic import TypeAdapter
 
-from keyrack.access.caller import Caller, permit
-from keyrack.access.devices import Scope
-from keyrack.access.grants import LimitedToGroups
+from keyrack.api.caller import Caller, permit
 from keyrack.api.exchange import Answer, Request
-from keyrack.api.ids import path_id
-from keyrack.api.parameters import Parameter
-from keyrack.api.reading import Read
-from keyrack.api.reads import Parent, Select
-from keyrack.database.connection import Statements
-from keyrack.errors import JSON
-from keyrack.model.fields import Resource
-from keyrack.model.permissions import Free, Permission
-from keyrack.reasons import NOTHING_HERE, Reason
-from keyrack.settings import Settings
+from keyrack.api.grants import LimitedToGroups
+from keyrack.api.path_ids import path_id
+from keyrack.api.permissions import Free, Permission
+from keyrack.api.query_parameters import Parameter
+from keyrack.api.read_endpoint import Read
+from keyrack.api.read_sql import Parent, Select
+from keyrack.api.schema.fields import Resource
+from keyrack.auth.device_keys import Scope
+from keyrack.core.error_codes import NOTHING_HERE, Reason
+from keyrack.core.errors import JSON
+from keyrack.core.settings import Settings
+from keyrack.db.connection import Statements
 
 Run = Callable[..., Awaitable[Answer]]  # the request, the checked body or None, and the parts that it names
 # Looks whether a request that changes the ground would be refused: statements, the request, the checked body or None

@@ -8,18 +8,18 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal, LiteralString
 from uuid import UUID
 
-from keyrack.access.apps import App
-from keyrack.access.caller import Caller, permit
-from keyrack.access.devices import Device
-from keyrack.access.grants import NOTHING, Grant
-from keyrack.api.held import Held
-from keyrack.assignments.asking import Asker, checksum
-from keyrack.database.batching import Batches
-from keyrack.database.connection import Database
-from keyrack.database.within import InTransaction
-from keyrack.errors import JSON, Refusal
-from keyrack.model.permissions import Free, Permission
-from keyrack.tracing.places import here
+from keyrack.api.caller import Caller, permit
+from keyrack.api.grants import NOTHING, Grant
+from keyrack.api.permissions import Free, Permission
+from keyrack.api.subscriptions import Held
+from keyrack.assignments.submission import Asker, checksum
+from keyrack.auth.app_tokens import App
+from keyrack.auth.device_keys import Device
+from keyrack.core.errors import JSON, Refusal
+from keyrack.core.tracing.context import here
+from keyrack.db.connection import Database
+from keyrack.db.group_commit import Batches
+from keyrack.db.transaction_database import InTransaction
 
 Returns = Literal["", "minimal", "representation"]  # "" for what the spec says
 ANY = ("*",)  # in place of tags: whatever there is

@@ -21,12 +21,12 @@ from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from keyrack.api.exchange import Answer, Request
-from keyrack.database.connection import Connection, Database
-from keyrack.database.pieces import repeat
-from keyrack.database.within import InTransaction
-from keyrack.errors import BadRequest, Conflict, Refusal, Repeated, TooManyRequests, Unprocessable
-from keyrack.reasons import Fault, Reason
-from keyrack.settings import Settings
+from keyrack.core.error_codes import Fault, Reason
+from keyrack.core.errors import BadRequest, Conflict, Refusal, Repeated, TooManyRequests, Unprocessable
+from keyrack.core.settings import Settings
+from keyrack.db.connection import Connection, Database
+from keyrack.db.row_batches import repeat
+from keyrack.db.transaction_database import InTransaction
 
 LONGEST = 255  # characters of a key
 

@@ -15,12 +15,12 @@ from dataclasses import dataclass
 from itertools import chain, islice
 from typing import Any, LiteralString
 
-from keyrack.assignments import applying
-from keyrack.assignments.asking import Wanted
+from keyrack.assignments import apply
 from keyrack.assignments.rules import LIFETIME, Assignment
-from keyrack.database.connection import Connection, Row
-from keyrack.errors import BadRequest
-from keyrack.reasons import Reason
+from keyrack.assignments.submission import Wanted
+from keyrack.core.error_codes import Reason
+from keyrack.core.errors import BadRequest
+from keyrack.db.connection import Connection, Row
 
 COMPARED = 50_000  # assignments that a batch is compared with, at most
 BREATH = 25  # items after which others get their turn
@@ -147,7 +147,7 @@ async def find(
     With `refuse`, what takes a time anew that somebody else has is taken as not done by those behind it.
     """
     ids = {one.assignment for one in wanted.values() if one.assignment is not None}
-    there = await applying.present(connection, [(customer, id) for id in sorted(ids)])
+    there = await apply.present(connection, [(customer, id) for id in sorted(ids)])
     book = _Book({id: assignment for (_, id), assignment in there.items()})
     foreseen = await _foreseen(wanted, _Book(book.present))
     beside = _Beside(connection, customer, ids)

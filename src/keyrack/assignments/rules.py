@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
-from keyrack.webhooks.failures import (
+from keyrack.assignments.failure_codes import (
     END_BEFORE_START,
     GONE,
     NO_BOX,

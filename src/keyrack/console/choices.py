@@ -10,10 +10,10 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from keyrack.api.exchange import Answer
+from keyrack.api.permissions import Permission
 from keyrack.console.rendering import clock
-from keyrack.errors import NotFound
-from keyrack.http.pages import Pages, Visit
-from keyrack.model.permissions import Permission
+from keyrack.core.errors import NotFound
+from keyrack.http.page_router import Pages, Visit
 
 pages = Pages()
 

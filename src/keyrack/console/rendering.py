@@ -11,13 +11,13 @@ from urllib.parse import quote, urlsplit
 from babel.numbers import format_decimal
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
+from keyrack.api.event_stream import NEEDS
 from keyrack.api.exchange import Answer
-from keyrack.api.live import NEEDS
-from keyrack.console.files import address
 from keyrack.console.languages import LOCALES, language, translations
-from keyrack.console.times import UNKNOWN, Clock
-from keyrack.http.pages import BELOW, Visit
-from keyrack.reasons import Reason
+from keyrack.console.local_times import UNKNOWN, Clock
+from keyrack.console.static_files import address
+from keyrack.core.error_codes import Reason
+from keyrack.http.page_router import BELOW, Visit
 
 HTML = "text/html; charset=utf-8"
 SYSTEM = "system"  # what the browser or the system says

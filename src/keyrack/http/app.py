@@ -9,29 +9,25 @@ import falcon
 import falcon.asgi
 import structlog
 
-from keyrack.access.grants import NotPermitted
 from keyrack.api.endpoint import Endpoint
-from keyrack.endpoints import ALL
-from keyrack.errors import BadRequest, MethodNotAllowed, NotFound, Refusal
-from keyrack.http import position
-from keyrack.http.answers import put
+from keyrack.api.grants import NotPermitted
+from keyrack.core.error_codes import INVALID_HEADER, NOTHING_HERE, Reason
+from keyrack.core.errors import BadRequest, MethodNotAllowed, NotFound, Refusal
+from keyrack.core.log_config import Seldom
+from keyrack.core.settings import Settings
+from keyrack.http import read_position
+from keyrack.http.access_log import ROUTE, UNKNOWN
+from keyrack.http.base_path import METHODS, Edge
 from keyrack.http.cors import Cors
-from keyrack.http.edge import METHODS, Edge
-from keyrack.http.inside import Calls
-from keyrack.http.observing import ROUTE, UNKNOWN
-from keyrack.http.pages import BELOW, Page, Site
-from keyrack.http.problems import shown
-from keyrack.http.server import Handler, Server
-from keyrack.http.site import PageRoute
-from keyrack.http.trace import ID
-from keyrack.http.unforeseen import refusal_of
-from keyrack.logs import Seldom
-from keyrack.reasons import (
-    INVALID_HEADER,
-    NOTHING_HERE,
-    Reason,
-)
-from keyrack.settings import Settings
+from keyrack.http.exception_mapping import refusal_of
+from keyrack.http.falcon_responses import put
+from keyrack.http.in_process_client import Calls
+from keyrack.http.page_responses import PageRoute
+from keyrack.http.page_router import BELOW, Page, Site
+from keyrack.http.pipeline import Handler, Server
+from keyrack.http.problem_details import shown
+from keyrack.http.request_ids import ID
+from keyrack.http.routes import ALL
 
 log = structlog.get_logger("keyrack.app")
 seldom = Seldom("keyrack.app")
@@ -75,7 +71,7 @@ class Route:
             _put(http, reply, refusal, self._server.settings)
         except Exception as error:
             _put(http, reply, refusal_of(error, http.method, http.path, http.query_string), self._server.settings)
-        position.tell(http, reply)
+        read_position.tell(http, reply)
 
 
 for _method in METHODS:

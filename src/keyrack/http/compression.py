@@ -15,10 +15,10 @@ from typing import Any
 
 import falcon.asgi
 
-from keyrack.api.conditions import packed_tag
+from keyrack.api.conditional_requests import packed_tag
+from keyrack.api.event_stream import EVENTS
 from keyrack.api.exchange import Answer, varied
-from keyrack.api.live import EVENTS
-from keyrack.settings import Settings
+from keyrack.core.settings import Settings
 
 KINDS = ("text/", "application/json", "application/problem+json", "image/svg+xml")  # media types that get smaller
 LONGEST = 500  # characters of Accept-Encoding that are read: no client of good will sends a tenth of it

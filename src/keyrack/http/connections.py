@@ -16,17 +16,17 @@ import structlog
 import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from keyrack.errors import BadRequest, HeadTooLarge, Refusal, RequestTimeout, Unavailable
-from keyrack.http.crowd import Crowd, room
-from keyrack.http.edge import GONE
-from keyrack.http.observing import HELD, LATER, not_read
-from keyrack.http.overload import Overload, Turns
-from keyrack.http.pace import Reader, Unread
-from keyrack.http.problems import accepted, shown
-from keyrack.http.sessions import READS
-from keyrack.http.trace import request_id
-from keyrack.reasons import HEAD_TOO_LARGE, HEAD_TOO_SLOW, NO_HTTP, OVERLOADED
-from keyrack.settings import Settings
+from keyrack.core.error_codes import HEAD_TOO_LARGE, HEAD_TOO_SLOW, NO_HTTP, OVERLOADED
+from keyrack.core.errors import BadRequest, HeadTooLarge, Refusal, RequestTimeout, Unavailable
+from keyrack.core.settings import Settings
+from keyrack.http.access_log import HELD, LATER, not_read
+from keyrack.http.base_path import GONE
+from keyrack.http.connection_limits import Crowd, room
+from keyrack.http.load_shedding import Overload, Turns
+from keyrack.http.problem_details import accepted, shown
+from keyrack.http.request_ids import request_id
+from keyrack.http.session_cookie import READS
+from keyrack.http.slow_clients import Reader, Unread
 
 log = structlog.get_logger("keyrack.http")
 

@@ -9,7 +9,7 @@ from typing import Any
 import falcon.asgi
 
 from keyrack.api.exchange import Answer
-from keyrack.settings import Settings
+from keyrack.core.settings import Settings
 
 ALLOWED = "keyrack.origin"  # of a scope: the request comes from a page of an allowed origin
 ANY = b"*"

@@ -6,10 +6,10 @@ import asyncio
 import threading
 import time
 
-from keyrack.client.answers import ApiError
+from keyrack.core.api_client.responses import ApiError
 from keyrack.simulator.client import Access
+from keyrack.simulator.expected_state import Summary
 from keyrack.simulator.fleet import simulate
-from keyrack.simulator.ledger import Summary
 from keyrack.simulator.unit import FAULTS, Options
 
 __all__ = ["FAULTS", "Access", "ApiError", "Options", "Summary", "drive_in_background", "simulate"]

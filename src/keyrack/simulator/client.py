@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from keyrack.client.credentials import Login, Server
-from keyrack.client.session import Client
+from keyrack.core.api_client.credentials import Login, Server
+from keyrack.core.api_client.session import Client
 
 
 @dataclass(frozen=True, slots=True)

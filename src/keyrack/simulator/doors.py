@@ -8,16 +8,16 @@ import hmac
 from random import Random
 from typing import Any
 
-from keyrack.client.answers import ApiError
-from keyrack.keys import cose
-from keyrack.keys.codes import Code
-from keyrack.keys.members import CLOSE, ENTRY, OPEN
-from keyrack.keys.p256 import PrivateKey
+from keyrack.core.api_client.responses import ApiError
+from keyrack.offline_keys import cose
+from keyrack.offline_keys.message_fields import CLOSE, ENTRY, OPEN
+from keyrack.offline_keys.p256 import PrivateKey
+from keyrack.offline_keys.refusal_codes import Code
 from keyrack.simulator.car import stamp_of
 from keyrack.simulator.client import Access, FleetClient
-from keyrack.simulator.garage.box import VirtualBox
-from keyrack.simulator.garage.phone import VirtualPhone
-from keyrack.simulator.garage.tool import enrol, octets
+from keyrack.simulator.offline.box import VirtualBox
+from keyrack.simulator.offline.phone import VirtualPhone
+from keyrack.simulator.offline.provisioning_tool import enrol, octets
 
 KINDS = {OPEN: "CarOpened", CLOSE: "CarClosed"}
 TRIED = 1_000  # epochs in which a box may have been enrolled by us

@@ -8,12 +8,12 @@ from datetime import UTC, datetime, timedelta
 from random import Random
 from typing import Any
 
-from keyrack.client.answers import ApiError
-from keyrack.client.session import Client
+from keyrack.core.api_client.responses import ApiError
+from keyrack.core.api_client.session import Client
 from keyrack.simulator.car import VirtualCar
 from keyrack.simulator.client import Access, FleetClient
 from keyrack.simulator.doors import Doors
-from keyrack.simulator.ledger import SAMPLED, SHOWN, Account, Summary, check
+from keyrack.simulator.expected_state import SAMPLED, SHOWN, Account, Summary, check
 from keyrack.simulator.unit import Options, Unit
 
 BATCH = 100  # samples of one delivery

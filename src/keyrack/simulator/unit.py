@@ -8,10 +8,10 @@ from datetime import UTC, datetime, timedelta
 from random import Random
 from typing import Any
 
-from keyrack.keys.members import CLOSE, OPEN
+from keyrack.offline_keys.message_fields import CLOSE, OPEN
 from keyrack.simulator.car import VirtualCar, stamp
 from keyrack.simulator.doors import Door
-from keyrack.simulator.ledger import Account, Summary
+from keyrack.simulator.expected_state import Account, Summary
 
 FAULTS = ("offline", "duplicates", "skew", "jumps", "silent")
 AGENT = "Keyrack virtual fleet"

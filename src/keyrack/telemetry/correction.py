@@ -8,12 +8,12 @@ from typing import LiteralString
 
 from pydantic_core import from_json
 
-from keyrack.database import partitions
-from keyrack.database.connection import Connection
-from keyrack.telemetry import quarters
+from keyrack.db import partitions
+from keyrack.db.connection import Connection
+from keyrack.telemetry import rollups
 from keyrack.telemetry.history import ODOMETERS, POSITIONS, History
-from keyrack.telemetry.newest import Newest
-from keyrack.telemetry.stretches import Stretch, packed, times_of
+from keyrack.telemetry.latest_values import Newest
+from keyrack.telemetry.runs import Stretch, packed, times_of
 
 # Whoever stores readings of the car locks this row first, so nothing comes in between
 FIRST: LiteralString = "insert into car_state (customer_id, car_id) values ($1, $2) on conflict do nothing"
@@ -48,7 +48,7 @@ async def discard(connection: Connection, customer: int, car: int, since: dateti
         distance = Stretch(row["odometer_since"], (row["odometer"],), row["odometer_times"])
         readings += await _keep(connection, customer, car, ODOMETERS, distance, since)
     newest = Newest(row["read_at"], from_json(row["telemetry"]), from_json(row["told"]))
-    await quarters.discard(connection, customer, car, newest, since)
+    await rollups.discard(connection, customer, car, newest, since)
     for history in (POSITIONS, ODOMETERS):
         readings += await history.discard(connection, customer, car, since)
     return Discarded(row["is_told"], readings)

@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, LiteralString
 
-from keyrack.database.connection import Connection, Row
-from keyrack.telemetry.known import Changes, Moment, Track
-from keyrack.telemetry.stretches import Stretch, Value, packed, times_of
+from keyrack.db.connection import Connection, Row
+from keyrack.telemetry.car_state import Changes, Moment, Track
+from keyrack.telemetry.runs import Stretch, Value, packed, times_of
 
 # The stretch whose first time is the last one up to each moment, if there is one
 BEFORE: LiteralString = """

@@ -15,21 +15,21 @@ from typing import LiteralString
 import asyncpg
 from pydantic_core import from_json, to_json
 
-from keyrack.database import partitions
-from keyrack.database.batching import Batches
-from keyrack.database.connection import Connection, Database, Row
-from keyrack.database.partitions import month
-from keyrack.database.telling import DRIVEN, Tell, to_nobody
-from keyrack.metrics.measures import SAMPLES, SAMPLES_OF
-from keyrack.settings import Settings
-from keyrack.telemetry import ahead
+from keyrack.core.metrics.catalog import SAMPLES, SAMPLES_OF
+from keyrack.core.settings import Settings
+from keyrack.db import partitions
+from keyrack.db.change_notifier import DRIVEN, Tell, to_nobody
+from keyrack.db.connection import Connection, Database, Row
+from keyrack.db.group_commit import Batches
+from keyrack.db.partitions import month
+from keyrack.telemetry import fast_path
+from keyrack.telemetry.car_state import Changes, Known, Moment, Track, ended, take
 from keyrack.telemetry.history import ODOMETERS, POSITIONS
-from keyrack.telemetry.known import Changes, Known, Moment, Track, ended, take
-from keyrack.telemetry.lines import Invalid, Report
-from keyrack.telemetry.newest import Newest
-from keyrack.telemetry.quarters import Quarters, Told, quarter
+from keyrack.telemetry.json_lines import Invalid, Report
+from keyrack.telemetry.latest_values import Newest
+from keyrack.telemetry.rollups import Quarters, Told, quarter
+from keyrack.telemetry.runs import Stretch, Value
 from keyrack.telemetry.samples import Reading, readings
-from keyrack.telemetry.stretches import Stretch, Value
 
 AT_ONCE = 2  # batches of one customer under way; those that share a car wait for each other
 AT_A_TIME = 0.01  # seconds for which lines are read before others are served
@@ -130,7 +130,7 @@ class Telemetry:
 
     async def _ahead(self, db: Database, customer: int, parts: Sequence[Sequence[Reading]]) -> list[list[Reading]]:
         latest = datetime.now(UTC) + timedelta(seconds=self._settings.clock_skew)
-        return await ahead.take(db, customer, parts, latest, self._settings.history_days)
+        return await fast_path.take(db, customer, parts, latest, self._settings.history_days)
 
     async def _store(self, db: Database, customer: int, parts: Sequence[Sequence[Reading]]) -> list[Report]:
         for _ in range(2):

@@ -19,16 +19,16 @@ import aiomqtt
 import asyncpg
 import structlog
 
-from keyrack.database.batching import Batches
-from keyrack.database.connection import UNREACHABLE, Database
-from keyrack.database.telling import Tell
-from keyrack.database.trouble import Interruptions
-from keyrack.errors import ContentTooLarge, Unavailable
-from keyrack.logs import cause
-from keyrack.model.bodies import INT32_MAX
-from keyrack.settings import Settings
+from keyrack.api.schema.request_body import INT32_MAX
+from keyrack.core.errors import ContentTooLarge, Unavailable
+from keyrack.core.log_config import cause
+from keyrack.core.settings import Settings
+from keyrack.db.change_notifier import Tell
+from keyrack.db.connection import UNREACHABLE, Database
+from keyrack.db.group_commit import Batches
+from keyrack.db.throttled_log import Interruptions
 from keyrack.telemetry.ingest import Telemetry
-from keyrack.telemetry.lines import Invalid, NotALine
+from keyrack.telemetry.json_lines import Invalid, NotALine
 from keyrack.telemetry.samples import Reading, readings
 
 log = structlog.get_logger("keyrack.mqtt")

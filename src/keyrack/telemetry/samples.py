@@ -10,9 +10,9 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import ConfigDict, FailFast, Field, TypeAdapter, ValidationError, with_config
 from typing_extensions import TypedDict
 
-from keyrack.model.bodies import Int32, Latitude, Longitude, Moment, Text
-from keyrack.settings import Settings
-from keyrack.telemetry.lines import Invalid, explained, is_array, texts, too_many
+from keyrack.api.schema.request_body import Int32, Latitude, Longitude, Moment, Text
+from keyrack.core.settings import Settings
+from keyrack.telemetry.json_lines import Invalid, explained, is_array, texts, too_many
 
 Json = dict[str, Any]
 

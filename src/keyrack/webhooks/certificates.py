@@ -16,9 +16,9 @@ from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import urlsplit
 
-from keyrack.settings import Settings
-from keyrack.webhooks.guard import Guard
-from keyrack.webhooks.troubles import CERTIFICATE, TLS
+from keyrack.core.settings import Settings
+from keyrack.core.ssrf_guard import Guard
+from keyrack.webhooks.delivery_errors import CERTIFICATE, TLS
 
 AT_ONCE = 10  # handshakes
 SECONDS = 3.0  # for each

@@ -19,18 +19,29 @@ from typing import Any, LiteralString
 import asyncpg
 import structlog
 
-from keyrack.database.connection import UNREACHABLE, Database, is_interruption
-from keyrack.database.telling import DELIVERED, Tell
-from keyrack.database.trouble import Interruptions
-from keyrack.loops import lasting
-from keyrack.metrics.measures import GIVEN_UP
-from keyrack.model.bodies import INT32_MAX
-from keyrack.settings import Settings
-from keyrack.vault.sealing import CannotOpen, Vault
-from keyrack.webhooks import registry
-from keyrack.webhooks.claims import CLAIM, RECORD, Key, Lane, Pace, Waiting, backoff, columns_of, count, lanes_of
-from keyrack.webhooks.sending import Attempt, Sender
-from keyrack.webhooks.troubles import DISABLED_BY_GONE, SEALED
+from keyrack.api.schema.request_body import INT32_MAX
+from keyrack.core.background_tasks import lasting
+from keyrack.core.metrics.catalog import GIVEN_UP
+from keyrack.core.settings import Settings
+from keyrack.db.change_notifier import DELIVERED, Tell
+from keyrack.db.connection import UNREACHABLE, Database, is_interruption
+from keyrack.db.encryption.cipher import CannotOpen, Vault
+from keyrack.db.throttled_log import Interruptions
+from keyrack.webhooks import subscriptions
+from keyrack.webhooks.delivery_errors import DISABLED_BY_GONE, SEALED
+from keyrack.webhooks.delivery_queue import (
+    CLAIM,
+    RECORD,
+    Key,
+    Lane,
+    Pace,
+    Waiting,
+    backoff,
+    columns_of,
+    count,
+    lanes_of,
+)
+from keyrack.webhooks.sender import Attempt, Sender
 
 log = structlog.get_logger("keyrack.delivery")
 seldom = Interruptions("keyrack.delivery")
@@ -221,9 +232,13 @@ class Courier:
     async def _attempt(self, lane: Lane, waiting: Waiting) -> Attempt:
         """Send one delivery, signed; what cannot be signed is not sent."""
         try:
-            secrets = [await registry.signing_secret(self._vault, lane.key, value) for value in lane.signing_secrets]
+            secrets = [
+                await subscriptions.signing_secret(self._vault, lane.key, value) for value in lane.signing_secrets
+            ]
             static = (
-                lane.secret if lane.secret is None else await registry.static_secret(self._vault, lane.key, lane.secret)
+                lane.secret
+                if lane.secret is None
+                else await subscriptions.static_secret(self._vault, lane.key, lane.secret)
             )
         except CannotOpen:
             return Attempt(datetime.now(UTC), 0, error=SEALED)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from keyrack.settings import Settings
+from keyrack.core.settings import Settings
 from tests.people import Person, Town
 from tests.servers import RunningServer, Sql, migrated_database
 

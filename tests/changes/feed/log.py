@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from keyrack.database.telling import CHANNEL, NUMBERED, payloads
+from keyrack.db.change_notifier import CHANNEL, NUMBERED, payloads
 from tests.people import Person
 
 WHO = {"type": "manager", "id": "7", "name": "anna"}

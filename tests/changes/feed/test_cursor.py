@@ -8,7 +8,7 @@ from typing import Any
 import httpx
 import pytest
 
-from keyrack.changes.feed import CURSOR_GONE, EPOCH, NEWEST, OLDEST
+from keyrack.changelog.feed import CURSOR_GONE, EPOCH, NEWEST, OLDEST
 from tests.changes.feed.log import WHO, epoch, made
 from tests.people import Person
 

@@ -15,14 +15,14 @@ from typing import Any
 import httpx
 import pytest
 
-from keyrack.api.following import Feed, Follower
-from keyrack.api.live import EVENTS, FULL, FULL_OF_CUSTOMER, TRY_AGAIN, Hub
-from keyrack.changes.feed import EPOCH, NEWEST
-from keyrack.endpoints.changes import NOT_OF_STREAMS
-from keyrack.endpoints.live import OLD_HTTP
-from keyrack.metrics.measures import STREAMS
-from keyrack.processes.worker import connect
-from keyrack.settings import Settings
+from keyrack.api.event_stream import EVENTS, FULL, FULL_OF_CUSTOMER, TRY_AGAIN, Hub
+from keyrack.changelog.endpoints.changes import NOT_OF_STREAMS
+from keyrack.changelog.endpoints.live import OLD_HTTP
+from keyrack.changelog.feed import EPOCH, NEWEST
+from keyrack.changelog.feed_stream import Feed, Follower
+from keyrack.core.metrics.catalog import STREAMS
+from keyrack.core.settings import Settings
+from keyrack.server.worker import connect
 from tests.changes.feed.log import epoch, made, told
 from tests.endpoints.test_live import CUT
 from tests.http.test_hostile import Line, head

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from keyrack.keys.codes import Code
+from keyrack.offline_keys.refusal_codes import Code
 from tests.keys.vectors.recipes import Json
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from keyrack.keys.cbor import Tagged, Value, decode
+from keyrack.offline_keys.cbor import Tagged, Value, decode
 
 
 def shown(message: bytes) -> str:

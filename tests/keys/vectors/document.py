@@ -12,10 +12,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from keyrack.keys import cose
-from keyrack.keys.box import firmware
-from keyrack.keys.codes import Code
-from keyrack.keys.link import Result, Taken, read
+from keyrack.offline_keys import cose
+from keyrack.offline_keys.box import firmware
+from keyrack.offline_keys.link_messages import Result, Taken, read
+from keyrack.offline_keys.refusal_codes import Code
 from tests.keys.signers import NAMES, Own, public, scalar
 from tests.keys.vectors import items
 from tests.keys.vectors.diagnosis import shown

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from keyrack.keys.codes import Code
+from keyrack.offline_keys.refusal_codes import Code
 from tests.keys.signers import public
 from tests.keys.vectors.bad import instead, more
 from tests.keys.vectors.life import NAME, NOW

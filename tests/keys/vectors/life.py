@@ -5,8 +5,8 @@ from __future__ import annotations
 import functools
 import hashlib
 
-from keyrack.keys.box import firmware
-from keyrack.keys.box.state import State
+from keyrack.offline_keys.box import firmware
+from keyrack.offline_keys.box.state import State
 from tests.keys.signers import Own, public
 from tests.keys.vectors.recipes import Built, Json
 from tests.keys.vectors.states import dump

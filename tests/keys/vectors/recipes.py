@@ -10,9 +10,9 @@ import copy
 import hashlib
 from typing import Any
 
-from keyrack.keys import cose, status_list
-from keyrack.keys.cbor import Tagged, encode
-from keyrack.keys.members import (
+from keyrack.offline_keys import cose, status_list_bits
+from keyrack.offline_keys.cbor import Tagged, encode
+from keyrack.offline_keys.message_fields import (
     ANSWER,
     ENROLMENT,
     ENTRY,
@@ -92,13 +92,13 @@ def claim(name: str, value: Any) -> Any:
     if name == "status":
         return Status(value["idx"], value["uri"])
     if name == "status_list":
-        return bytes.fromhex(value["lst"]) if "lst" in value else status_list.pack(bits(value["revoked"]))
+        return bytes.fromhex(value["lst"]) if "lst" in value else status_list_bits.pack(bits(value["revoked"]))
     if name == "upto":
         return value[0], bytes.fromhex(value[1])
     return value
 
 
-def bits(revoked: list[int], size: int = status_list.BYTES) -> bytes:
+def bits(revoked: list[int], size: int = status_list_bits.BYTES) -> bytes:
     made = bytearray(size)
     for index in revoked:
         made[index // 8] |= 1 << index % 8

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from keyrack.keys.box.state import Authority, Kept, Link, Log, Running, State, StatusList
-from keyrack.keys.codes import Code
-from keyrack.keys.public_key import PublicKey
+from keyrack.offline_keys.box.state import Authority, Kept, Link, Log, Running, State, StatusList
+from keyrack.offline_keys.public_key import PublicKey
+from keyrack.offline_keys.refusal_codes import Code
 
 Json = dict[str, Any]
 

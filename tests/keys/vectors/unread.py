@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from keyrack.keys.codes import Code
+from keyrack.offline_keys.refusal_codes import Code
 from tests.keys.signers import public
 from tests.keys.vectors.bad import Bad, bad, instead, more, several
 from tests.keys.vectors.life import NOW, uri

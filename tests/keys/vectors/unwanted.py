@@ -6,7 +6,7 @@ import gzip
 import zlib
 from collections.abc import Iterator
 
-from keyrack.keys.codes import Code
+from keyrack.offline_keys.refusal_codes import Code
 from tests.keys.signers import ORDER, public
 from tests.keys.vectors.bad import Bad, bad, instead, more, several
 from tests.keys.vectors.goods import HERE, STORED, TICK, WEEK, links

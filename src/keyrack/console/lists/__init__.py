@@ -6,8 +6,8 @@ from keyrack.console.lists.changes import CHANGES
 from keyrack.console.lists.deliveries import DELIVERIES
 from keyrack.console.lists.groups import GROUPS
 from keyrack.console.lists.history import EVENTS, OPERATIONS
+from keyrack.console.lists.pages import pages_of
 from keyrack.console.lists.people import ASSIGNMENTS, USERS
-from keyrack.console.lists.serving import pages_of
 
 LISTS = (CARS, USERS, GROUPS, BOXES, SERVICES, EVENTS, OPERATIONS, ASSIGNMENTS, DELIVERIES, CHANGES)
 pages = pages_of(*LISTS)

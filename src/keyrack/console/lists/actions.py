@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+from keyrack.api.permissions import Permission
 from keyrack.console.languages import N_
-from keyrack.console.lists.declared import Action
+from keyrack.console.lists.definition import Action
 from keyrack.console.lists.filters import Thing
-from keyrack.errors import NotFound
-from keyrack.http.pages import Visit
-from keyrack.model.permissions import Permission
-from keyrack.reasons import Reason
+from keyrack.core.error_codes import Reason
+from keyrack.core.errors import NotFound
+from keyrack.http.page_router import Visit
 
 GROUP = Thing("group", N_("Group"), "", "/groups/{groupId}", lambda row: row["name"], "/groups")
 FORGOTTEN = Reason("delivery-forgotten", N_("It is not kept any more."), "Send what was told since then again.")

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from keyrack.api.permissions import Permission
 from keyrack.console.languages import N_
 from keyrack.console.lists.actions import add_to_group
-from keyrack.console.lists.declared import Column, List, Never, Row
+from keyrack.console.lists.definition import Column, List, Never, Row
 from keyrack.console.lists.filters import OneOf, Option
-from keyrack.console.lists.rows import car_link, changes_of, service_state
-from keyrack.console.products import KINDS, kind
-from keyrack.model.permissions import Permission
+from keyrack.console.lists.shared_columns import car_link, changes_of, service_state
+from keyrack.console.product_names import KINDS, kind
 
 BOXES = List(
     path="/{customer}/boxes",

@@ -11,19 +11,20 @@ from typing import Any, NoReturn
 from uuid import uuid4
 
 from keyrack.api.exchange import Answer
-from keyrack.console import outcomes, rendering
+from keyrack.console import rendering
 from keyrack.console.languages import N_, translations
-from keyrack.console.lists.asking import many_of, options
 from keyrack.console.lists.cells import Cells
-from keyrack.console.lists.declared import Action, List, seen
-from keyrack.console.lists.own import wrong
-from keyrack.console.lists.showing import address
+from keyrack.console.lists.definition import Action, List, seen
+from keyrack.console.lists.filter_errors import wrong
+from keyrack.console.lists.query import many_of, options
 from keyrack.console.lists.state import Broken, State, read
-from keyrack.console.many import rows_with
+from keyrack.console.lists.view import address
+from keyrack.console.paged_fetch import rows_with
+from keyrack.console.pages import batch_outcomes
 from keyrack.console.rendering import clock, gettext, live_id, tongue, why
-from keyrack.errors import BadRequest, NotFound, NotImplemented, Refusal
-from keyrack.http.pages import Visit
-from keyrack.reasons import NOTHING_HERE, Reason
+from keyrack.core.error_codes import NOTHING_HERE, Reason
+from keyrack.core.errors import BadRequest, NotFound, NotImplemented, Refusal
+from keyrack.http.page_router import Visit
 
 PIECE = 100  # rows that are worked on at once
 NAMED = 10  # rows that are named before something is done with them
@@ -153,7 +154,7 @@ async def _worked(visit: Visit, state: State, action: Action, ids: Sequence[int]
         "bulk": {
             **_about(visit, state, action, done + failed + len(rest)),
             "outcomes": [Outcome(id, names.get(id, f"{id}"), refused.get(id, "")) for id in told],
-            "asked": await outcomes.of(visit, asked) if asked else None,
+            "asked": await batch_outcomes.of(visit, asked) if asked else None,
             "done": done,
             "failed": failed,
             "rest": len(rest),

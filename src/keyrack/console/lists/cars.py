@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from keyrack.api.permissions import Permission
 from keyrack.console.languages import N_
 from keyrack.console.lists.actions import add_to_group, delete
-from keyrack.console.lists.declared import Add, Column, List, Never, Row
+from keyrack.console.lists.definition import Add, Column, List, Never, Row
 from keyrack.console.lists.filters import OneOf, Option, Text
-from keyrack.console.lists.rows import GROUPS, IN_GROUP, PERSON, groups, holding, service_state
-from keyrack.console.products import kind
-from keyrack.model.permissions import Permission
+from keyrack.console.lists.shared_columns import GROUPS, IN_GROUP, PERSON, groups, holding, service_state
+from keyrack.console.product_names import kind
 
 
 def _box(row: Row) -> str:

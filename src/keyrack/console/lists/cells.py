@@ -8,10 +8,10 @@ from typing import Any
 from markupsafe import Markup, escape
 
 from keyrack.console.languages import translations
-from keyrack.console.lists.declared import TIMES, Column, Link, Row
+from keyrack.console.lists.definition import TIMES, Column, Link, Row
+from keyrack.console.local_times import instant
 from keyrack.console.rendering import base, clock, tongue
-from keyrack.console.times import instant
-from keyrack.http.pages import Visit
+from keyrack.http.page_router import Visit
 
 
 class Cells:

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from keyrack.console.change_telling import telling_of
-from keyrack.console.change_words import ACTORS, KINDS, RESOURCES
+from keyrack.api.permissions import Permission
+from keyrack.console.changes.descriptions import telling_of
+from keyrack.console.changes.labels import ACTORS, KINDS, RESOURCES
 from keyrack.console.languages import N_
-from keyrack.console.lists.declared import Column, List, Never, Row
+from keyrack.console.lists.definition import Column, List, Never, Row
 from keyrack.console.lists.filters import Day, OneOf, Option, Word
-from keyrack.console.lists.rows import within
-from keyrack.http.pages import Visit
-from keyrack.model.permissions import Permission
+from keyrack.console.lists.shared_columns import within
+from keyrack.http.page_router import Visit
 
 
 async def _tell(visit: Visit, rows: Sequence[Row]) -> list[dict[str, Any]]:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from keyrack.api.permissions import Permission
 from keyrack.console.languages import N_
 from keyrack.console.lists.actions import replay
-from keyrack.console.lists.declared import Column, Link, List, Never, Row
+from keyrack.console.lists.definition import Column, Link, List, Never, Row
 from keyrack.console.lists.filters import OneOf, Option, Thing
-from keyrack.console.lists.rows import within
-from keyrack.model.permissions import Permission
+from keyrack.console.lists.shared_columns import within
 
 
 def _millis(row: Row) -> str | None:

@@ -15,16 +15,16 @@ import structlog
 
 from keyrack.api.exchange import Answer
 from keyrack.console.languages import N_
-from keyrack.console.lists.asking import all_of, pieces_of, told
 from keyrack.console.lists.cells import Cells
-from keyrack.console.lists.declared import TIMES, Column, List
-from keyrack.console.lists.own import wrong
+from keyrack.console.lists.definition import TIMES, Column, List
+from keyrack.console.lists.filter_errors import wrong
+from keyrack.console.lists.query import all_of, pieces_of, told
 from keyrack.console.lists.state import Broken, State, read
 from keyrack.console.rendering import clock, gettext, tongue
-from keyrack.errors import BadRequest, BrokenOff, NotImplemented, Refusal
-from keyrack.http.pages import Reply, Visit
-from keyrack.model.texts import no_formula
-from keyrack.reasons import Reason
+from keyrack.core.error_codes import Reason
+from keyrack.core.errors import BadRequest, BrokenOff, NotImplemented, Refusal
+from keyrack.core.text import no_formula
+from keyrack.http.page_router import Reply, Visit
 
 log = structlog.get_logger("keyrack.console")
 

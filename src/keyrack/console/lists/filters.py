@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, time, timedelta, tzinfo
 from typing import Any, Protocol, Self
 
+from keyrack.api.permissions import Permission
+from keyrack.console.local_times import instant, utc
 from keyrack.console.rendering import clock, gettext
-from keyrack.console.times import instant, utc
-from keyrack.http.pages import Visit
-from keyrack.model.permissions import Permission
+from keyrack.http.page_router import Visit
 
 OFFERED = 200  # things that a filter offers; any other is reached by its own page, or by the address
 LONGEST = 250  # characters of a text

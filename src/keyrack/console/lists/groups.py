@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from keyrack.api.permissions import Permission
 from keyrack.console.languages import N_
 from keyrack.console.lists.actions import delete
-from keyrack.console.lists.declared import Add, Column, List, Never
+from keyrack.console.lists.definition import Add, Column, List, Never
 from keyrack.console.lists.filters import OneOf, Option
-from keyrack.model.permissions import Permission
 
 GROUPS = List(
     path="/{customer}/groups",

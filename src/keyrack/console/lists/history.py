@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from keyrack.api.permissions import Permission
 from keyrack.console.languages import N_
-from keyrack.console.lists.declared import Column, List, Never
+from keyrack.console.lists.definition import Column, List, Never
 from keyrack.console.lists.filters import Day, OneOf, Option
 from keyrack.console.lists.people import CAR, OF_CAR, OF_USER
-from keyrack.console.lists.rows import PERSON, car_link, user_link, within
-from keyrack.model.permissions import Permission
+from keyrack.console.lists.shared_columns import PERSON, car_link, user_link, within
 
 WHO: tuple[str, ...] = (
     "car/name",

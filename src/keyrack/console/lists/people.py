@@ -4,22 +4,14 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
+from keyrack.api.permissions import Permission
 from keyrack.console.choices import by_surname
 from keyrack.console.languages import N_
 from keyrack.console.lists.actions import add_to_group
-from keyrack.console.lists.declared import Action, Add, Column, List, Never, Row
+from keyrack.console.lists.definition import Action, Add, Column, List, Never, Row
 from keyrack.console.lists.filters import Day, OneOf, Option, Thing
-from keyrack.console.lists.rows import (
-    GROUPS,
-    IN_GROUP,
-    PERSON,
-    groups,
-    holding,
-    person,
-    user_link,
-)
-from keyrack.console.times import instant
-from keyrack.model.permissions import Permission
+from keyrack.console.lists.shared_columns import GROUPS, IN_GROUP, PERSON, groups, holding, person, user_link
+from keyrack.console.local_times import instant
 
 NAMED = "$select=id,name,licensePlate"
 CAR = f"car({NAMED})"

@@ -8,9 +8,9 @@ from typing import Any
 from urllib.parse import urlencode
 
 from keyrack.console.languages import N_
-from keyrack.console.lists.declared import Column, List, chosen
+from keyrack.console.lists.definition import Column, List, chosen
 from keyrack.console.rendering import clock, gettext
-from keyrack.http.pages import Visit
+from keyrack.http.page_router import Visit
 
 ROWS = 50  # of a page
 LAST = 1_000_000  # page that can be asked for

@@ -1,0 +1,160 @@
+"""In charge of the items of a batch: each goes the way of the single request that it stands for.
+
+The row of that request is found in the table, so its body is checked by the same form and it is done by the same
+function: what an item is answered is what the request would have been.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, LiteralString
+
+import asyncpg
+
+from keyrack.api.endpoint import Endpoint
+from keyrack.api.exchange import Answer, Request
+from keyrack.api.schema.request_body import checked
+from keyrack.core.errors import Refusal, TooManyRequests
+from keyrack.db.connection import Connection, Row
+from keyrack.db.transaction_database import InTransaction
+
+PIECE = 50  # items that are done without savepoints of their own, unless one of them breaks the transaction
+BREATH = 25  # items after whose checks others get their turn
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """One item: the row and the request that it stands for, and its checked body, or why it is refused already."""
+
+    endpoint: Endpoint
+    request: Request
+    value: Any = None
+    refusal: Refusal | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Several:
+    """What stands for several requests, once it is checked."""
+
+    items: Sequence[Item]
+
+
+Result = Answer | Refusal
+
+
+def canonical(value: object) -> bytes:
+    """JSON as RFC 8785 has it, as far as there are texts, whole numbers, true, false, null, lists and objects."""
+    return json.dumps(value, separators=(",", ":"), sort_keys=True, ensure_ascii=False).encode()
+
+
+async def checked_item(
+    request: Request, endpoint: Endpoint, ids: tuple[int, ...], body: object, parts: Mapping[type, object]
+) -> Item:
+    """The item for a row, with the path's ids, and its body where it has one.
+
+    Raises refusals that say nothing about the item itself: `NotPermitted`, which is so for all of a kind, and others
+    (`own`).
+    """
+    endpoint.permit(request.caller, request.customer)
+    names = dict(zip(endpoint.parameters, ids, strict=True))
+    request = replace(
+        request, method=endpoint.method, path=endpoint.path.format(**names), ids=ids, query=b"",
+        body=b"" if endpoint.body is None else canonical(body),
+    )  # fmt: skip
+    if endpoint.body is None:
+        return Item(endpoint, request)
+    try:
+        value = checked(endpoint.body, request.body, endpoint.what)
+        if endpoint.before is not None:
+            value = await endpoint.before(request, value, *(parts[part] for part in endpoint.before_parts))
+    except Refusal as refusal:
+        return Item(endpoint, request, refusal=own(refusal))
+    return Item(endpoint, request, value)
+
+
+def own(refusal: Refusal) -> Refusal:
+    """The refusal, as an item's own. Raises it where it is one to try again after: then it concerns the whole batch."""
+    if refusal.status >= 500 or isinstance(refusal, TooManyRequests):
+        raise refusal
+    return refusal
+
+
+async def breathe(number: int) -> None:
+    """Let others have their turn, after some items."""
+    if number % BREATH == BREATH - 1:
+        await asyncio.sleep(0)
+
+
+class _Straight(InTransaction):
+    """Statements without a savepoint each: what the database refuses breaks the transaction."""
+
+    def __init__(self, connection: Connection) -> None:
+        super().__init__(connection)
+        self.is_broken = False
+
+    async def fetch(self, sql: LiteralString, *args: object) -> list[Row]:
+        try:
+            return await self._connection.fetch(sql, *args)
+        except asyncpg.PostgresError:
+            self.is_broken = True
+            raise
+
+    async def fetchrow(self, sql: LiteralString, *args: object) -> Row | None:
+        rows = await self.fetch(sql, *args)
+        return rows[0] if rows else None
+
+    async def fetchval(self, sql: LiteralString, *args: object) -> Any:
+        row = await self.fetchrow(sql, *args)
+        return None if row is None else row[0]
+
+    async def execute(self, sql: LiteralString, *args: object) -> None:
+        await self.fetch(sql, *args)
+
+
+class _Broken(Exception):
+    """An item broke the transaction of its piece."""
+
+
+async def do(connection: Connection, items: Sequence[Item], announce: Callable[[LiteralString], None]) -> list[Result]:
+    """Do the items in the caller's transaction, each alone: what a refused one wrote is undone.
+
+    `announce` is told what has to be announced once that is committed.
+
+    Savepoints cost two round trips each, and many of them make others' snapshots slow. So a piece of items shares one,
+    and only if the database refuses something its items are done again, each statement with its own.
+    """
+    results: list[Result] = []
+    for first in range(0, len(items), PIECE):
+        piece = items[first : first + PIECE]
+        notices: list[LiteralString] = []
+        try:
+            async with connection.transaction():
+                done = await _each(_Straight(connection), piece, notices.append)
+        except _Broken:
+            notices.clear()  # what they were about is undone
+            done = await _each(InTransaction(connection), piece, notices.append)
+        results += done
+        for notice in notices:
+            announce(notice)
+    return results
+
+
+async def _each(db: InTransaction, items: Sequence[Item], announce: Callable[[LiteralString], None]) -> list[Result]:
+    results: list[Result] = []
+    for item in items:
+        results.append(await _one(item, item.request.within(db, announce)))
+        if isinstance(db, _Straight) and db.is_broken:
+            raise _Broken
+    return results
+
+
+async def _one(item: Item, request: Request) -> Result:
+    if item.refusal is not None:
+        return item.refusal
+    try:
+        return await item.endpoint.run(request, item.value)
+    except Refusal as refusal:
+        return own(refusal)

@@ -1,0 +1,278 @@
+"""In charge of live updates: what notices tell is fanned out to the streams of those who watch.
+
+A stream has the names of topics and nothing else. What waits for a slow reader is a set of names, so it never grows;
+and of all that came before, the newest number of each topic is enough to tell somebody who comes back what was missed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections.abc import AsyncIterator, Collection, Iterable, Mapping
+
+from keyrack.api.permissions import Permission
+from keyrack.api.subscriptions import Held, Name, Stays
+from keyrack.core.error_codes import Reason
+from keyrack.core.errors import Refusal, TooManyRequests, Unavailable
+from keyrack.core.log_config import MINUTE, Seldom
+from keyrack.core.metrics.catalog import LIMITS, STREAMS
+from keyrack.core.settings import Settings
+from keyrack.db.change_notifier import EVERYBODY, TOPICS, Topic, heard
+from keyrack.db.connection import is_interruption
+
+# Whoever may read what has changed hears of it
+NEEDS: Mapping[str, Permission] = {
+    topic: Permission.WEBHOOKS_READ if topic == "deliveries" else Permission(f"{topic}:read") for topic in TOPICS
+}
+
+seldom = Seldom("keyrack.live", MINUTE)
+
+EVENTS = "text/event-stream"
+GAP = "gap"
+GATHER = 0.05  # seconds between two pieces of news to one stream: several processes tell
+RETRY, SPREAD = 1_000, 2_000  # milliseconds until a client comes back: not all of them at once
+BREATH = 20  # streams that are looked at before others get their turn
+SOON = 1.0  # seconds until it is looked again where the database did not answer
+TRY_AGAIN = 10  # seconds until one of the streams may have ended
+
+FULL = Reason(
+    "too-many-streams",
+    "Too many live streams are open at the moment. Please try again.",
+    "Read again now and then instead, and try again after the seconds that Retry-After says.",
+)
+FULL_OF_CUSTOMER = Reason(
+    "too-many-streams-of-customer",
+    "The customer has {most} live streams open already. Retry in {seconds} seconds.",
+    "Close streams that nobody looks at: one for each page or program is enough.",
+)
+FULL_OF_CALLER = Reason(
+    "too-many-streams-of-caller",
+    "{most} live streams are open already with this sign-in. Retry in {seconds} seconds.",
+    "Close streams that nobody looks at: one for each page or program is enough.",
+)
+
+
+class Hub:
+    """The streams of one process, `most` of them, and what has changed last. Run its `run`."""
+
+    def __init__(self, settings: Settings, most: int) -> None:
+        self._most = min(settings.live_streams, most)
+        self._of_customer = settings.live_streams_per_customer
+        self._of_caller = settings.live_streams_per_caller
+        self._keepalive = settings.live_keepalive
+        self._remembered = settings.live_customers
+        self._process = secrets.token_hex(4)
+        self._number = 0  # of the newest change
+        self._floor = 0  # what was missed since an older number nobody knows
+        self._changed: dict[int, dict[Topic, int]] = {}  # customer -> topic -> its newest number; the oldest first
+        self._of_all: dict[Topic, int] = {}  # the same of what everybody was told
+        self._streams: dict[int, dict[Held, None]] = {}
+        self._callers: dict[int, int] = {}
+        self._count = 0
+        self._asked = asyncio.Event()
+
+    @property
+    def id(self) -> str:
+        """Where it is now: with this as Last-Event-ID a stream begins with what has changed since."""
+        return self.id_of(self._number)
+
+    def id_of(self, number: int) -> str:
+        return f"{self._process}-{number}"
+
+    def hear(self, payload: str) -> None:
+        """What a notice tells."""
+        for customer, topics in heard(payload):
+            if not topics:
+                continue
+            self._number += 1
+            told = dict.fromkeys(topics, self._number)
+            if customer == EVERYBODY:
+                self._of_all |= told
+            else:
+                self._changed[customer] = self._changed.pop(customer, {}) | told
+                self._forget()
+            for stream in self._watching(customer):
+                stream.tell(topics, self._number)
+
+    def lost(self) -> None:
+        """Notices may have been missed."""
+        self._number += 1
+        self._floor = self._number
+        self._changed.clear()
+        self._of_all.clear()
+        for stream in self._watching(EVERYBODY):
+            stream.tell((GAP,), self._number)
+
+    def missed(self, customer: int, last: str | None) -> dict[Name, int]:
+        """What has changed since this id was told, each with its number; nothing for who has none yet."""
+        if last is None:
+            return {}
+        process, _, digits = last.partition("-")
+        known = process == self._process and digits.isascii() and digits.isdigit() and len(digits) <= 18
+        if not known or not self._floor <= int(digits) <= self._number:
+            return {GAP: self._number}
+        missed: dict[Name, int] = {}
+        for told in (self._of_all, self._changed.get(customer, {})):
+            newer: dict[Name, int] = {topic: number for topic, number in told.items() if number > int(digits)}
+            missed |= {topic: max(number, missed.get(topic, 0)) for topic, number in newer.items()}
+        return missed
+
+    def check(self, customer: int, caller: int) -> None:
+        """Raises `Unavailable` and `TooManyRequests` where there are too many streams already."""
+        if self._count >= self._most:
+            LIMITS.add("live-streams")
+            seldom.warning("the bound of live streams is reached", bound=self._most)
+            raise Unavailable(FULL)
+        if len(self._streams.get(customer, ())) >= self._of_customer:
+            LIMITS.add("live-streams")
+            seldom.warning("a customer has as many live streams as it may", customer=customer, bound=self._of_customer)
+            raise TooManyRequests(TRY_AGAIN, reason=FULL_OF_CUSTOMER.format(most=self._of_customer, seconds=TRY_AGAIN))
+        if self._callers.get(caller, 0) >= self._of_caller:
+            LIMITS.add("live-streams")
+            seldom.warning("a manager has as many live streams as it may", manager=caller, bound=self._of_caller)
+            raise TooManyRequests(TRY_AGAIN, reason=FULL_OF_CALLER.format(most=self._of_caller, seconds=TRY_AGAIN))
+
+    def add(self, stream: Held) -> None:
+        self._streams.setdefault(stream.customer, {})[stream] = None
+        self._callers[stream.caller] = self._callers.get(stream.caller, 0) + 1
+        self._count += 1
+        STREAMS.add()
+
+    def remove(self, stream: Held) -> None:
+        streams = self._streams.get(stream.customer, {})
+        if stream not in streams:
+            return
+        del streams[stream]
+        if not streams:
+            del self._streams[stream.customer]
+        self._callers[stream.caller] -= 1
+        if not self._callers[stream.caller]:
+            del self._callers[stream.caller]
+        self._count -= 1
+        STREAMS.add(by=-1)
+
+    def look_again(self) -> None:
+        """It has changed who may call, or may have."""
+        self._asked.set()
+
+    async def run(self) -> None:
+        """Look until cancelled whether the callers may still watch, and keep their streams alive."""
+        clock = asyncio.get_running_loop()
+        due = clock.time() + self._keepalive
+        while True:
+            timer = clock.call_at(due, self._asked.set)
+            await self._asked.wait()
+            timer.cancel()
+            self._asked.clear()
+            is_due = clock.time() >= due
+            for number, stream in enumerate(self._watching(EVERYBODY)):
+                await self._look(stream)
+                if is_due:
+                    stream.breathe()
+                if number % BREATH == BREATH - 1:
+                    await asyncio.sleep(0)
+            due = clock.time() + self._keepalive if is_due else due
+
+    async def _look(self, stream: Held) -> None:
+        """End the stream of who may not watch any more; where nobody can say so now, look again soon."""
+        try:
+            until = await stream.stays()
+            if stream in self._streams.get(stream.customer, ()):  # it may have ended meanwhile
+                stream.lasts(until)
+        except Refusal as refusal:
+            if refusal.status < 500:
+                stream.end()
+                return
+        except Exception as error:
+            if not is_interruption(error):
+                raise
+        else:
+            return
+        asyncio.get_running_loop().call_later(SOON, self._asked.set)
+
+    def _watching(self, customer: int) -> list[Held]:
+        if customer == EVERYBODY:
+            return [stream for streams in self._streams.values() for stream in streams]
+        return list(self._streams.get(customer, ()))
+
+    def _forget(self) -> None:
+        while len(self._changed) > self._remembered:
+            oldest = self._changed.pop(next(iter(self._changed)))
+            self._floor = max(self._floor, *oldest.values())
+
+
+class Stream(Held, AsyncIterator[bytes]):
+    """One stream of server-sent events (HTML, section 9.2): `event` and `data` are the topic's name."""
+
+    def __init__(
+        self,
+        hub: Hub,
+        customer: int,
+        caller: int,
+        topics: Collection[Topic],
+        last: str | None,
+        until: float,
+        stays: Stays,
+    ) -> None:
+        super().__init__(customer, caller, until, stays)
+        self._hub = hub
+        self._topics = frozenset(topics)
+        self._last = last
+        self._waiting: dict[Name, int] = {}  # with the newest number of each
+        self._begun = False
+        self._not_before = 0.0
+
+    def tell(self, topics: Iterable[Name], number: int) -> None:
+        """News; what waits already is not told twice, and after a gap everything is read again anyway."""
+        for topic in topics:
+            if topic == GAP:
+                self._waiting = {GAP: number}
+            elif topic in self._topics:
+                self._waiting[topic] = number
+        if self._waiting:
+            self._wake.set()
+
+    async def __anext__(self) -> bytes:
+        if not self._begun:
+            return self._begin()
+        while not self._ended:
+            await self._wake.wait()
+            early = self._not_before - asyncio.get_running_loop().time()
+            if self._waiting and early > 0 and not self._ended:
+                await asyncio.sleep(early)
+            self._wake.clear()
+            if self._ended:
+                break
+            if self._waiting:
+                return self._news()
+            if self._breathes:
+                self._breathes = False
+                return f":\nid: {self._hub.id}\n\n".encode()
+        raise StopAsyncIteration
+
+    async def close(self) -> None:
+        """Whoever iterates has come to an end, whatever the reason."""
+        self._hub.remove(self)
+        self.release()
+
+    def _begin(self) -> bytes:
+        """The first bytes go out at once: the client sees that it is connected, and from where on."""
+        self._begun = True
+        self._hub.add(self)
+        self.begin()
+        head = f"retry: {RETRY + secrets.randbelow(SPREAD)}\n"
+        missed = self._hub.missed(self.customer, self._last)
+        self._waiting = {name: number for name, number in missed.items() if name == GAP or name in self._topics}
+        if self._waiting:  # an id says that what came before it was told
+            self._wake.set()
+            return f"{head}\n".encode()
+        return f"{head}id: {self._hub.id}\n\n".encode()
+
+    def _news(self) -> bytes:
+        """What waits, the oldest first: wherever the connection breaks off, the last id tells what had come."""
+        waiting, self._waiting = self._waiting, {}
+        self._not_before = asyncio.get_running_loop().time() + GATHER
+        return b"".join(
+            f"id: {self._hub.id_of(number)}\nevent: {name}\ndata: {name}\n\n".encode()
+            for name, number in sorted(waiting.items(), key=lambda item: item[1])
+        )

@@ -1,0 +1,100 @@
+"""In charge of what a caller may in a customer: its role there as permissions. What is unknown is nothing."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+
+from keyrack.api.permissions import GRANTED, WITHIN_GROUPS, Permission, Role
+from keyrack.core.error_codes import Reason
+from keyrack.core.errors import JSON, Forbidden
+
+NOT_PERMITTED = Reason(
+    "permission-missing",
+    "The permission {permission} is missing.",
+    "Ask an owner of the customer for a role that has it: docs/access.md lists what each role may.",
+)
+LIMITED = Reason(
+    "limited-to-groups",
+    "The permission {permission} reaches beyond the groups that you are limited to.",
+    "Ask somebody who is not limited: docs/access.md lists what whoever is limited to groups may.",
+)
+FACTOR_NEEDED = Reason(
+    "second-factor-needed",
+    "Your role in this customer needs a second factor, and you have signed in without one.",
+    "Sign in to the console with a passkey, or with a password and a code; set one up in its settings first.",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Grant:
+    """What somebody may in one customer."""
+
+    permissions: frozenset[Permission] = frozenset()
+    role: Role | None = None
+    needs_factor: bool = False  # the role's permissions are for who has shown a second factor
+    scope: int | None = None  # limited to groups: only what is in this scope exists
+    groups: frozenset[int] = frozenset()  # these
+
+
+class NotPermitted(Forbidden):
+    """403 in the form of the spec's 401: who calls has not the permission that it takes."""
+
+    media_type = JSON
+
+    def __init__(self, permission: str, customer: int) -> None:
+        super().__init__(NOT_PERMITTED.format(permission=permission))
+        self.permission = permission
+        self.customer = customer  # in which it is missing; 0: in all of the caller's
+
+    def body(self, trace_id: str) -> bytes:
+        return json.dumps({"statusCode": 403, "message": self.text}).encode()
+
+    def extensions(self) -> dict[str, object]:
+        return super().extensions() | {"permission": self.permission}
+
+
+class FactorNeeded(NotPermitted):
+    """The same for who has the permission as soon as there is a second factor."""
+
+    def __init__(self, permission: str, customer: int) -> None:
+        super().__init__(permission, customer)
+        self.reason = FACTOR_NEEDED
+
+
+class LimitedToGroups(NotPermitted):
+    """The same for who would have the permission in the whole customer."""
+
+    def __init__(self, permission: str, customer: int) -> None:
+        super().__init__(permission, customer)
+        self.reason = LIMITED.format(permission=permission)
+
+
+NOTHING = Grant()
+_WITHOUT_FACTOR = Grant(needs_factor=True)
+_OF_ROLE = {str(role): Grant(permissions, role) for role, permissions in GRANTED.items()}
+
+
+def granted(role: str | None, *, is_limited: bool, lacks_factor: bool) -> Grant:
+    """What a row of a role gives in the whole customer: nothing where there is no such role, where it is limited to
+    groups, or where it needs a second factor that was not shown."""
+    if lacks_factor:
+        return _WITHOUT_FACTOR
+    return NOTHING if is_limited else _OF_ROLE.get(role or "", NOTHING)
+
+
+def within(role: str | None, scope: int, groups: Iterable[int], *, lacks_factor: bool) -> Grant:
+    """What it gives who is limited to groups: nothing to an owner, for whoever says who may cannot be limited."""
+    whole = granted(role, is_limited=role == Role.OWNER, lacks_factor=lacks_factor)
+    return replace(whole, permissions=whole.permissions & WITHIN_GROUPS, scope=scope, groups=frozenset(groups))
+
+
+def refusal(grants: Mapping[int, Grant], wanted: Permission, customer: int) -> NotPermitted:
+    """What somebody is told who has not what is wanted, in the customer or, for 0, in any."""
+    needs = [grants[customer]] if customer in grants else [] if customer else list(grants.values())
+    if any(grant.needs_factor for grant in needs):
+        return FactorNeeded(wanted, customer)
+    if any(grant.role and grant.scope is not None and wanted in GRANTED[grant.role] for grant in needs):
+        return LimitedToGroups(wanted, customer)
+    return NotPermitted(wanted, customer)

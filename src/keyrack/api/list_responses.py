@@ -1,0 +1,143 @@
+"""In charge of lists: short ones whole, long ones in pieces, each a short statement that goes on behind the last row.
+
+What no index leads through is kept in a file first, which is sent from then: one statement, and nobody waits for the
+client with a connection of the database.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass
+from typing import LiteralString
+from urllib.parse import unquote
+
+import structlog
+
+from keyrack.api.odata import Query, Segment, behind
+from keyrack.api.read_sql import PAGE, Select
+from keyrack.api.response_spool import Kept, Spool
+from keyrack.core.error_codes import Reason
+from keyrack.core.errors import BadRequest, BrokenOff
+from keyrack.core.settings import Settings
+from keyrack.db.connection import Database, Row
+
+log = structlog.get_logger("keyrack.lists")
+
+AT_ONCE = 200  # rows that a cursor hands over at most: a process has that many of the largest in its memory
+TOO_SLOW = Reason(
+    "answer-too-slow",
+    "The answer took too long to be put together. Ask for less at once.",
+    "Narrow the list with $filter, or take less with $top.",
+)
+FIRST = 10  # part of a piece's rows that the first one has; each may double, so that large ones are not read in vain
+SMALL = 100  # of a list that is answered whole, each row has at most this part of a piece's bytes
+
+
+@dataclass(frozen=True)
+class Listing:
+    """One list that is asked for: `args` of the tenant and the path."""
+
+    select: Select
+    query: Query
+    args: Sequence[object]
+    db: Database
+    settings: Settings
+
+    async def whole(self, known: Sequence[int]) -> Row | None:
+        """The row of `Select.statement`: its body is null where the list is too long for one piece, or has one of the
+        versions that are known."""
+        bounds = (self.settings.list_rows, max(1, self.settings.list_bytes // SMALL), *([known] if known else ()))
+        free = len(self.args) + len(self.query.args) + 1
+        return await self._row(self.select.statement(self.query, free, known=bool(known)), *self.query.args, *bounds)
+
+    async def first(self) -> Row | None:
+        """The row of `Select.piece` at the beginning; None where the parent has gone meanwhile."""
+        return await self._piece(max(1, self.settings.list_rows // FIRST), None, (self.query.skip or 0,))
+
+    async def pieces(self, row: Row) -> AsyncIterator[bytes]:
+        """The bytes of the array, beginning with the first piece. What fails midway leaves it without its end."""
+        try:
+            yield row["body"][:-1]
+            async with aclosing(self._others(row)) as others:
+                async for body in others:
+                    yield self.select.separator.encode() + body[1:-1]
+            yield b"]"
+        except Exception:
+            log.exception("a list broke off midway", resource=self.select.resource.name)
+            raise BrokenOff from None
+
+    async def _others(self, row: Row) -> AsyncGenerator[bytes]:
+        """The pieces behind the first one that have rows."""
+        left = self._most() - row["rows"]
+        number = len(self.args) + self.query.unpaged + 3
+        found: Row | None = row
+        while found is not None and found["place"] is not None and left > 0:
+            rows = min(self.settings.list_rows, 2 * found["rows"])
+            segments = behind(self.query.walk, found["place"], number)
+            found = None
+            for segment in segments:
+                piece = await self._piece(min(rows, left), segment, segment.values)
+                if piece is None:  # the parent has gone, and its rows with it
+                    return
+                left -= piece["rows"]
+                if piece["rows"]:
+                    yield piece["body"]
+                if piece["place"] is not None:
+                    found = piece
+                    break
+
+    def _most(self) -> int | float:
+        """How many rows the list may have altogether."""
+        if self.query.top is not None:
+            return self.query.top
+        return int(PAGE) if self.select.paged else float("inf")
+
+    async def _piece(self, rows: int | float, segment: Segment | None, values: Sequence[object]) -> Row | None:
+        free = len(self.args) + self.query.unpaged + 1
+        sql = self.select.piece(self.query, free, segment)
+        args = self.query.args[: self.query.unpaged]
+        return await self._row(sql, *args, int(min(rows, self._most())), self.settings.list_bytes, *values)
+
+    async def _row(self, sql: LiteralString, *args: object) -> Row | None:
+        return await self.db.fetchrow(sql, *self.args, *args)
+
+    async def kept(self, spool: Spool, customer: int) -> Kept:
+        """The array in a file, read in one transaction. Raises `BadRequest` and `Unavailable` above the bounds."""
+        try:
+            async with asyncio.timeout(self.settings.spool_seconds), aclosing(self._batches()) as batches:
+                return await spool.keep(customer, batches)
+        except TimeoutError:
+            raise BadRequest(TOO_SLOW) from None
+
+    async def _batches(self) -> AsyncGenerator[bytes]:
+        """The bytes of the array, a handful of rows at a time."""
+        separator = self.select.separator.encode()
+        sql = self.select.items(self.query)
+        yield b"["
+        async with self.db.transaction() as connection:
+            await connection.declare(sql, *self.args, *self.query.args)
+            rows, start = 1, b""
+            while batch := await connection.some(rows):
+                body = start + separator.join([row["item"] for row in batch])
+                yield body
+                start = separator
+                rows = max(1, min(AT_ONCE, 2 * rows, rows * self.settings.list_bytes // len(body)))
+        yield b"]"
+
+
+async def nothing() -> AsyncIterator[bytes]:
+    """The bytes of an answer whose head alone was asked for."""
+    for none in ():
+        yield none
+
+
+def next_page(address: str, query: bytes, skip: int) -> Mapping[str, str]:
+    """The header that tells the page that follows (RFC 8288): the same query string with another `$skip`."""
+    kept = [part for part in query.decode().split("&") if part and not _is_skip(part)]
+    return {"Link": f'<{address}?{"&".join([*kept, f"$skip={skip}"])}>; rel="next"'}
+
+
+def _is_skip(part: str) -> bool:
+    return unquote(part.partition("=")[0]).removeprefix("$").lower() == "skip"

@@ -1,0 +1,104 @@
+"""In charge of `aggregate`: what its methods take, their types and their SQL. Null is left out by all of them.
+
+Source: OData Extension for Data Aggregation 4.0, section 3.2.1.
+"""
+
+from __future__ import annotations
+
+from typing import LiteralString, NoReturn
+
+from keyrack.api.odata import ast
+from keyrack.api.odata.binder import Binder
+from keyrack.api.odata.groupby_paths import Lead, Leading
+from keyrack.api.odata.literal_values import NUMERIC, check_offset, refuse, refuse_unsupported
+from keyrack.api.odata.plan import Edm, Function, Nested, Value
+from keyrack.api.odata.sql import NUMBERS
+from keyrack.core.errors import BadRequest
+
+# A sum is of the next larger type, so that it does not overflow
+_SUMS: dict[Edm, tuple[Edm, LiteralString]] = {
+    Edm.INT32: (Edm.INT64, "sum({0})::int8"),
+    Edm.INT64: (Edm.DECIMAL, "sum({0})::numeric"),
+    Edm.DECIMAL: (Edm.DECIMAL, "sum({0})"),
+    Edm.DOUBLE: (Edm.DOUBLE, "sum({0})"),
+}
+# PostgreSQL has no smallest Boolean, and no smallest uuid before its version 18
+_LEAST: dict[str, dict[Edm, LiteralString]] = {
+    "min": {Edm.BOOLEAN: "bool_and({0})", Edm.GUID: "min(({0})::text)::uuid"},
+    "max": {Edm.BOOLEAN: "bool_or({0})", Edm.GUID: "max(({0})::text)::uuid"},
+}
+_ANY: dict[str, LiteralString] = {"min": "min({0})", "max": "max({0})"}
+# The text wants a Decimal without a scale for what is counted
+_COUNTED: LiteralString = "::numeric"
+
+
+def value(item: ast.AggregateItem, binder: Binder, leading: Leading) -> Value:
+    """The value of one item for a group. Raises `BadRequest` and `NotImplemented`."""
+    expression, method, _, _ = item
+    if method is None:
+        _refuse_custom(expression, leading)
+    if expression is None:
+        return Function(Edm.DECIMAL, False, "count(*)" + _COUNTED)
+    if not isinstance(expression, ast.Path):
+        return _of(method, binder.value(expression))
+    lead = leading.follow(expression.names, grouping=False)
+    if method == "count":
+        return _count(lead)
+    if isinstance(lead.found, Nested):
+        if method != "countdistinct":
+            refuse(f"The method '{method}' takes values, and '{lead.name}' is an object.")
+        return _distinct(lead.identity, lead.found)
+    if lead.along and method in ("sum", "average"):
+        # Of several rows that share an object the text takes its value once
+        refuse_unsupported(f"The method '{method}' along a relation")
+    return _of(method, lead.found.value)
+
+
+def _refuse_custom(expression: ast.Node | None, leading: Leading) -> NoReturn:
+    names = expression.names if isinstance(expression, ast.Path) else ("",)
+    try:
+        leading.follow(names, grouping=False)
+    except BadRequest:
+        refuse_unsupported(f"The custom aggregate '{'/'.join(names)[:50]}'")
+    refuse(f"'{'/'.join(names)}' needs 'with' and a method to be aggregated.")
+
+
+def _of(method: str, operand: Value) -> Value:
+    """The method over the values of the rows; null if there is none."""
+    check_offset(operand)
+    type_ = operand.type
+    if method in ("sum", "average"):
+        if type_ not in NUMERIC:
+            refuse(f"The method '{method}' takes numbers, not {type_.value}.")
+        if method == "sum":
+            type_, template = _SUMS[type_]
+            return Function(type_, True, template, (operand,))
+        return Function(Edm.DOUBLE if type_ is Edm.DOUBLE else Edm.DECIMAL, True, "avg({0})", (operand,))
+    if type_ in (Edm.NULL, Edm.OPAQUE):
+        refuse(f"The method '{method}' does not take {type_.value}.")
+    if method == "countdistinct":
+        return Function(Edm.DECIMAL, False, "count(distinct {0})" + _COUNTED, (operand,))
+    return Function(type_, True, _LEAST[method].get(type_, _ANY[method]), (operand,))
+
+
+def _count(lead: Lead) -> Value:
+    """`path/$count`: how many objects, or values that are not null, the path leads to."""
+    if isinstance(lead.found, Nested):
+        if lead.found.there is None and not lead.along:
+            return Function(Edm.DECIMAL, False, "count(*)" + _COUNTED)
+        return _distinct(lead.identity, lead.found)
+    if lead.along:
+        refuse_unsupported("/$count of a property along a relation")
+    return Function(Edm.DECIMAL, False, "count({0})" + _COUNTED, (lead.found.value,))
+
+
+def _distinct(identity: tuple[Value, ...], nested: Nested) -> Value:
+    """How many objects there are, each counted once."""
+    if len(identity) == 1 and not identity[0].nullable:  # a key, null where the row is missing
+        return Function(Edm.DECIMAL, False, "count(distinct {0})" + _COUNTED, identity)
+    places: LiteralString = ", ".join(["{" + NUMBERS[place] + "}" for place in range(len(identity))])
+    counted: LiteralString = "count(distinct row(" + places + "))"
+    if nested.there is not None:
+        counted += " filter (where {" + NUMBERS[len(identity)] + "})"
+        identity = (*identity, nested.there)
+    return Function(Edm.DECIMAL, False, counted + _COUNTED, identity)

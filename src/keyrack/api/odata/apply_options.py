@@ -1,0 +1,104 @@
+"""In charge of the options behind `$apply` and `$compute`: they see what these have made.
+
+Source: OData Extension for Data Aggregation 4.0, section 3: `$apply` is evaluated first, then the other options.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from keyrack.api.odata import ast
+from keyrack.api.odata.apply_plan import BEHIND, Sequence
+from keyrack.api.odata.limits import Limits
+from keyrack.api.odata.literal_values import refuse, refuse_unsupported
+from keyrack.api.odata.plan import Made, Nested, Order, Rows
+from keyrack.api.odata.row_options import Asked, both, check_items, ordered, page, rows
+from keyrack.api.odata.visible_properties import View, member
+from keyrack.api.schema.fields import Resource
+
+_Members = Mapping[str, Made | Nested]
+
+
+def shaped(asked: Asked, resource: Resource, options: ast.Options) -> Rows:
+    """The plan of options with `$apply` or `$compute` or both. Raises `BadRequest` and `NotImplemented`."""
+    sequence = Sequence(asked.limits, asked.aliases, resource)
+    sequence.apply(options.apply)
+    sequence.compute(options.compute)
+    view = sequence.view
+    asked = asked._replace(view=view)
+    plan = _result(asked, view, resource, options) if sequence.stages else rows(asked, resource, options)
+    where = plan.where
+    if sequence.where is not None:
+        where = sequence.where if where is None else both(sequence.where, where)
+    return plan._replace(
+        where=where,
+        order=_then(plan.order, sequence.order),
+        joins=sequence.joins,
+        stages=tuple(sequence.stages),
+        key=sequence.key,
+    )
+
+
+def _then(order: tuple[Order, ...], others: tuple[Order, ...]) -> tuple[Order, ...]:
+    return order + tuple(item for item in others if all(item.value != earlier.value for earlier in order))
+
+
+def _result(asked: Asked, view: View, resource: Resource, options: ast.Options) -> Rows:
+    """The plan of rows that are not the resource's own any more."""
+    for name, value in (("expand", options.expand), ("search", options.search)):
+        if value:
+            refuse_unsupported(f"${name} {BEHIND}")
+    row = asked.root
+    made: _Members = view.made
+    if options.select:
+        made = _selected(asked.limits, made, options.select, view)
+    return Rows(
+        resource,
+        0,
+        (),
+        (),
+        None if options.filter is None else asked.binder(row).condition(options.filter),
+        ordered(asked.limits, lambda node: asked.binder(row).value(node), options.orderby),
+        page(options.top, asked.limits.top),
+        options.skip,
+        tuple(made.items()),
+    )
+
+
+def _selected(
+    limits: Limits, members: _Members, items: tuple[ast.SelectItem, ...], view: View | None = None, owner: str = ""
+) -> dict[str, Made | Nested]:
+    """What `$select` names of the members, in their order; `view` says what they are at the top."""
+    check_items(limits, items)
+    wanted: dict[str, list[ast.SelectItem] | None] = {}
+    for item in items:
+        if item.path == ("*",):
+            wanted.update(dict.fromkeys(members))
+            continue
+        first, *rest = item.path
+        name = member(members, first, owner)[0] if view is None else view.find(first)[0]
+        parts = _parts(item, rest, name)
+        others = wanted.get(name, [])
+        wanted[name] = None if parts is None or others is None else [*others, *parts]
+    found: dict[str, Made | Nested] = {}
+    for name, part in members.items():
+        if name not in wanted:
+            continue
+        inside = wanted[name]
+        if inside is not None:
+            if isinstance(part, Made):
+                refuse(f"'{name}' has no parts to select.")
+            part = Nested(_selected(limits, part.members, tuple(inside), owner=name), part.there)
+        found[name] = part
+    return found
+
+
+def _parts(item: ast.SelectItem, rest: list[str], name: str) -> list[ast.SelectItem] | None:
+    """What is asked for inside of a member; None for all of it."""
+    if rest:
+        return [ast.SelectItem(tuple(rest), item.options, item.at)]
+    if item.options is None:
+        return None
+    if item.options != ast.Options(select=item.options.select):
+        refuse(f"In the parentheses of '{name}' only $select can stand.")
+    return list(item.options.select)

@@ -1,0 +1,244 @@
+"""In charge of what the transformations of `$apply`, and `$compute`, make of the rows: one after the other.
+
+Source: OData Extension for Data Aggregation 4.0, sections 3.1 to 3.4; `$compute`: OData 4.01 Part 2, section 5.1.10.
+Properties that are computed are written where they are named; what is aggregated, or cut off, is a SELECT of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from keyrack.api.odata import aggregates, ast, names
+from keyrack.api.odata.binder import Binder
+from keyrack.api.odata.groupby_paths import Leading, everything, keys
+from keyrack.api.odata.limits import Limits
+from keyrack.api.odata.literal_values import check_offset, refuse, refuse_unsupported
+from keyrack.api.odata.plan import Column, Edm, Function, Made, Nested, Order, Stage, Step, Value
+from keyrack.api.odata.row_options import both, ordered, page, searched
+from keyrack.api.odata.sql import NUMBERS
+from keyrack.api.odata.visible_properties import View
+from keyrack.api.schema.fields import Resource
+
+BEHIND = "behind groupby, aggregate, top or skip in $apply"
+
+_Members = dict[str, Made | Nested]
+_NOTHING: Mapping[str, Any] = {}
+
+
+class Columns:
+    """The columns of a stage: the same value is one column."""
+
+    __slots__ = ("values",)
+
+    def __init__(self) -> None:
+        self.values: dict[Value, Column] = {}
+
+    def add(self, value: Value) -> Column:
+        """The value as a column for the next stage."""
+        if (found := self.values.get(value)) is None:
+            enum = value.enum if isinstance(value, Column) else ()
+            name = NUMBERS[len(self.values)]
+            found = self.values[value] = Column(value.type, value.nullable, "{t}.c" + name, 0, enum)
+        return found
+
+
+class Sequence:
+    """The rows of a request while transformations are applied to them."""
+
+    __slots__ = (
+        "_binder", "_cut", "_joins", "_limits", "_skip", "_top", "key", "order", "resource", "stages", "view", "where"
+    )  # fmt: skip
+
+    def __init__(self, limits: Limits, aliases: Mapping[str, ast.Node], resource: Resource) -> None:
+        self._limits = limits
+        self.resource = resource
+        self.view = View(resource)
+        self._joins = self.view.joins
+        self._binder = Binder(limits, aliases, (resource, 0), (resource, 0), self.view)
+        self.where: Value | None = None
+        self.order: tuple[Order, ...] = ()
+        self.stages: list[Stage] = []
+        self.key: tuple[Order, ...] = ()  # of the last stage's rows
+        self._cut = False
+        self._top: int | None = None
+        self._skip = 0
+
+    @property
+    def joins(self) -> tuple[Step, ...]:
+        """The relations that are joined to the resource's rows."""
+        return tuple(self._joins.values())
+
+    def apply(self, transformations: tuple[ast.Transformation, ...]) -> None:
+        """Apply them in their order. Raises `BadRequest` and `NotImplemented`."""
+        if len(transformations) > self._limits.transformations:
+            refuse(f"$apply has more transformations than the limit of {self._limits.transformations}.")
+        for transformation in transformations:
+            _APPLY[type(transformation)](self, transformation)
+        self._settle()
+
+    def compute(self, items: tuple[ast.ComputeItem, ...]) -> None:
+        """Add properties; one may name those before it. Raises `BadRequest`."""
+        for item in items:
+            self._check_alias(item.alias, self.view.made)
+            before, self._binder.deepest = self._binder.nodes, 0
+            value = self._binder.value(item.expression)
+            check_offset(value)
+            if value.type in (Edm.NULL, Edm.OPAQUE):
+                refuse(f"'{item.alias}' cannot be computed: it would be {value.type.value}.")
+            if isinstance(value, Function) and value.divisors:
+                # Of a property, what was divided by 0 is null
+                value = Function(value.type, True, "{0}", (value,))
+            cost = self._binder.nodes - before
+            self.view.made[item.alias] = Made(value, True, None, cost, self._binder.deepest)
+
+    def identity(self, _node: ast.Identity) -> None:
+        pass
+
+    def filter(self, node: ast.Filter) -> None:
+        self._settle()
+        self.where = both(self.where, self._binder.condition(node.condition))
+
+    def find(self, node: ast.Find) -> None:
+        self._settle()
+        if not self.view.own:
+            refuse_unsupported(f"search {BEHIND}")
+        self.where = both(self.where, searched(self._limits, (self.resource, 0), node.search))
+
+    def computed(self, node: ast.Compute) -> None:
+        self.compute(node.items)
+
+    def sort(self, node: ast.Sort) -> None:
+        self._settle()
+        order = ordered(self._limits, self._binder.value, node.items)
+        self.order = order + tuple(item for item in self.order if all(item.value != new.value for new in order))
+
+    def limit(self, node: ast.Cut) -> None:
+        page(node.number if node.name == "top" else None, self._limits.top)
+        self._cut = True
+        if node.name == "skip":
+            self._skip += node.number
+            self._top = None if self._top is None else max(self._top - node.number, 0)
+        else:
+            self._top = node.number if self._top is None else min(self._top, node.number)
+
+    def aggregate(self, node: ast.Aggregate) -> None:
+        self._group((), node.items)
+
+    def groupby(self, node: ast.GroupBy) -> None:
+        self._group(node.paths, node.items)
+
+    def _group(self, paths: tuple[ast.Path, ...], items: tuple[ast.AggregateItem, ...]) -> None:
+        """One row for each distinct value of the paths, or a single one; null is a value like others."""
+        self._settle()
+        self._check_number(len(paths) + len(items))
+        columns, made = Columns(), _Members()
+        order: list[Order] = []
+        leading = Leading(self.view)
+        for path in paths:
+            lead = leading.follow(path.names, grouping=True)
+            members = made
+            for name, there in lead.way:
+                nested = members.get(name)
+                inside = dict(nested.members) if isinstance(nested, Nested) else _Members()
+                there = _kept(there, columns, order)
+                members[name] = Nested(inside, there)
+                members = inside
+            members[lead.name] = _grouped(lead.found, columns, order)
+        grouped = len(columns.values)
+        for item in items:
+            before = self._binder.nodes
+            value = aggregates.value(item, self._binder, leading)
+            alias = item.alias or ""
+            self._check_alias(alias, made, self.view.made)
+            made[alias] = Made(columns.add(value), True, None, self._cost(item, leading, before))
+        self._next(Stage(tuple(columns.values), self.where, grouped), made, tuple(order))
+
+    def _cost(self, item: ast.AggregateItem, leading: Leading, before: int) -> int:
+        """What naming the item costs: as much as what it is made of, or a text could grow in each stage."""
+        if isinstance(item.expression, ast.Path):
+            found = leading.follow(item.expression.names, grouping=False).found
+            return found.nodes if isinstance(found, Made) else 1
+        return max(1, self._binder.nodes - before)
+
+    def _settle(self) -> None:
+        """Make what is left after `top` and `skip` the rows, if there was one."""
+        if not self._cut:
+            return
+        columns, made = Columns(), _Members()
+        own = everything(self.resource.fields, 0) if self.view.own else {}
+        for name, member in (own | self.view.made).items():
+            made[name] = _copied(member, columns)
+        key = self.key
+        if self.view.own:
+            key = tuple(Order(column, False) for column in keys(self.resource, 0))
+        order = (*self.order, *[item for item in key if all(item.value != other.value for other in self.order)])
+        behind = tuple(Order(columns.add(item.value), item.descending) for item in order)
+        stage = Stage(tuple(columns.values), self.where, None, order, self._top, self._skip)
+        self._next(stage, made, behind, cut=self.view.own or self.view.cut)
+
+    def _next(self, stage: Stage, made: _Members, key: tuple[Order, ...], *, cut: bool = False) -> None:
+        self.stages.append(stage)
+        self.view = View(self.resource, made, own=False, cut=cut)
+        self._binder.view = self.view
+        self.where, self.order, self.key = None, (), key
+        self._cut, self._top, self._skip = False, None, 0
+
+    def _check_alias(self, alias: str, made: _Members, before: Mapping[str, Any] = _NOTHING) -> None:
+        """Raise `BadRequest` where the name is taken, now or by the rows of before (section 3.1.1: "alias").
+
+        Another case does not make another name: many clients would not tell the two apart.
+        """
+        lower = alias.lower()
+        if lower in names.members(self.resource)[1]:
+            refuse(f"The alias '{alias}' is the name of a property of '{self.resource.name}'.")
+        if any(lower == other.lower() for other in (*made, *before)):
+            refuse(f"The alias '{alias}' is given more than once.")
+        self._check_number(len(made) + 1)
+
+    def _check_number(self, number: int) -> None:
+        if number > self._limits.properties:
+            refuse(f"$apply and $compute make more properties than the limit of {self._limits.properties}.")
+
+
+def _kept(there: Value | None, columns: Columns, order: list[Order]) -> Value | None:
+    """What says whether an object is there, as a criterion of the groups."""
+    return None if there is None else _criterion(there, columns, order)
+
+
+def _criterion(value: Value, columns: Columns, order: list[Order]) -> Column:
+    column = columns.add(value)
+    if all(column != item.value for item in order):
+        order.append(Order(column, False))
+    return column
+
+
+def _grouped(member: Made | Nested, columns: Columns, order: list[Order]) -> Made | Nested:
+    """A property, or all that an object has, as criteria of the groups."""
+    if isinstance(member, Nested):
+        there = _kept(member.there, columns, order)
+        return Nested({name: _grouped(part, columns, order) for name, part in member.members.items()}, there)
+    if member.value.type is Edm.OPAQUE:
+        refuse("This property can be selected, but not grouped by.")
+    return Made(_criterion(member.value, columns, order), member.alias, None, member.nodes)
+
+
+def _copied(member: Made | Nested, columns: Columns) -> Made | Nested:
+    """The same of the next stage's rows."""
+    if isinstance(member, Nested):
+        there = None if member.there is None else columns.add(member.there)
+        return Nested({name: _copied(part, columns) for name, part in member.members.items()}, there)
+    shown = None if member.shown is None else columns.add(member.shown)
+    return Made(columns.add(member.value), member.alias, shown, member.nodes)
+
+
+_APPLY: dict[type[Any], Callable[[Sequence, Any], None]] = {
+    ast.Identity: Sequence.identity,
+    ast.Filter: Sequence.filter,
+    ast.Find: Sequence.find,
+    ast.Compute: Sequence.computed,
+    ast.Sort: Sequence.sort,
+    ast.Cut: Sequence.limit,
+    ast.Aggregate: Sequence.aggregate,
+    ast.GroupBy: Sequence.groupby,
+}

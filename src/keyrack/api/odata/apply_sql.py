@@ -1,0 +1,116 @@
+"""In charge of the SQL of what `$apply` and `$compute` make: SELECTs around the rows, and how a row becomes JSON.
+
+The names that a client chooses are parameters, like all of its text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import LiteralString, NamedTuple
+
+from keyrack.api.odata.literal_values import refuse
+from keyrack.api.odata.plan import Edm, Function, Made, Nested, Rows, Stage, Value
+from keyrack.api.odata.select_list import as_value, columns, is_value, names, parts
+from keyrack.api.odata.sql import NUMBERS, Writer
+from keyrack.api.schema.fields import literal, utc
+
+_MEMBERS = 50  # of an object: PostgreSQL's functions take 100 arguments
+# What the answer shows of a value, where that is not the value itself
+_SHOWN: dict[Edm, LiteralString] = {
+    Edm.DATE_TIME: utc("{0}"),
+    Edm.WALL_CLOCK: "replace(timezone('UTC', {0})::text, ' ', 'T')",
+    Edm.DECIMAL: "trim_scale({0})",
+    Edm.DOUBLE: "replace(to_json({0})::text, 'Infinity', 'INF')::json",  # OData JSON Format 4.01, section 7.1
+}
+
+
+class Source(NamedTuple):
+    """Where the rows of an answer come from, and how they are shown, where the resource alone does not say it.
+
+    `joins` stands behind the resource's table. The resource's rows that fulfil `where`, with the tenant's predicate and
+    all that belongs to the path, stand between `before` and `after`; both are empty where they are the answer's rows.
+    `item` is a row `{r}` as JSON, empty where its columns are its members.
+    """
+
+    joins: LiteralString
+    where: LiteralString
+    before: LiteralString
+    after: LiteralString
+    item: LiteralString
+
+
+def source(writer: Writer, rows: Rows, item: LiteralString) -> Source | None:
+    """The source of the rows; None for the resource as it is."""
+    if not (rows.joins or rows.stages or item):
+        return None
+    joins: LiteralString = "".join([writer.joined(step) for step in rows.joins])
+    where: LiteralString = ""
+    before: LiteralString = ""
+    after: LiteralString = ""
+    for number, stage in enumerate(rows.stages):
+        columns: LiteralString = ", ".join(
+            [writer.value(value) + " as c" + NUMBERS[place] for place, value in enumerate(stage.columns)]
+        )
+        condition: LiteralString = "" if stage.where is None else writer.condition(stage.where)
+        if number:
+            before = "select " + columns + " from (" + before
+            after += ") " + writer.alias + (" where " + condition if condition else "")
+        else:
+            before, where = "select " + columns, condition
+        after += _behind(writer, stage)
+    return Source(joins, where, before, after, item)
+
+
+def _behind(writer: Writer, stage: Stage) -> LiteralString:
+    """What stands behind the WHERE of a stage."""
+    if stage.grouped is None:
+        order = writer.items(stage.order)
+        return (" order by " + order if order else "") + writer.page(stage.top, stage.skip)
+    return " group by " + ", ".join(NUMBERS[1 : stage.grouped + 1]) if stage.grouped else ""
+
+
+def shown(writer: Writer, rows: Rows) -> tuple[LiteralString, bool, LiteralString]:
+    """The select list; whether it is one column, `value`, which is the row as JSON; if it is not, a row `{r}` of it as
+    JSON, or "" where its columns are the members."""
+    if not rows.made:
+        return columns(writer, rows), is_value(rows), ""
+    own = names(rows)
+    if len(own) + len(rows.made) > _MEMBERS:
+        refuse(f"A row of the answer has more members than the limit of {_MEMBERS}: name fewer in $select.")
+    found, beside = parts(writer, rows)
+    members: list[LiteralString] = [name + ", ({r})." + column for name, column in own]
+    members += _members(writer, rows.made, found, len(found))
+    item: LiteralString = "json_build_object(" + ", ".join(members) + ")"
+    if beside:
+        return as_value(item.format(r="v"), ", ".join(found), beside), True, ""
+    return ", ".join(found), False, item
+
+
+def _members(
+    writer: Writer, made: Iterable[tuple[str, Made | Nested]], columns: list[LiteralString], first: int
+) -> list[LiteralString]:
+    """The arguments of `json_build_object`; their values become columns."""
+    members: list[LiteralString] = []
+    for name, member in made:
+        if isinstance(member, Nested):
+            parts = _members(writer, member.members.items(), columns, first)
+            built: LiteralString = "json_build_object(" + ", ".join(parts) + ")"
+            if member.there is not None:
+                built = "case when " + _column(writer.value(member.there), columns, first) + " then " + built + " end"
+            members.append(literal(name) + ", " + built)
+            continue
+        key: LiteralString = writer.parameter(name, "::text") if member.alias else literal(name)
+        value = _as_shown(member.value) if member.shown is None else member.shown
+        members.append(key + ", " + _column(writer.value(value), columns, first))
+    return members
+
+
+def _column(sql: LiteralString, columns: list[LiteralString], first: int) -> LiteralString:
+    name: LiteralString = "c" + NUMBERS[len(columns) - first]
+    columns.append(sql + " as " + name)
+    return "({r})." + name
+
+
+def _as_shown(value: Value) -> Value:
+    template = _SHOWN.get(value.type)
+    return value if template is None else Function(value.type, True, template, (value,))

@@ -1,0 +1,298 @@
+"""In charge of meaning: an expression's tree and a resource become a typed value of the plan.
+
+Names, types, enumerations, relations and lambdas are settled here; nothing after it can fail. The base of a path is
+the row that the option is evaluated on; `$it` is the row of the whole request (OData 4.01 Part 2, 5.1.1.14).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from itertools import pairwise
+from typing import Any, NoReturn
+
+from keyrack.api.odata import ast, comparisons, functions, names
+from keyrack.api.odata.limits import Limits
+from keyrack.api.odata.literal_values import parameter, refuse
+from keyrack.api.odata.plan import (
+    Column,
+    CountOf,
+    Edm,
+    Exists,
+    Junction,
+    Made,
+    Nested,
+    Not,
+    Null,
+    Origin,
+    Parameter,
+    Related,
+    Step,
+    Value,
+)
+from keyrack.api.odata.visible_properties import View, member
+from keyrack.api.schema.fields import Complex, Field, Relation, Resource
+
+# A longer way is a join that nobody needs and that PostgreSQL plans slowly
+RELATIONS_OF_A_PATH = 5
+# Frames of the recursion stay far below Python's limit: an operator costs no nesting, but a level of the tree
+_DEPTH_PER_LEVEL = 4
+
+Row = tuple[Resource, int]  # a resource and the level of its row
+
+
+class Binder:
+    """Binds the expressions of one option. `base` is the row it is evaluated on, `root` that of the request."""
+
+    __slots__ = (
+        "aliases",
+        "base",
+        "deepest",
+        "depth",
+        "limits",
+        "nodes",
+        "opened",
+        "origins",
+        "root",
+        "variables",
+        "view",
+    )
+
+    def __init__(
+        self,
+        limits: Limits,
+        aliases: Mapping[str, ast.Node],
+        base: Row,
+        root: Row,
+        view: View | None = None,
+        origins: list[Origin] | None = None,
+    ) -> None:
+        self.limits = limits
+        self.aliases = aliases
+        self.base = base
+        self.root = root
+        self.view = view  # of the request's rows, where they have more than the resource's own properties, or less
+        self.origins = origins  # of the literals, where it is of use to know what becomes of them
+        self.variables: dict[str, Row] = {}
+        self.nodes = 0
+        self.depth = 0
+        self.deepest = 0  # level that `depth` has reached
+        self.opened: set[str] = set()  # aliases that are being bound: none may contain itself
+
+    def condition(self, node: ast.Node) -> Value:
+        """A Boolean value, as `$filter` takes. Raises `BadRequest`."""
+        value = self.value(node)
+        if value.type is not Edm.BOOLEAN and value.type is not Edm.NULL:
+            refuse(f"A condition must be Edm.Boolean, and this is {value.type.value}.")
+        return value
+
+    def value(self, node: ast.Node) -> Value:
+        """Any value. Raises `BadRequest`."""
+        self._enter(1, 1)
+        bound = _BIND[type(node)](self, node)
+        self.depth -= 1
+        return bound
+
+    def _enter(self, nodes: int, levels: int) -> None:
+        self.nodes += nodes
+        if self.nodes > self.limits.nodes:
+            self._refuse_parts()
+        self.depth += levels
+        if self.depth > self.deepest:
+            self.deepest = self.depth
+            if self.depth > self.limits.nesting * _DEPTH_PER_LEVEL:
+                refuse(f"An expression is nested deeper than the limit of {self.limits.nesting} levels.")
+
+    def _refuse_parts(self) -> NoReturn:
+        refuse(f"An expression has more parts than the limit of {self.limits.nodes}.")
+
+    def literal(self, node: ast.Literal) -> Value:
+        if node.kind is ast.Kind.ENUM:
+            refuse("An enumeration member can only be compared with an enumeration.")
+        found = parameter(node, self.limits.digits)
+        if self.origins is not None and isinstance(found, Parameter):
+            found.origin = Origin(node.at, found.type)
+            self.origins.append(found.origin)
+        return found
+
+    def path(self, node: ast.Path) -> Value:
+        """A property of this row, or of the one row that the relations on the way lead to."""
+        (resource, level), rest = self._start(node.names)
+        if self.view is not None and rest and not level:
+            name, found = self.view.find(rest[0])
+            if found is not None:
+                return self._made((name, *rest[1:]), found)
+        if not rest:
+            if resource.scalar is None:
+                refuse(f"'{node.names[0]}' is an object; name one of its properties.")
+            value = resource.fields[resource.scalar]
+            return names.column(value, level) if isinstance(value, Field) else Null()
+        if len(rest) == 1 and isinstance(found := names.members(resource)[0].get(rest[0]), Field):
+            return names.column(found, level)
+        steps, (resource, level), rest = self._walk((resource, level), rest)
+        if not rest or (steps and steps[-1].relation.many):
+            refuse(f"'{'/'.join(node.names)}' is no value; use any, all or /$count on rows, or name a property.")
+        name, own = names.member(resource, rest[0])
+        if isinstance(own, Complex):
+            if len(rest) == 1:
+                refuse(f"'{name}' is an object; name one of its properties.")
+            _, own = names.part(own, name, rest[1])
+            rest = rest[1:]
+        if len(rest) > 1 or isinstance(own, Relation):
+            refuse(f"'{'/'.join(node.names)}' goes on after a property that has none of its own.")
+        column = names.column(own, level)
+        if steps and self.view is not None and not steps[0].parent:
+            return column._replace(nullable=True, level=self.view.join(steps))
+        return Related(column.type, steps, column) if steps else column
+
+    def _made(self, path: tuple[str, ...], found: Made | Nested) -> Value:
+        """A property that the request has made: it costs as much as what it was made of."""
+        for owner, name in pairwise(path):
+            if isinstance(found, Made):
+                refuse(f"'{'/'.join(path)}' goes on after a property that has none of its own.")
+            _, found = member(found.members, name, owner)
+        if isinstance(found, Nested):
+            refuse(f"'{path[-1]}' is an object; name one of its properties.")
+        self._enter(found.nodes - 1, found.depth)
+        self.depth -= found.depth
+        if self.view is not None:
+            self.view.named += found.nodes - 1
+            if self.view.named > self.limits.nodes:
+                self._refuse_parts()
+        return found.value
+
+    def _start(self, path: tuple[str, ...]) -> tuple[Row, tuple[str, ...]]:
+        first = path[0]
+        if first == "$it":
+            return self.root, path[1:]
+        if first == "$this":
+            return self.base, path[1:]
+        if (row := self.variables.get(first)) is not None:
+            return row, path[1:]
+        return self.base, path
+
+    def _walk(self, row: Row, path: tuple[str, ...]) -> tuple[tuple[Step, ...], Row, tuple[str, ...]]:
+        """Follow relations, over single rows and at most one with many; return the way, its end and what is left."""
+        steps: list[Step] = []
+        level = max([self.base[1], self.root[1], *[level for _, level in self.variables.values()]])
+        while path and not (steps and steps[-1].relation.many):
+            _, member = names.member(row[0], path[0])
+            if not isinstance(member, Relation):
+                break
+            level += 1
+            if len(steps) == RELATIONS_OF_A_PATH:
+                refuse(f"A path follows more relations than the limit of {RELATIONS_OF_A_PATH}.")
+            steps.append(Step(member, names.target(member), row[1], level))
+            row = (steps[-1].target, level)
+            path = path[1:]
+        return tuple(steps), row, path
+
+    def _rows(self, path: ast.Path) -> tuple[tuple[Step, ...], Row]:
+        """The way to the many rows of a relation. Raises `BadRequest` if it is something else."""
+        row, rest = self._start(path.names)
+        if self.view is not None and rest and not row[1] and self.view.find(rest[0])[1] is not None:
+            refuse(f"'{'/'.join(path.names)}' is no relation with many rows.")
+        steps, row, rest = self._walk(row, rest)
+        if rest or not steps or not steps[-1].relation.many:
+            names.refuse_rows("/".join(path.names), row[0], rest)
+        return steps, row
+
+    def count(self, node: ast.Count) -> Value:
+        return CountOf(self._rows(node.path)[0])
+
+    def quantified(self, node: ast.Lambda) -> Value:
+        if not node.path.names:
+            names.refuse_bare("all" if node.every else "any", self.base[0])
+        steps, row = self._rows(node.path)
+        if node.body is None or node.variable is None:
+            return Exists(steps, None, False)
+        hidden = self.variables.get(node.variable)
+        self.variables[node.variable] = row
+        predicate = self.condition(node.body)
+        del self.variables[node.variable]
+        if hidden is not None:
+            self.variables[node.variable] = hidden
+        return Exists(steps, predicate, node.every)
+
+    def alias(self, node: ast.Alias) -> Value:
+        """What the alias stands for; null if nobody says (OData 4.01 Part 1, section 11.2.6.1.1)."""
+        found = self.aliases.get(node.name)
+        if found is None:
+            return Null()
+        if node.name in self.opened:
+            refuse(f"The alias '@{node.name}' contains itself.")
+        self.opened.add(node.name)
+        value = self.value(found)
+        self.opened.discard(node.name)
+        return value
+
+    def call(self, node: ast.Call) -> Value:
+        return functions.call(node.name, tuple([self.value(argument) for argument in node.arguments]))
+
+    def negation(self, node: ast.Negation) -> Value:
+        return functions.negation(self.value(node.operand))
+
+    def arithmetic(self, node: ast.Arithmetic) -> Value:
+        return functions.arithmetic(node.operator, self.value(node.left), self.value(node.right))
+
+    def comparison(self, node: ast.Comparison) -> Value:
+        operator, left, right, _ = node
+        if isinstance(right, ast.Literal) and right.kind is ast.Kind.ENUM:
+            return self._with_member(operator, self.value(left), right)
+        if isinstance(left, ast.Literal) and left.kind is ast.Kind.ENUM:
+            return self._with_member(_TURNED[operator], self.value(right), left)
+        return comparisons.compare(operator, self.value(left), self.value(right))
+
+    def _with_member(self, operator: str, column: Value, member: ast.Literal) -> Value:
+        if not (isinstance(column, Column) and column.enum):
+            refuse("An enumeration member can only be compared with an enumeration.")
+        return comparisons.compare(operator, column, Parameter(Edm.STRING, member.text))
+
+    def membership(self, node: ast.Membership) -> Value:
+        operand = self.value(node.left)
+        if node.items is None:
+            refuse("The operator 'in' takes a list of literals in parentheses.")
+        if len(node.items) > self.limits.items:
+            refuse(f"The list of an 'in' has more items than the limit of {self.limits.items}.")
+        self.nodes += 1
+        enum = isinstance(operand, Column) and bool(operand.enum)
+        items: list[Parameter | Null] = []
+        for item in node.items:
+            if enum and item.kind is ast.Kind.ENUM:
+                items.append(Parameter(Edm.STRING, item.text))
+            else:
+                items.append(parameter(item, self.limits.digits))
+        return comparisons.among(operand, items)
+
+    def junction(self, node: ast.Junction) -> Value:
+        operands = tuple([self._operand(node.operator, operand) for operand in node.operands])
+        return Junction(node.operator, operands, any(operand.nullable for operand in operands))
+
+    def negated(self, node: ast.Not) -> Value:
+        value = self.value(node.operand)
+        if value.type is not Edm.BOOLEAN and value.type is not Edm.NULL:
+            refuse(f"The operator 'not' takes Edm.Boolean, not {value.type.value}. {comparisons.NEEDS_PARENTHESES}")
+        return Not(value, value.nullable)
+
+    def _operand(self, operator: str, node: ast.Node) -> Value:
+        value = self.value(node)
+        if value.type is not Edm.BOOLEAN and value.type is not Edm.NULL:
+            refuse(f"The operator '{operator}' takes Edm.Boolean, not {value.type.value}.")
+        return value
+
+
+_TURNED = {"eq": "eq", "ne": "ne", "gt": "lt", "lt": "gt", "ge": "le", "le": "ge"}
+
+_BIND: dict[type[Any], Callable[[Binder, Any], Value]] = {
+    ast.Literal: Binder.literal,
+    ast.Path: Binder.path,
+    ast.Alias: Binder.alias,
+    ast.Count: Binder.count,
+    ast.Lambda: Binder.quantified,
+    ast.Call: Binder.call,
+    ast.Not: Binder.negated,
+    ast.Negation: Binder.negation,
+    ast.Arithmetic: Binder.arithmetic,
+    ast.Comparison: Binder.comparison,
+    ast.Membership: Binder.membership,
+    ast.Junction: Binder.junction,
+}

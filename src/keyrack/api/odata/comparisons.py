@@ -1,0 +1,97 @@
+"""In charge of comparisons: which types can be compared, and how the two sides come to one type.
+
+Source: OData 4.01 Part 2, section 5.1.1.1, and section 5.1.1.16 for promotion.
+"""
+
+from __future__ import annotations
+
+from typing import NoReturn
+
+from keyrack.api.odata.functions import as_double
+from keyrack.api.odata.literal_values import DATE_TIMES, NUMERIC, check_offset, converted, refuse
+from keyrack.api.odata.plan import Column, Comparison, Edm, Function, Membership, Null, Parameter, Value, divisors
+
+NEEDS_PARENTHESES = "'not' binds tighter than the comparison: did you mean not (...)?"
+
+
+def compare(operator: str, left: Value, right: Value) -> Value:
+    """`eq ne gt ge lt le`. Raises `BadRequest` where the types cannot be compared."""
+    left, right = together(operator, left, right)
+    return Comparison(operator, left, right, divisors(left, right))
+
+
+def together(operator: str, left: Value, right: Value) -> tuple[Value, Value]:
+    """Both sides in one type. Raises `BadRequest`."""
+    if isinstance(left, Parameter) and left.type is not right.type:
+        left = _to(left, right)
+    elif isinstance(right, Parameter):
+        right = _to(right, left)
+    one, two = left.type, right.type
+    if one is Edm.OPAQUE or two is Edm.OPAQUE:
+        refuse("This property can be selected, but not compared.")
+    if one is two:
+        _check_members(left, right)
+        _check_members(right, left)
+        return left, right
+    check_offset(left)
+    check_offset(right)
+    if one is Edm.NULL or two is Edm.NULL:
+        return left, right
+    if one in NUMERIC and two in NUMERIC:
+        return (as_double(left), as_double(right)) if Edm.DOUBLE in (one, two) else (left, right)
+    if one in DATE_TIMES and two in DATE_TIMES:
+        return left, right
+    if one is Edm.DATE and two in DATE_TIMES:
+        return _midnight(left), right
+    if one not in DATE_TIMES or two is not Edm.DATE:
+        _refuse_types(operator, one, two)
+    return left, _midnight(right)
+
+
+def _refuse_types(operator: str, one: Edm, two: Edm) -> NoReturn:
+    hint = f" {NEEDS_PARENTHESES}" if Edm.BOOLEAN in (one, two) else ""
+    refuse(f"The operator '{operator}' cannot compare {one.value} with {two.value}.{hint}")
+
+
+def _to(constant: Parameter, other: Value) -> Value:
+    return converted(constant, other.type) or constant
+
+
+def _midnight(day: Value) -> Value:
+    """A date that is no literal, as a date-time."""
+    return Function(Edm.DATE_TIME, day.nullable, "(({0})::timestamp at time zone 'UTC')", (day,))
+
+
+def _check_members(column: Value, constant: Value) -> None:
+    """A text beside an enumeration must be one of its members."""
+    if isinstance(column, Column) and column.enum and isinstance(constant, Parameter):
+        check_member(column, constant.value)
+
+
+def check_member(column: Column, value: object) -> None:
+    """Raise `BadRequest` unless the value is a member of the column's enumeration."""
+    if value not in column.enum:
+        refuse(f"'{str(value)[:50]}' is no member of the enumeration. Its members are {', '.join(column.enum)}.")
+
+
+def among(operand: Value, items: list[Parameter | Null]) -> Value:
+    """`operand in (items)`. Raises `BadRequest` where an item is of another type."""
+    null = any(isinstance(item, Null) for item in items)
+    values: list[Parameter] = []
+    for item in items:
+        if isinstance(item, Null):
+            continue
+        _, right = together("in", operand, item)
+        if isinstance(operand, Null):
+            continue
+        values.append(right if isinstance(right, Parameter) else item)
+    widest = max((value.type for value in values), key=_width, default=operand.type)
+    if operand.type is Edm.DATE and widest is Edm.DATE_TIME:
+        operand = _midnight(operand)
+    same = [converted(value, widest) or value for value in values]
+    return Membership(operand, widest, tuple([value.value for value in same]), null, divisors(operand))
+
+
+def _width(type_: Edm) -> int:
+    order = (*NUMERIC, Edm.DATE, *DATE_TIMES)
+    return order.index(type_) if type_ in order else 0

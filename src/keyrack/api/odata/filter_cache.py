@@ -1,0 +1,168 @@
+"""In charge of filters that differ in their literals alone: they have one shape, whose statement is made once.
+
+Programs ask the same again with another id, plate or time. What has been made of one such text is kept, with the
+places of those literals whose value nobody has looked at (`plan.Origin`); of the next one only these are read. One
+that somebody did look at, such as the member of an enumeration or a divisor, is part of the shape.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Hashable, Sequence
+from typing import Any, NamedTuple
+from uuid import UUID
+
+from keyrack.api.odata import tokens
+from keyrack.api.odata.literal_values import INT32, converted, date_time
+from keyrack.api.odata.plan import Edm, Origin, Parameter
+from keyrack.api.odata.statement import Query
+from keyrack.core.errors import BadRequest
+
+MADE = 2_000  # that are kept, in each process; beyond, it starts anew
+DIGITS = 18  # of a whole number at most: it has 64 bits then
+
+# Literals as the parser reads them where it looks for an operand, if nothing around them might belong to them
+_SPLIT = re.compile(
+    r"('[^']*(?:''[^']*)*'"
+    rf"|(?<![\w.+\-:/@#$'])(?:{tokens.UTC}|{tokens.GUID}|[0-9]{{1,{DIGITS}}})(?![\w.+\-:'/(]))"
+).split
+
+Typed = tuple[Edm, object]
+
+
+class Literals(NamedTuple):
+    """The literals of a filter that may differ, and what is around them, with the kind of each in its place."""
+
+    shape: str
+    texts: Sequence[str]
+    kinds: Sequence[str]
+    pieces: Sequence[str]  # what is around, each followed by the kind of a literal, but the last one
+
+
+def literals(text: str) -> Literals:
+    """The literals of a filter, which has no U+0000."""
+    pieces = _SPLIT(text)
+    texts = pieces[1::2]
+    kinds = pieces[1::2] = [_kind(literal) for literal in texts]
+    return Literals("".join(pieces), texts, kinds, pieces)
+
+
+def _kind(literal: str) -> str:
+    if literal[0] == "'":
+        return "\0s"
+    if literal.isdigit():
+        return "\0n"
+    return "\0g" if literal[8] == "-" else "\0t"
+
+
+def _text(literal: str) -> Typed:
+    return Edm.STRING, literal[1:-1].replace("''", "'")
+
+
+def _number(literal: str) -> Typed:
+    number = int(literal)
+    return (Edm.INT32 if number < INT32 else Edm.INT64), number
+
+
+def _time(literal: str) -> Typed:
+    return Edm.DATE_TIME, date_time(literal)
+
+
+def _guid(literal: str) -> Typed:
+    return Edm.GUID, UUID(literal)
+
+
+_READ: dict[str, Callable[[str], Typed]] = {"\0s": _text, "\0n": _number, "\0t": _time, "\0g": _guid}
+
+
+class _Free(NamedTuple):
+    """A literal that may have another value: its place among the literals, its parameter, counted from 0, and the type
+    of that."""
+
+    place: int
+    number: int
+    type: Edm
+
+
+class _Shape:
+    """How the literals of a shape are read, None for those that are part of it; and what was made for these, and for
+    the types of the others."""
+
+    __slots__ = ("made", "readers")
+
+    def __init__(self, readers: Sequence[Callable[[str], Typed] | None]) -> None:
+        self.readers = readers
+        self.made: dict[tuple[object, ...], tuple[Query, Sequence[_Free]]] = {}
+
+
+class Shapes:
+    """What was made of filters, by their shapes and by everything `around` that a statement depends on."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[Hashable, str], _Shape] = {}
+        self._made = 0
+
+    def find(self, around: Hashable, found: Literals) -> Query | None:
+        """What was made of a text of this shape, with the literals of this one; None if there is nothing."""
+        shape = self._known.get((around, found.shape))
+        if shape is None:
+            return None
+        try:
+            read: list[tuple[Any, object]] = [
+                reader(literal) if reader is not None else (literal, None)
+                for reader, literal in zip(shape.readers, found.texts, strict=True)
+            ]
+            made = shape.made.get(tuple([told for told, _ in read]))
+            if made is None:
+                return None
+            query, free = made
+            args = list(query.args)
+            for place, number, to in free:
+                args[number] = _converted(read[place], to)
+        except BadRequest:  # it is refused where it is known what it is
+            return None
+        return query._replace(args=tuple(args))
+
+    def learn(self, around: Hashable, found: Literals, query: Query, origins: Sequence[Origin]) -> None:
+        """Keep what was made of a text."""
+        free = _free(found, query, origins)
+        readers = [_READ[kind] if place in free else None for place, kind in enumerate(found.kinds)]
+        if self._made >= MADE:
+            self._known, self._made = {}, 0
+        shape = self._known.get((around, found.shape))
+        if shape is not None:
+            readers = [old and new for old, new in zip(shape.readers, readers, strict=True)]
+        if shape is None or readers != shape.readers:  # what was free and is not any more, must not be taken for free
+            shape = self._known[around, found.shape] = _Shape(readers)
+        told = [
+            literal if reader is None else reader(literal)[0]
+            for reader, literal in zip(readers, found.texts, strict=True)
+        ]
+        shape.made[tuple(told)] = query, [free[place] for place, reader in enumerate(readers) if reader is not None]
+        self._made += 1
+
+
+def _free(found: Literals, query: Query, origins: Sequence[Origin]) -> dict[int, _Free]:
+    """The literals that may have another value, by their places."""
+    by_start = {origin.at: origin for origin in origins}
+    free: dict[int, _Free] = {}
+    start = 0
+    for place, (literal, kind) in enumerate(zip(found.texts, found.kinds, strict=True)):
+        start += len(found.pieces[2 * place])
+        origin = by_start.get(start)
+        start += len(literal)
+        if origin is None or origin.fixed or origin.number is None:
+            continue
+        read = _READ[kind](literal)
+        if read[0] is origin.type and _converted(read, origin.written) == query.args[origin.number]:
+            free[place] = _Free(place, origin.number, origin.written)
+    return free
+
+
+def _converted(read: Typed, to: Edm) -> object:
+    """The value as one of the type `to`. Raises `BadRequest`."""
+    type_, value = read
+    if type_ is to:
+        return value
+    turned = converted(Parameter(type_, value), to)
+    return None if turned is None else turned.raw

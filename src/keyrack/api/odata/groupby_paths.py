@@ -1,0 +1,141 @@
+"""In charge of the paths of `groupby` and `aggregate`: they may end with an object, and relations on them are joined.
+
+Source: OData Extension for Data Aggregation 4.0, section 3.1.3.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple, NoReturn
+
+from keyrack.api.odata import names
+from keyrack.api.odata.binder import RELATIONS_OF_A_PATH
+from keyrack.api.odata.literal_values import refuse, refuse_unsupported
+from keyrack.api.odata.plan import Column, Edm, Function, Made, Nested, Step, Value
+from keyrack.api.odata.visible_properties import View, member
+from keyrack.api.schema.fields import Complex, Field, Relation, Resource
+
+
+class Lead(NamedTuple):
+    """Where a path leads: the objects on the way, each with what says whether it is there, and what is at its end.
+
+    `identity` is what tells an object at the end from others; a property has none.
+    """
+
+    way: tuple[tuple[str, Value | None], ...]
+    name: str
+    found: Made | Nested
+    identity: tuple[Value, ...] = ()
+
+    @property
+    def along(self) -> bool:
+        """Whether a relation is followed before the end, so that a value may be met more than once."""
+        return any(there is not None for _, there in self.way)
+
+
+class Leading:
+    """Follows paths over the rows of a view."""
+
+    __slots__ = ("_view",)
+
+    def __init__(self, view: View) -> None:
+        self._view = view
+
+    def follow(self, path: tuple[str, ...], *, grouping: bool) -> Lead:
+        """Raises `BadRequest`, and `NotImplemented` for many rows where they are not grouped by."""
+        if path[0] in ("$it", "$this") and path[1:]:
+            path = path[1:]
+        name, found = self._view.find(path[0])
+        if found is None:
+            return self._own(path, grouping)
+        way: list[tuple[str, Value | None]] = []
+        for following in path[1:]:
+            if isinstance(found, Made):
+                _refuse_more(path)
+            way.append((name, found.there))
+            name, found = member(found.members, following, name)
+        return Lead(tuple(way), name, found, tuple(_values(found)) if isinstance(found, Nested) else ())
+
+    def _own(self, path: tuple[str, ...], grouping: bool) -> Lead:
+        resource = self._view.resource
+        way: list[tuple[str, Value | None]] = []
+        steps: list[Step] = []
+        level = 0
+        for place, following in enumerate(path, 1):
+            name, own = names.member(resource, following)
+            if not isinstance(own, Relation):
+                return self._end(path, place, way, level, name, own)
+            if own.many:
+                _refuse_many(name, grouping)
+            if len(steps) == RELATIONS_OF_A_PATH:
+                refuse(f"A path follows more relations than the limit of {RELATIONS_OF_A_PATH}.")
+            resource = names.target(own)
+            steps.append(Step(own, resource, 0, 0))
+            level = self._view.join(tuple(steps))
+            way.append((name, Function(Edm.BOOLEAN, False, "({0} is not null)", keys(resource, level)[:1])))
+        name, there = way.pop()
+        return Lead(tuple(way), name, Nested(everything(resource.fields, level), there), keys(resource, level))
+
+    def _end(
+        self,
+        path: tuple[str, ...],
+        place: int,
+        way: list[tuple[str, Value | None]],
+        level: int,
+        name: str,
+        own: Field | Complex,
+    ) -> Lead:
+        if isinstance(own, Complex):
+            if place == len(path):
+                parts = everything(own.fields, level)
+                return Lead(tuple(way), name, Nested(parts), tuple(_values(Nested(parts))))
+            way.append((name, None))
+            name, own = names.part(own, name, path[place])
+            place += 1
+        if place < len(path):
+            _refuse_more(path)
+        return Lead(tuple(way), name, _property(own, level))
+
+
+def everything(fields: Mapping[str, Field | Complex], level: int) -> dict[str, Made | Nested]:
+    """All properties of the row at the level."""
+    return {
+        name: Nested(everything(own.fields, level), _there(own, level))
+        if isinstance(own, Complex)
+        else _property(own, level)
+        for name, own in fields.items()
+    }
+
+
+def _there(own: Complex, level: int) -> Column | None:
+    """Whether the object is there; None of one that always is."""
+    return None if own.there is None else Column(Edm.BOOLEAN, True, own.there, level)
+
+
+def keys(resource: Resource, level: int) -> tuple[Column, ...]:
+    """The key of the row at the level."""
+    fields = [resource.fields[name] for name in resource.key]
+    return tuple(names.column(own, level) for own in fields if isinstance(own, Field))
+
+
+def _property(own: Field, level: int) -> Made:
+    column = names.column(own, level)
+    if level:  # a joined row may be missing
+        column = column._replace(nullable=True)
+    return Made(column, shown=None if own.json is None else Column(Edm.OPAQUE, True, own.json, level))
+
+
+def _values(found: Made | Nested) -> list[Value]:
+    if isinstance(found, Made):
+        return [found.value]
+    return [value for part in found.members.values() for value in _values(part)]
+
+
+def _refuse_more(path: tuple[str, ...]) -> NoReturn:
+    refuse(f"'{'/'.join(path)}' goes on after a property that has none of its own.")
+
+
+def _refuse_many(name: str, grouping: bool) -> NoReturn:
+    if grouping:
+        refuse(f"'{name}' has many rows, and groupby takes paths with one value.")
+    refuse_unsupported(f"The relation '{name}', which has many rows, in aggregate")

@@ -1,0 +1,45 @@
+"""In charge of an order whose first rows are found by an index of another table (`Resource.newest`)."""
+
+from __future__ import annotations
+
+from typing import LiteralString, NamedTuple
+
+from keyrack.api.odata.keyset import place
+from keyrack.api.odata.plan import Column, Order, Rows
+from keyrack.api.schema.fields import Resource
+
+FAR = 10_000  # rows from the first one: whoever looks farther looks at most of them
+
+
+class Lead(NamedTuple):
+    """What leads to the rows of a page: `keys` is a SELECT of keys as `k0`, in the order that was asked for. Of those,
+    rows of the resource that are `valued` come before all others; `end` is how many rows there are up to the page's
+    last one."""
+
+    keys: LiteralString
+    valued: LiteralString
+    end: LiteralString
+
+
+def lead(plan: Rows, alias: LiteralString, limit: int) -> Lead | None:
+    """What leads to the page, if the newest come first in it; `limit` is the number of its LIMIT's parameter."""
+    newest, order = plan.resource.newest, plan.order
+    if newest is None or plan.stages or not 1 <= len(order) <= 2 or (plan.top or 0) + (plan.skip or 0) > FAR:
+        return None
+    if not order[0].descending or not _is_by(plan.resource, order[0], newest.field):
+        return None
+    if len(order) == 2 and not _is_by(plan.resource, order[1], plan.resource.key[0]):
+        return None
+    key: LiteralString = newest.key.format(l="l")
+    last: LiteralString = key + " desc" if len(order) == 2 and order[1].descending else key
+    keys: LiteralString = (
+        "select " + key + " as k0 from " + newest.table.format(l="l") + " where " + newest.scope.format(l="l")
+        + " order by " + newest.order.format(l="l") + ", " + last
+    )  # fmt: skip
+    end: LiteralString = place(limit) + "::int8" + (" + " + place(limit + 1) + "::int8" if plan.skip else "")
+    return Lead(keys, plan.resource.value(newest.field, alias) + " is not null", end)
+
+
+def _is_by(resource: Resource, item: Order, name: str) -> bool:
+    value = item.value
+    return isinstance(value, Column) and not value.level and value.sql == resource.value(name, "{t}")

@@ -1,0 +1,115 @@
+"""In charge of going on behind a row: which rows follow it in the order that was asked for, as conditions.
+
+An order can be walked if an index leads through it: the key's, either way, or that of one of the resource's fields in
+`walks`, either way, with the key behind it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import LiteralString, NamedTuple
+
+from keyrack.api.odata import names
+from keyrack.api.odata.plan import Column, Order, Rows
+from keyrack.api.odata.sql import CASTS, NUMBERS, direction
+from keyrack.api.schema.fields import Field, Resource
+
+NO_MORE = 50  # parameters that must be left: those of a piece, and of the place behind which it begins
+
+
+class Key(NamedTuple):
+    """One criterion: its SQL, as an item of ORDER BY too, how text becomes its value again, whether it can be null."""
+
+    sql: LiteralString
+    order: LiteralString
+    cast: LiteralString
+    descending: bool
+    nullable: bool
+
+
+class Segment(NamedTuple):
+    """Rows that follow one another and are found by one condition; `values` are its parameters, as text.
+
+    What the condition holds fast is no part of their order: an index might not lead through it else.
+    """
+
+    where: LiteralString
+    order: LiteralString
+    values: tuple[str, ...]
+
+
+def place(number: int) -> LiteralString:
+    """The parameter of that number."""
+    return "$" + NUMBERS[number]
+
+
+def keys(plan: Rows, alias: LiteralString, free: int) -> tuple[Key, ...]:
+    """The criteria of an order that can be walked, else none; `free` is the first number that no parameter has."""
+    resource = plan.resource
+    if plan.stages or not resource.key or free + NO_MORE >= len(NUMBERS):
+        return ()
+    found: list[Key] = []
+    for item in plan.order:
+        name = _name(resource, item)
+        if name is None or (found and name not in resource.key):
+            return ()
+        found.append(_key(resource, name, alias, descending=item.descending))
+        if name in resource.key:
+            return tuple(found) if len(resource.key) == 1 else ()  # one row each: whatever follows does not matter
+    return (*found, *[_key(resource, name, alias, descending=False) for name in resource.key])
+
+
+def _name(resource: Resource, item: Order) -> str | None:
+    """The field that is ordered by, if an index leads through it."""
+    value = item.value
+    if not isinstance(value, Column) or value.level:
+        return None
+    for name in (*resource.key, *resource.walks):
+        if _field(resource, name).sql == value.sql:
+            return name
+    return None
+
+
+def _key(resource: Resource, name: str, alias: LiteralString, *, descending: bool) -> Key:
+    field = _field(resource, name)
+    sql: LiteralString = field.sql.format(t=alias)
+    order: LiteralString = sql + direction(descending, field.nullable)
+    return Key(sql, order, CASTS[names.TYPES[field.type]], descending, field.nullable)
+
+
+def _field(resource: Resource, name: str) -> Field:
+    field = resource.fields[name]
+    if not isinstance(field, Field):
+        raise TypeError(f"{resource.name}.{name} is no primitive field")
+    return field
+
+
+def behind(keys: Sequence[Key], position: Sequence[str | None], number: int) -> Iterator[Segment]:
+    """All rows behind the one whose criteria are `position`, in their order; parameters from `number` on.
+
+    First those that differ from it in the last criterion only, then in the last but one, and so on. Nulls come first,
+    descending last (odata rules, "Order"), so what is behind a value can be two segments, and behind a null none.
+    """
+    for last in reversed(range(len(keys))):
+        same: list[LiteralString] = []
+        values: list[str] = []
+        for key, value in zip(keys[:last], position, strict=False):
+            if value is None:
+                same.append(key.sql + " is null")
+            else:
+                same.append(key.sql + " = " + place(number + len(values)) + "::text" + key.cast)
+                values.append(value)
+        for condition, limit, fast in _behind(keys[last], position[last], number + len(values)):
+            order: LiteralString = ", ".join([key.order for key in keys[last + fast :]])
+            yield Segment(" and ".join([*same, condition]), order, (*values, *limit))
+
+
+def _behind(key: Key, value: str | None, number: int) -> Iterator[tuple[LiteralString, tuple[str, ...], bool]]:
+    """What is behind a value, the parameters of that, and whether it is one value."""
+    if value is not None:
+        sign: LiteralString = " < " if key.descending else " > "
+        yield key.sql + sign + place(number) + "::text" + key.cast, (value,), False
+        if key.descending and key.nullable:
+            yield key.sql + " is null", (), True
+    elif not key.descending:
+        yield key.sql + " is not null", (), False

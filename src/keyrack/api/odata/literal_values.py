@@ -1,0 +1,190 @@
+"""In charge of what literals are worth: text to typed parameters (OData ABNF, section 7; rules of promotion: Part 2,
+section 5.1.1.16)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from datetime import UTC, date, datetime, time, timedelta, timezone
+from decimal import Decimal
+from math import isinf
+from typing import NoReturn
+from uuid import UUID
+
+from keyrack.api.odata.ast import Kind, Literal
+from keyrack.api.odata.cursor import INVALID, LONGEST_MESSAGE, NOT_SUPPORTED
+from keyrack.api.odata.plan import Edm, Null, Parameter, Value
+from keyrack.core import errors
+from keyrack.core.error_codes import Fault
+from keyrack.core.errors import BadRequest
+
+INT32 = 2**31
+INT64 = 2**63
+NUMERIC = (Edm.INT32, Edm.INT64, Edm.DECIMAL, Edm.DOUBLE)
+INTEGERS = (Edm.INT32, Edm.INT64)
+DATE_TIMES = (Edm.DATE_TIME, Edm.WALL_CLOCK)
+
+_DATE_TIME = re.compile(
+    r"(\d{4,})-(\d\d)-(\d\d)T(\d\d):(\d\d)(?::(\d\d)(?:\.(\d+))?)?(Z|([-+ ])(\d\d):(\d\d))?",
+    re.ASCII | re.IGNORECASE,
+).fullmatch
+_DATE = re.compile(r"(\d{4,})-(\d\d)-(\d\d)", re.ASCII).fullmatch
+_TIME = re.compile(r"(\d\d):(\d\d)(?::(\d\d)(?:\.(\d{1,12}))?)?", re.ASCII).fullmatch
+_EXPONENT = re.compile(r"[eE].*").sub
+
+
+def refuse(message: str, code: str = "", parameter: str | None = None, valid: Sequence[str] = ()) -> NoReturn:
+    """Raise `BadRequest` with the message, which may quote a path of any length; with a fault if there is a code."""
+    told = message if len(message) <= LONGEST_MESSAGE else message[:LONGEST_MESSAGE] + "..."
+    fault = Fault(code, told, parameter=parameter, valid=tuple(valid))
+    raise BadRequest(INVALID.format(fault=told), errors=[fault] if code else ())
+
+
+def refuse_unsupported(what: str) -> NoReturn:
+    """Raise `NotImplemented`: `what` is well-formed, but not supported."""
+    raise errors.NotImplemented(NOT_SUPPORTED.format(what=what[:LONGEST_MESSAGE]))
+
+
+def parameter(literal: Literal, digits: int) -> Parameter | Null:
+    """The value of a literal by itself; `digits` is how many a number may have. Raises `BadRequest`."""
+    kind, text, _ = literal
+    if kind is Kind.STRING:
+        return Parameter(Edm.STRING, text)
+    if kind is Kind.INTEGER:
+        return _integer(text, digits)
+    if kind is Kind.NULL:
+        return Null()
+    if kind is Kind.BOOLEAN:
+        return Parameter(Edm.BOOLEAN, text == "true")
+    if kind is Kind.DECIMAL:
+        _check_digits(text, digits)
+        return Parameter(Edm.DECIMAL, Decimal(text))
+    if kind is Kind.DOUBLE:
+        return Parameter(Edm.DOUBLE, _double(text, digits))
+    if kind is Kind.DATE_TIME:
+        return Parameter(Edm.DATE_TIME, date_time(text))
+    if kind is Kind.WALL_CLOCK:
+        return Parameter(Edm.WALL_CLOCK, _wall_clock(text))
+    if kind is Kind.DATE:
+        return Parameter(Edm.DATE, _date(text))
+    if kind is Kind.TIME:
+        return Parameter(Edm.TIME, _time(text))
+    if kind is Kind.GUID:
+        return Parameter(Edm.GUID, UUID(text))
+    refuse(f"The literal '{text[:50]}' cannot be used here.")
+
+
+def check_offset(value: Value) -> None:
+    """Raise `BadRequest` for a date-time literal without offset: it is understood beside a wall clock alone."""
+    if isinstance(value, Parameter) and value.type is Edm.WALL_CLOCK:
+        refuse("A date-time needs an offset, such as Z or +01:00.")
+
+
+def _integer(text: str, digits: int) -> Parameter:
+    _check_digits(text, digits)
+    number = int(text)
+    if -INT32 <= number < INT32:
+        return Parameter(Edm.INT32, number)
+    if -INT64 <= number < INT64:
+        return Parameter(Edm.INT64, number)
+    return Parameter(Edm.DECIMAL, Decimal(number))
+
+
+def _check_digits(text: str, digits: int) -> None:
+    if len(text) > digits and sum(map(str.isdigit, _EXPONENT("", text))) > digits:
+        refuse(f"A number has more digits than the limit of {digits}.")
+
+
+def _double(text: str, digits: int) -> float:
+    if text in ("NaN", "INF", "-INF"):
+        return float(text.replace("INF", "inf"))
+    _check_digits(text, digits)
+    number = float(text)
+    if isinf(number):
+        refuse(f"The number '{text[:50]}' is out of range.")
+    return number
+
+
+def date_time(text: str) -> datetime:
+    """The instant, with the offset that it was written with. Raises `BadRequest`, also where there is none."""
+    found = _DATE_TIME(text)
+    if found is None or found[8] is None:
+        if found is None and _DATE(text):
+            return midnight(_date(text))
+        refuse(f"'{text[:50]}' is no date-time with an offset, such as 2026-01-31T08:00:00Z.")
+    return _existing(found)
+
+
+def _wall_clock(text: str) -> datetime:
+    """What a wall clock shows as if it were UTC; an offset is not looked at. Raises `BadRequest`."""
+    found = _DATE_TIME(text)
+    if found is None:
+        if _DATE(text):
+            return midnight(_date(text))
+        refuse(f"'{text[:50]}' is no date-time, such as 2026-01-31T08:00:00.")
+    return _existing(found).replace(tzinfo=UTC)
+
+
+def _existing(found: re.Match[str]) -> datetime:
+    year, month, day, hour, minute, second, fraction, _, sign, offset_hours, offset_minutes = found.groups()
+    try:
+        offset = timedelta(hours=int(offset_hours or 0), minutes=int(offset_minutes or 0))
+        zone = timezone(-offset if sign == "-" else offset)
+        time = datetime(int(year), int(month), int(day), int(hour), int(minute), tzinfo=zone)
+        time += timedelta(seconds=int(second or 0), microseconds=int((fraction or "0").ljust(6, "0")[:6]))
+        time.astimezone(UTC)  # or it lies outside of the years 1 to 9999 there
+    except (ValueError, OverflowError):
+        refuse(f"The date-time '{found[0][:50]}' does not exist or is out of range.")
+    return time
+
+
+def _date(text: str) -> date:
+    found = _DATE(text)
+    if found is None:
+        refuse(f"'{text[:50]}' is no date, such as 2026-01-31.")
+    try:
+        return date(int(found[1]), int(found[2]), int(found[3]))
+    except (ValueError, OverflowError):
+        refuse(f"The date '{text[:50]}' does not exist or is out of range.")
+
+
+def _time(text: str) -> time:
+    found = _TIME(text)
+    if found is None or found[3] == "60":
+        refuse(f"'{text[:50]}' is no time of day, such as 08:00:00.")
+    return time(int(found[1]), int(found[2]), int(found[3] or 0), int((found[4] or "0").ljust(6, "0")[:6]))
+
+
+def midnight(day: date) -> datetime:
+    """A date as a date-time: midnight UTC."""
+    return datetime(day.year, day.month, day.day, tzinfo=UTC)
+
+
+def converted(constant: Parameter, to: Edm) -> Parameter | None:
+    """The constant as a value of the type `to`, which stands on the other side; None where there is no way.
+
+    A quoted literal becomes a date-time, a date or a guid, a date a date-time, a date-time beside a wall clock what
+    such a clock shows there, a number a Double. Raises `BadRequest` where the text is not of that form.
+    """
+    kind, value = constant.type, constant.raw
+    if kind is to:
+        return constant
+    if kind is Edm.STRING and isinstance(value, str):
+        if to is Edm.DATE_TIME:
+            return constant.turned(to, date_time(value))
+        if to is Edm.WALL_CLOCK:
+            return constant.turned(to, _wall_clock(value))
+        if to is Edm.DATE:
+            return constant.turned(to, _date(value))
+        if to is Edm.GUID:
+            try:
+                return constant.turned(to, UUID(value))
+            except ValueError:
+                refuse(f"'{value[:50]}' is no guid.")
+    if kind is Edm.DATE and to in (Edm.DATE_TIME, Edm.WALL_CLOCK) and isinstance(value, date):
+        return constant.turned(to, midnight(value))
+    if kind is Edm.DATE_TIME and to is Edm.WALL_CLOCK and isinstance(value, datetime):
+        return constant.turned(to, value.replace(tzinfo=UTC))
+    if kind in NUMERIC and to is Edm.DOUBLE and isinstance(value, int | Decimal):
+        return constant.turned(to, float(value))
+    return None

@@ -1,0 +1,106 @@
+"""In charge of names: which member of a resource a name of the query means (OData 4.01 Part 1, section 4.3)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
+from typing import NoReturn
+
+from keyrack.api.odata.literal_values import refuse
+from keyrack.api.odata.parse_paths import NEEDS
+from keyrack.api.odata.plan import Column, Edm
+from keyrack.api.schema.fields import Complex, Field, Relation, Resource, Type
+from keyrack.api.schema.group_scope import limited
+from keyrack.fleet.schema import RESOURCES
+
+Member = Field | Complex | Relation
+
+TYPES = {
+    Type.INT32: Edm.INT32,
+    Type.INT64: Edm.INT64,
+    Type.DOUBLE: Edm.DOUBLE,
+    Type.STRING: Edm.STRING,
+    Type.BOOLEAN: Edm.BOOLEAN,
+    Type.DATE_TIME: Edm.DATE_TIME,
+    Type.WALL_CLOCK: Edm.WALL_CLOCK,
+    Type.GUID: Edm.GUID,
+    Type.OPAQUE: Edm.OPAQUE,
+}
+
+
+def folded(names: Iterable[str]) -> Mapping[str, list[str]]:
+    """Lower-case name -> the names that it may mean."""
+    found: dict[str, list[str]] = {}
+    for name in names:
+        found.setdefault(name.lower(), []).append(name)
+    return found
+
+
+@cache
+def members(resource: Resource) -> tuple[dict[str, Member], Mapping[str, list[str]]]:
+    """The members of a resource by name, and by lower-case name. Resources are constants, so this stays small."""
+    if resource.scalar is not None:
+        return {}, {}
+    found: dict[str, Member] = {**resource.fields, **resource.relations}
+    return found, folded(found)
+
+
+def member(resource: Resource, name: str) -> tuple[str, Member]:
+    """The member called `name`: exactly, else regardless of case if that is unambiguous. Raises `BadRequest`."""
+    exact, lower = members(resource)
+    if (found := exact.get(name)) is not None:
+        return name, found
+    right = only(lower.get(name.lower(), []), name, type_name(resource))
+    return right, exact[right]
+
+
+def part(of: Complex, owner: str, name: str) -> tuple[str, Field]:
+    """The field called `name` of the complex member `owner`. Raises `BadRequest`."""
+    if (found := of.fields.get(name)) is not None:
+        return name, found
+    right = only(folded(of.fields).get(name.lower(), []), name, owner[:1].upper() + owner[1:])
+    return right, of.fields[right]
+
+
+def only(candidates: list[str], name: str, owner: str) -> str:
+    """The one name that `name` can mean. Raises `BadRequest`."""
+    if len(candidates) != 1:
+        if candidates:
+            refuse(f"The name '{name}' is ambiguous on type '{owner}': {', '.join(candidates)}.")
+        refuse(f"Could not find a property named '{name}' on type '{owner}'.")
+    return candidates[0]
+
+
+def type_name(resource: Resource) -> str:
+    """What error messages call the type of a row."""
+    return "Edm.String" if resource.scalar is not None else resource.name
+
+
+def target(relation: Relation) -> Resource:
+    """The resource whose rows the relation leads to."""
+    found = RESOURCES[relation.target]
+    return limited(found) if relation.limited else found
+
+
+def refuse_rows(path: str, resource: Resource, rest: Sequence[str]) -> NoReturn:
+    """Say why a path leads to no rows; `rest` is what is left of it at the row of the resource."""
+    if rest:
+        name, found = member(resource, rest[0])
+        if isinstance(found, Complex) and len(rest) > 1:
+            part(found, name, rest[1])
+        if isinstance(found, Relation):  # and what leads to it has many rows, or the way would go on
+            before = path.removesuffix("/".join(rest))
+            refuse(f"'{path}' goes on behind many rows; ask about each of them: {before}any(x:x/{'/'.join(rest)}/...).")
+    refuse(f"'{path}' is no relation with many rows.")
+
+
+def refuse_bare(name: str, resource: Resource) -> NoReturn:
+    """Refuse `any` and `all` without a path before them."""
+    many = [relation for relation, found in resource.relations.items() if found.many]
+    known = f": {', '.join(many)}" if many else f", and type '{type_name(resource)}' has none"
+    refuse(NEEDS.format(name) + known + ".")
+
+
+def column(field: Field, level: int) -> Column:
+    """The field of the row at the level."""
+    return Column(TYPES[field.type], field.nullable, field.sql, level, field.enum)

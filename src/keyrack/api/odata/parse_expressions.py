@@ -1,0 +1,150 @@
+"""In charge of operators: a Pratt parser from text to the nodes of `tree`.
+
+It holds the nesting itself, so that nothing here or later recurses deeper than the limit.
+Source: OData 4.01 Part 2, section 5.1.1, with the precedence of 5.1.1.17, and OData ABNF, section 4.
+"""
+
+from __future__ import annotations
+
+import re
+
+from keyrack.api.odata import tokens
+from keyrack.api.odata.ast import Alias, Arithmetic, Comparison, Junction, Kind, Membership, Negation, Node, Not, Path
+from keyrack.api.odata.parse_paths import Paths
+
+_BINDING = {
+    "or": 1, "and": 2, "eq": 3, "ne": 3, "gt": 4, "ge": 4, "lt": 4, "le": 4,
+    "add": 5, "sub": 5, "mul": 6, "div": 6, "divby": 6, "mod": 6, "in": 8, "has": 8,
+}  # fmt: skip
+_KEYWORDS = frozenset(("null", "true", "false", "nan", "inf", "not"))
+_AND = 2
+_RELATIONAL = 4
+_UNARY = 7
+
+
+class Parser(Paths):
+    """Reads one option's `text`. Raises `BadRequest` with the position."""
+
+    __slots__ = ("_seen", "_seen_at", "closed")
+
+    def __init__(self, option: str, text: str, nesting: int) -> None:
+        super().__init__(option, text, nesting)
+        self._seen: re.Match[str] | None = None  # the operator at `_seen_at`: each level of precedence looks at it
+        self._seen_at = -1
+        self.closed = -1  # where the list of an `in` ended: `and` and `or` alone may follow (ABNF: inExpr)
+
+    def expression(self, minimum: int = 0) -> Node:
+        """An expression whose operators bind tighter than `minimum`."""
+        left = self.operand()
+        folds = 0
+        while found := self._operator():
+            operator = found[1].lower()
+            binding = _BINDING.get(operator, 0)
+            if binding <= minimum:
+                break
+            at = found.start(1)
+            if self.closed == self.at and binding > _AND:
+                self.fail("'in' and 'has' need parentheses before another operator", at)
+            self.at = found.end()
+            if binding <= _AND:
+                left = self._junction(operator, binding, left, at)
+                continue
+            folds += 1
+            if self.depth + folds > self.nesting:
+                self.too_deep()
+            if operator == "in":
+                left = self._membership(left, at)
+            elif operator == "has":
+                left = self._has()
+            elif binding <= _RELATIONAL:
+                left = Comparison(operator, left, self.expression(binding), at)
+            else:
+                left = Arithmetic(operator, left, self.expression(binding), at)
+        return left
+
+    def _operator(self) -> re.Match[str] | None:
+        """The operator that stands here, with the blanks around it."""
+        if self._seen_at != self.at:
+            self._seen_at = self.at
+            self._seen = tokens.OPERATOR(self.text, self.at)
+        return self._seen
+
+    def _junction(self, operator: str, binding: int, left: Node, at: int) -> Node:
+        operands = [left, self.expression(binding)]
+        while (found := self._operator()) and found[1].lower() == operator:
+            self.at = found.end()
+            operands.append(self.expression(binding))
+        return Junction(operator, tuple(operands), at)
+
+    def _membership(self, left: Node, at: int) -> Node:
+        start = self.at
+        if self.sees("(") and (items := self.literals()) is not None:
+            if len(items) != 1:  # one literal in parentheses is an expression as well
+                self.closed = self.at
+            return Membership(left, items, at)
+        self.at = start
+        self.expression(_BINDING["in"])
+        return Membership(left, None, at)
+
+    def _has(self) -> Node:
+        found = self.literal()
+        if found is None or found.kind not in (Kind.ENUM, Kind.STRING):
+            self.fail("'has' takes an enumeration member")
+        self.closed = self.at
+        return self.refuse_later("The operator 'has'")
+
+    def operand(self) -> Node:
+        """What may stand before or after an operator."""
+        found = tokens.OPERAND(self.text, self.at)
+        if found is None:
+            self.fail("an expression was expected")
+        kind = found.lastgroup
+        if kind == "name":
+            return self._name(found[0])
+        if literal := self.value(found):
+            return literal
+        at = self.at
+        if kind == "at":
+            return self._alias(found[0])
+        if kind == "dollar":
+            return self.variable(found[0])
+        self.at = found.end()
+        self.enter()
+        self.blanks()
+        if kind == "open":
+            inner = self.expression()
+            self.close()
+            return inner
+        if kind == "minus":
+            inner = Negation(self.expression(_UNARY), at)
+            self.depth -= 1
+            return inner
+        return self.array() if kind == "array" else self.object()
+
+    def _name(self, text: str) -> Node:
+        at = self.at
+        end = at + len(text)
+        following = self.text[end : end + 1]
+        if following == "'" or text.lower() in _KEYWORDS:
+            if literal := self.word(text):
+                return literal
+            if len(text) == 3 and (found := tokens.NOT(self.text, end)):
+                self.enter()
+                self.at = found.end()
+                operand = self.expression(_UNARY)
+                self.depth -= 1
+                return Not(operand, at)
+        if following == "(" or following == "/" or "." in text:
+            return self.path(text)
+        self.at = end
+        if len(text) > tokens.LONGEST:
+            self.check_name(text, at)
+        return Path(tuple(text.split("/")) if "/" in text else (text,), at)
+
+    def _alias(self, text: str) -> Node:
+        at = self.at
+        if "." in text or "#" in text or self.text.startswith("/", at + len(text)):
+            return self.annotation(text)
+        self.at += len(text)
+        self.check_name(text, at)
+        return Alias(text[1:], at)

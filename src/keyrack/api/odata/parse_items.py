@@ -1,0 +1,87 @@
+"""In charge of the text of what stands in lists: the items of `$orderby` and `$compute`, and paths."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from itertools import pairwise
+
+from keyrack.api.odata import tokens
+from keyrack.api.odata.ast import ComputeItem, OrderItem, Path
+from keyrack.api.odata.parse_expressions import Parser
+
+Keyword = Callable[[str, int], re.Match[str] | None]
+
+# The document on aggregation wants its keywords in lower case, $compute takes them in any
+AS = re.compile(r"[ \t]+as[ \t]+").match
+AS_IN_ANY_CASE = re.compile(r"[ \t]+as[ \t]+", re.IGNORECASE).match
+
+_NAME = re.compile(tokens.IDENTIFIER).match
+_DIRECTION = re.compile(r"[ \t]+(asc|desc)(?!\w)", re.IGNORECASE).match
+_DIGITS = re.compile(r"[0-9]+").match
+
+
+class Items(Parser):
+    """Reads one item where the cursor stands."""
+
+    __slots__ = ()
+
+    def property_path(self) -> Path:
+        """Names of properties, perhaps with types between them (ABNF: groupingProperty)."""
+        at = self.at
+        found = tokens.SEGMENTS(self.text, at)
+        if found is None:
+            self.fail("the path of a property was expected")
+        self.check_name(found[0], at)
+        names = tuple(found[0].split("/"))
+        types = ["." in name for name in names]
+        if any(types):
+            if types[-1] or any(one and two for one, two in pairwise(types)):
+                self.fail("the path of a property was expected")
+            self.refuse_later("A type in a path")
+        self.at = found.end()
+        return Path(names, at)
+
+    def compute_item(self, keyword: Keyword = AS_IN_ANY_CASE) -> ComputeItem:
+        at = self.at
+        expression = self.expression()
+        alias = self.alias_behind(keyword)
+        if alias is None:
+            self.fail("'as' and a name were expected")
+        return ComputeItem(expression, alias, at)
+
+    def kept_as(self) -> None:
+        """`as` and a name (ABNF: asAlias)."""
+        if self.alias_behind(AS) is None:
+            self.fail("'as' and a name were expected")
+
+    def alias_behind(self, keyword: Keyword) -> str | None:
+        """The name that stands behind the keyword; None, and the place unchanged, where the keyword does not stand."""
+        found = keyword(self.text, self.at)
+        if found is None:
+            return None
+        at = found.end()
+        name = _NAME(self.text, at)
+        if name is None:
+            self.fail("a name was expected", at)
+        self.check_name(name[0], at)
+        self.at = name.end()
+        return name[0]
+
+    def order_item(self) -> OrderItem:
+        at = self.at
+        expression = self.expression()
+        direction = _DIRECTION(self.text, self.at)
+        if direction is not None:
+            self.at = direction.end()
+        return OrderItem(expression, direction is not None and direction[1].lower() == "desc", at)
+
+    def number(self) -> int:
+        """A number of rows. Raises `BadRequest`; what is too large for an int is left to the limits."""
+        found = _DIGITS(self.text, self.at)
+        if found is None:
+            self.fail("a number was expected")
+        if len(found[0]) > 40:
+            self.fail("a number has more than 40 digits")
+        self.at = found.end()
+        return int(found[0])

@@ -1,0 +1,101 @@
+"""In charge of literals in a text: numbers, strings, dates and the like (OData ABNF, section 7)."""
+
+from __future__ import annotations
+
+import re
+
+from keyrack.api.odata import tokens
+from keyrack.api.odata.ast import Kind, Literal
+from keyrack.api.odata.cursor import Cursor
+
+_KINDS = {
+    "guid": Kind.GUID,
+    "string": Kind.STRING,
+    "date_time": Kind.DATE_TIME,
+    "date": Kind.DATE,
+    "time": Kind.TIME,
+    "number": Kind.INTEGER,
+}
+_WORDS = {"null": Kind.NULL, "true": Kind.BOOLEAN, "false": Kind.BOOLEAN}
+_NUMBERS = ("NaN", "INF")
+
+
+class Literals(Cursor):
+    """Reads literals where the cursor stands."""
+
+    __slots__ = ()
+
+    def literal(self) -> Literal | None:
+        """A literal and the place after it; None, and the place unchanged, if something else is there."""
+        found = tokens.OPERAND(self.text, self.at)
+        if found is None:
+            return None
+        if found.lastgroup == "name":
+            return self.word(found[0])
+        return self.value(found)
+
+    def value(self, found: re.Match[str]) -> Literal | None:
+        """The literal that the operand `found` is; None if it is none."""
+        kind = _KINDS.get(found.lastgroup or "")
+        text = found[0]
+        at = self.at
+        if kind is None:
+            return None
+        if kind is Kind.STRING:
+            text = text[1:-1].replace("''", "'")
+        elif kind is Kind.INTEGER:
+            if "." in text:
+                kind = Kind.DECIMAL
+            if text == "-INF" or "e" in text or "E" in text:
+                kind = Kind.DOUBLE
+        elif kind is Kind.DATE_TIME and found["offset"] is None:
+            kind = Kind.WALL_CLOCK
+        self.at = found.end()
+        return Literal(kind, text, at)
+
+    def word(self, text: str) -> Literal | None:
+        """The literal that begins with the name `text`, such as `null` or `Sales.Pattern'Yellow'`."""
+        at = self.at
+        end = at + len(text)
+        following = self.text[end : end + 1]
+        if following == "'":
+            return self._prefixed(text)
+        if following == "(" or following == "/":
+            return None
+        kind = Kind.DOUBLE if text in _NUMBERS else _WORDS.get(text.lower())
+        if kind is None:
+            return None
+        self.at = end
+        return Literal(kind, text if kind is Kind.DOUBLE else text.lower(), at)
+
+    def _prefixed(self, prefix: str) -> Literal:
+        at = self.at
+        found = tokens.QUOTED(self.text, at + len(prefix))
+        if found is None:
+            self.fail("the quoted value does not end", at)
+        content = found[0][1:-1].replace("''", "'")
+        kind = tokens.prefixed(prefix, content)
+        if kind is None:
+            self.fail("this is no valid literal", at)
+        if kind is Kind.OTHER:
+            self.refuse_later(f"A {prefix.lower()} literal")
+        self.at = found.end()
+        return Literal(kind, content, at)
+
+    def literals(self) -> tuple[Literal, ...] | None:
+        """A list of literals in parentheses; None, the place anywhere, if it is none (ABNF: listExpr)."""
+        self.at += 1
+        self.blanks()
+        if self.sees(")"):
+            self.at += 1
+            return ()
+        items: list[Literal] = []
+        while (item := self.literal()) is not None:
+            items.append(item)
+            if not self.comma():
+                self.blanks()
+                if self.sees(")"):
+                    self.at += 1
+                    return tuple(items)
+                return None
+        return None

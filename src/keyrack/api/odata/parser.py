@@ -1,0 +1,268 @@
+"""In charge of the text of every query option; `parse` is the door.
+
+Source: OData 4.01 Part 2, section 5.1, and OData ABNF, section 2.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+from keyrack.api.odata import tokens
+from keyrack.api.odata.ast import ComputeItem, ExpandItem, Options, OrderItem, SelectItem, Tree
+from keyrack.api.odata.cursor import NESTING
+from keyrack.api.odata.parse_search import search
+from keyrack.api.odata.parse_unsupported import Unsupported
+
+_OPTION = re.compile(r"\$?([A-Za-z]+)=").match
+_ALIAS = re.compile(rf"@{tokens.IDENTIFIER}=").match
+_NAMES = re.compile(rf"\({tokens.IDENTIFIER}(?:,{tokens.IDENTIFIER})*\)").match
+_SELECTED = re.compile(rf"@?{tokens.QUALIFIED}(?:#{tokens.IDENTIFIER})?(?:\.\*|(?:/@?{tokens.QUALIFIED})*)").match
+_EXPANDED = re.compile(rf"@?{tokens.QUALIFIED}(?:#{tokens.IDENTIFIER})?(?:/@?{tokens.QUALIFIED})*(?:/\*)?").match
+_LEVELS = re.compile(r"[1-9][0-9]*|max", re.IGNORECASE).match
+_COUNT = re.compile(r"true|false", re.IGNORECASE).match
+
+_IN_SELECT = ("filter", "search", "count", "orderby", "skip", "top", "compute", "select")
+_IN_EXPAND = (*_IN_SELECT, "expand", "levels", "apply")
+_IN_REFERENCE = ("filter", "search", "orderby", "skip", "top", "count")
+_IN_COUNT = ("filter", "search")
+
+
+class OptionParser(Unsupported):
+    """Reads a query option, and those in the parentheses of `$select` and `$expand`."""
+
+    __slots__ = ()
+
+    def orderby(self) -> tuple[OrderItem, ...]:
+        items = [self.order_item()]
+        while self.next_item():
+            items.append(self.order_item())
+        return tuple(items)
+
+    def compute(self) -> tuple[ComputeItem, ...]:
+        items = [self.compute_item()]
+        while self.next_item():
+            items.append(self.compute_item())
+        return tuple(items)
+
+    def next_item(self) -> bool:
+        """A comma, and blanks after it: the ABNF has none there, but npm's odata-builder writes `name, id`."""
+        if not self.sees(","):
+            return False
+        self.at += 1
+        self.blanks()
+        return True
+
+    def count(self) -> bool:
+        found = _COUNT(self.text, self.at)
+        if found is None:
+            self.fail("'true' or 'false' was expected")
+        self.at = found.end()
+        return found[0].lower() == "true"
+
+    def select(self) -> tuple[SelectItem, ...]:
+        items: list[SelectItem] = []
+        while True:
+            at = self.at
+            if self.sees("*"):
+                self.at += 1
+                items.append(SelectItem(("*",), None, at))
+            else:
+                items.append(self._selected())
+            if not self.next_item():
+                return tuple(items)
+
+    def _selected(self) -> SelectItem:
+        at = self.at
+        found = _SELECTED(self.text, at)
+        if found is None:
+            self.fail("the name of a property was expected")
+        text = found[0]
+        self.at = found.end()
+        self.check_name(text, at)
+        qualified = any(mark in text for mark in ".@#")
+        if qualified:
+            self.refuse_later("A qualified name or an annotation in $select")
+        options = None
+        if names := _NAMES(self.text, self.at):
+            self.at = names.end()
+            self.refuse_later("A function in $select")
+        elif self.sees("("):
+            if qualified and "/" not in text and not text.startswith("@"):
+                self.fail("an action or a function takes no options")
+            options = self.options(_IN_SELECT)
+        return SelectItem(tuple(text.split("/")), options, at)
+
+    def expand(self) -> tuple[ExpandItem, ...]:
+        items: list[ExpandItem] = []
+        while True:
+            items.append(self._expanded())
+            if not self.next_item():
+                return tuple(items)
+
+    def _expanded(self) -> ExpandItem:
+        at = self.at
+        if self.sees("*"):
+            self.at += 1
+            return self._star(at)
+        if self.sees("$value"):
+            self.at += len("$value")
+            self.refuse_later("$value in $expand")
+            return ExpandItem((), None, at)
+        if (found := _EXPANDED(self.text, at)) is None:
+            self.fail("the name of a relation was expected")
+        text = found[0]
+        self.at = found.end()
+        self.check_name(text, at)
+        if any(mark in text for mark in ".@#"):
+            if "/" not in text and not text.startswith("@"):
+                self.fail(f"'{text[:50]}' is the name of a type", at)
+            self.refuse_later("A qualified name or an annotation in $expand")
+        if text.endswith("/*"):
+            return self._star(at)
+        allowed = _IN_EXPAND
+        alone = self.sees("/$count")
+        if alone:
+            self.at += len("/$count")
+            allowed = _IN_COUNT
+        elif self.sees("/$ref"):
+            self.at += len("/$ref")
+            self.refuse_later("/$ref in $expand")
+            allowed = _IN_REFERENCE
+        options = self.options(allowed) if self.sees("(") else None
+        return ExpandItem(tuple(text.split("/")), options, at, alone)
+
+    def _star(self, at: int) -> ExpandItem:
+        """`*`, `*/$ref` or `*($levels=2)`: everything, which no limit would hold."""
+        self.refuse_later("'*' in $expand")
+        if self.sees("/$ref"):
+            self.at += len("/$ref")
+        elif self.sees("("):
+            self.options(("levels",))
+        return ExpandItem(("*",), None, at)
+
+    def count_options(self) -> None:
+        self.options(_IN_COUNT)
+
+    def options(self, allowed: tuple[str, ...]) -> Options:
+        """The options in parentheses, separated by semicolons; the same one twice is refused."""
+        self.expect("(")
+        self.enter()
+        values: dict[str, object] = {}
+        while True:
+            at = self.at
+            if alias := _ALIAS(self.text, at):
+                self.at = alias.end()
+                self.expression()
+                self.refuse_later("An alias in parentheses")
+            else:
+                found = _OPTION(self.text, at)
+                name = found[1].lower() if found else ""
+                if found is None or name not in allowed:
+                    self.fail("one of the options " + ", ".join(f"${option}" for option in allowed) + " was expected")
+                if name in values:
+                    self.fail(f"${name} is given more than once", at)
+                self.at = found.end()
+                values[name] = self._option(name)
+            if not self.sees(";"):
+                break
+            self.at += 1
+        self.expect(")")
+        self.depth -= 1
+        return Options(**{name: value for name, value in values.items() if name in Options._fields})  # type: ignore[arg-type]
+
+    def _option(self, name: str) -> object:
+        match name:
+            case "filter":
+                return self.expression()
+            case "orderby":
+                return self.orderby()
+            case "select":
+                return self.select()
+            case "expand":
+                return self.expand()
+            case "search":
+                return search(self, nested=True)
+            case "top" | "skip":
+                return self.number()
+            case "levels":
+                found = _LEVELS(self.text, self.at)
+                if found is None:
+                    self.fail("a number or 'max' was expected")
+                self.at = found.end()
+            case "compute":
+                self.compute()
+            case "apply":
+                self.apply()
+            case _:
+                return self.count()
+        return self.refuse_later(f"${name} in parentheses")
+
+
+def _literal(parser: OptionParser) -> Tree:
+    literal = parser.literal()
+    if literal is None:
+        parser.fail("a literal was expected")
+    return literal
+
+
+def _text(pattern: str) -> Callable[[OptionParser], Tree]:
+    """An option whose text is one word that matches `pattern`."""
+    match = re.compile(pattern).match
+
+    def read(parser: OptionParser) -> Tree:
+        found = match(parser.text)
+        if found is None:
+            parser.fail("this is no valid value")
+        parser.at = found.end()
+        return found[0]
+
+    return read
+
+
+def _filter(parser: OptionParser) -> Tree:
+    return parser.expression()
+
+
+_READ: dict[str, Callable[[OptionParser], Tree]] = {
+    "filter": _filter,
+    "expr": _filter,
+    "literal": _literal,
+    "orderby": OptionParser.orderby,
+    "select": OptionParser.select,
+    "expand": OptionParser.expand,
+    "search": search,
+    "top": OptionParser.number,
+    "skip": OptionParser.number,
+    "count": OptionParser.count,
+    "compute": OptionParser.compute,
+    "apply": OptionParser.apply,
+    "format": _text(r"(?i:atom|json|xml)\Z|[^/?\#\t]+/[^/?\#\t]+"),
+}
+# Answered 501, and 400 where the text is malformed
+_READ_AND_REFUSED: dict[str, Callable[[OptionParser], Tree]] = {
+    "index": _text(r"-?[0-9]+"),
+    "skiptoken": _text(r"(?s).+"),
+    "deltatoken": _text(r"(?s).+"),
+    "schemaversion": _text(r"\*\Z|[-A-Za-z0-9._~]+"),
+    "id": _text(r"(?s).+"),
+}
+NOT_SUPPORTED = tuple(_READ_AND_REFUSED)
+
+
+def parse(option: str, text: str, *, nesting: int = NESTING) -> Tree:
+    """The tree of the text of one query option.
+
+    `option` is its name in lower case and without `$`, or `expr` (an expression), or `literal`; `text` is
+    percent-decoded; `nesting` is how many levels of parentheses and the like there may be. Raises `BadRequest` with
+    the position where the text is malformed, `NotImplemented` where it is well-formed but not supported, and
+    `KeyError` for an option that OData does not have.
+    """
+    read = _READ.get(option)
+    parser = OptionParser(option, text, nesting)
+    if read is None:
+        read = _READ_AND_REFUSED[option]
+        parser.unsupported = f"Query option '${option}'"
+    tree = read(parser)
+    parser.finish()
+    return tree

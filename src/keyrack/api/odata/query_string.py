@@ -1,0 +1,270 @@
+"""In charge of a whole query string: which options it has, what each may do for the kind of answer, and the result.
+
+Source: OData 4.01 Part 1, section 11.2, and Part 2, section 5; the `$` is optional and names are in any case.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from enum import Enum
+from functools import lru_cache
+from typing import Any, LiteralString, NamedTuple, NoReturn, cast
+from urllib.parse import unquote_to_bytes
+
+from keyrack.api.odata import ast
+from keyrack.api.odata.apply_options import shaped
+from keyrack.api.odata.apply_sql import shown, source
+from keyrack.api.odata.filter_cache import DIGITS, Shapes, literals
+from keyrack.api.odata.index_order import lead
+from keyrack.api.odata.keyset import keys
+from keyrack.api.odata.limits import Limits
+from keyrack.api.odata.literal_values import refuse
+from keyrack.api.odata.parser import NOT_SUPPORTED, parse
+from keyrack.api.odata.plan import Origin, Rows
+from keyrack.api.odata.row_options import Asked, rows
+from keyrack.api.odata.sql import Writer
+from keyrack.api.odata.statement import Query
+from keyrack.api.schema.fields import Resource
+from keyrack.core.errors import NotImplemented
+
+PLANS = 2_000  # query strings whose result is kept, in each process
+LONGEST_KEPT = 1_000  # bytes of a query string that is kept: nobody can fill the memory with long ones
+
+
+class Shape(Enum):
+    """What an endpoint answers: objects, one object, or plain values."""
+
+    COLLECTION = "a collection"
+    ONE = "one object"
+    SCALARS = "an array of plain values"
+
+
+_EVERYWHERE = frozenset(Shape)
+_OF_MANY = frozenset((Shape.COLLECTION, Shape.SCALARS))
+_OF_OBJECTS = frozenset((Shape.COLLECTION, Shape.ONE))
+_OF_MANY_OBJECTS = frozenset((Shape.COLLECTION,))
+# Option -> the shapes that it may be used on
+OPTIONS: dict[str, frozenset[Shape]] = {
+    "filter": _OF_MANY,
+    "orderby": _OF_MANY,
+    "top": _OF_MANY,
+    "skip": _OF_MANY,
+    "count": _OF_MANY,
+    "select": _OF_OBJECTS,
+    "expand": _OF_OBJECTS,
+    "search": _OF_MANY,
+    "compute": _OF_OBJECTS,
+    "apply": _OF_MANY_OBJECTS,
+    "format": _EVERYWHERE,
+}
+# `$id` belongs to `$entity`, which there is not, so it is an unknown option here
+_REFUSED = frozenset(NOT_SUPPORTED) - {"id"}
+
+_MADE_ANEW = frozenset(("apply", "compute"))  # with which the rows are no longer the resource's own
+
+_ALIAS = re.compile(r"@[^\W\d]\w*").fullmatch
+_BROKEN = re.compile(rb"%(?![0-9A-Fa-f]{2})").search
+
+
+def query(resource: Resource, text: bytes, shape: Shape, *, alias: LiteralString, first: int, limits: Limits) -> Query:
+    """What the query string `text`, as it was sent, asks of a resource whose rows have the alias `alias`.
+
+    Raises `BadRequest` for what is malformed, unknown or above a limit, and `NotImplemented` (501) for what is OData
+    but not supported. Equal arguments are answered from a cache.
+    """
+    if len(text) > LONGEST_KEPT:
+        return _query.__wrapped__(resource, text, shape, alias, first, limits)
+    return _query(resource, text, shape, alias, first, limits)
+
+
+@lru_cache(PLANS)
+def _query(resource: Resource, text: bytes, shape: Shape, alias: LiteralString, first: int, limits: Limits) -> Query:
+    values, aliases = _sorted(text)
+    if "filter" not in values or aliases or not _MADE_ANEW.isdisjoint(values) or limits.digits < DIGITS:
+        return _compiled(resource, values, aliases, shape, alias, first, limits)
+    others = tuple([option for option in values.items() if option[0] != "filter"])
+    around, found = (resource, shape, alias, first, limits, others), literals(values["filter"])
+    known = _shapes.find(around, found)
+    if known is not None:
+        return known
+    origins: list[Origin] = []
+    made = _compiled(resource, values, aliases, shape, alias, first, limits, origins)
+    _shapes.learn(around, found, made, origins)
+    return made
+
+
+_shapes = Shapes()
+
+
+class Beginning(NamedTuple):
+    """Where a list begins: behind a number; `alone`, if the filter demands nothing else."""
+
+    number: int
+    alone: bool
+
+
+def beginning(text: bytes, name: str, limits: Limits) -> Beginning | None:
+    """Where the filter of the query string `text` lets a list begin: it is `name gt N`, alone or joined by `and`, and
+    the greatest of several counts. `query` has taken the query string."""
+    values, aliases = _sorted(text)
+    if "filter" not in values:
+        return None
+    whole = cast("ast.Node", parse("filter", values["filter"], nesting=limits.nesting))
+    parts, found = [whole], list[int]()
+    while parts:
+        part = parts.pop()
+        if isinstance(part, ast.Junction) and part.operator == "and":
+            parts += part.operands
+        elif isinstance(part, ast.Comparison) and part.operator in ("gt", "lt"):
+            path, number = (part.left, part.right) if part.operator == "gt" else (part.right, part.left)
+            number = _meant(number, aliases, limits)
+            if isinstance(path, ast.Path) and path.names == (name,):
+                found += _whole(number)
+    return Beginning(max(found), isinstance(whole, ast.Comparison)) if found else None
+
+
+def _meant(node: ast.Node, aliases: Mapping[str, str], limits: Limits) -> ast.Node:
+    """What an alias stands for, which may be another one; one that is not in the query string is null, as it was."""
+    for _ in aliases:
+        if isinstance(node, ast.Alias) and node.name in aliases:
+            node = cast("ast.Node", parse("expr", aliases[node.name], nesting=limits.nesting))
+    return node
+
+
+def _whole(number: ast.Node) -> list[int]:
+    """The integer that a literal is, if it is one."""
+    is_negative = isinstance(number, ast.Negation)
+    literal = number.operand if is_negative else number
+    if not isinstance(literal, ast.Literal) or literal.kind is not ast.Kind.INTEGER:
+        return []
+    return [-int(literal.text) if is_negative else int(literal.text)]
+
+
+def _compiled(
+    resource: Resource,
+    values: Mapping[str, str],
+    aliases: Mapping[str, str],
+    shape: Shape,
+    alias: LiteralString,
+    first: int,
+    limits: Limits,
+    origins: list[Origin] | None = None,
+) -> Query:
+    """What the options ask, from their texts; `origins` gets the literals of the filter."""
+    options, nodes = _trees(values, aliases, shape, limits)
+    asked = Asked(limits, nodes, (resource, 0), origins=origins)
+    plan = (rows if _MADE_ANEW.isdisjoint(options) else shaped)(asked, resource, _tree(options))
+    return _written(plan, bool(options.get("count")), alias, first)
+
+
+def _written(plan: Rows, count: bool, alias: LiteralString, first: int) -> Query:
+    writer = Writer(alias, first)
+    where: LiteralString = "" if plan.where is None else writer.condition(plan.where)
+    counted = len(writer.args)
+    columns, value, item = shown(writer, plan)
+    origin = source(writer, plan, item)
+    order = writer.order(plan)
+    unpaged = len(writer.args)
+    limit = writer.page(plan.top, plan.skip)
+    args = tuple(writer.args)
+    walk = keys(plan, alias, first + len(args))
+    plain = bool(walk) and not plan.expanded and origin is None
+    is_key_enough = plan.top is not None and origin is None and bool(plan.resource.key)
+    apart = is_key_enough and (bool(plan.skip or where) or not walk)
+    led = lead(plan, alias, first + unpaged) if apart else None
+    return Query(
+        columns, value, where, order, limit, count, args, counted, unpaged, walk, plan.top, plan.skip, plain, apart,
+        led, origin, frozenset(writer.beside),
+    )  # fmt: skip
+
+
+def _tree(options: dict[str, ast.Tree]) -> ast.Options:
+    found = {name: value for name, value in options.items() if name in ast.Options._fields}
+    return ast.Options(**cast("dict[str, Any]", found))  # each is what `parse` gives for its name
+
+
+def _sorted(text: bytes) -> tuple[dict[str, str], dict[str, str]]:
+    """The texts of the options and of the aliases, decoded. Raises `BadRequest`."""
+    values: dict[str, str] = {}
+    aliases: dict[str, str] = {}
+    for part in text.split(b"&"):
+        if part:
+            name, _, value = part.partition(b"=")
+            _sort(_decoded(name), _decoded(value), values, aliases)
+    return values, aliases
+
+
+def _trees(
+    values: Mapping[str, str], aliases: Mapping[str, str], shape: Shape, limits: Limits
+) -> tuple[dict[str, ast.Tree], dict[str, ast.Node]]:
+    """The trees of the options and of the aliases. What is malformed is refused before what is not supported."""
+    trees: dict[str, ast.Tree] = {}
+    unsupported: NotImplemented | None = None
+    for name, value in values.items():
+        try:
+            trees[name] = parse(name, value, nesting=limits.nesting)
+        except NotImplemented as refusal:
+            unsupported = unsupported or refusal
+    nodes: dict[str, ast.Node] = {}
+    for name, value in aliases.items():
+        try:
+            nodes[name] = cast("ast.Node", parse("expr", value, nesting=limits.nesting))
+        except NotImplemented as refusal:
+            unsupported = unsupported or refusal
+    for name in trees:
+        if shape not in OPTIONS[name]:
+            refuse(f"Query option '${name}' cannot be applied to {shape.value}.", "not-supported", f"${name}")
+    if unsupported is not None:
+        raise unsupported
+    if "format" in trees:
+        _check_format(str(trees["format"]))
+    return trees, nodes
+
+
+def _sort(name: str, value: str, values: dict[str, str], aliases: dict[str, str]) -> None:
+    """Put an option or an alias where it belongs. Raises `BadRequest` for unknown, repeated and empty ones."""
+    option = name.removeprefix("$").lower()
+    if option in OPTIONS or option in _REFUSED:
+        if option in values:
+            refuse(f"Query option '${option}' is given more than once.", "repeated", f"${option}")
+        if not value:
+            refuse(f"Query option '${option}' has no value.", "missing", f"${option}")
+        values[option] = value
+    elif name.startswith("@"):
+        if not _ALIAS(name) or not value:
+            refuse(f"The parameter alias '{name[:50]}' is not valid.", "wrong-form", name[:50])
+        if name[1:] in aliases:
+            refuse(f"The parameter alias '{name[:50]}' is given more than once.", "repeated", name[:50])
+        aliases[name[1:]] = value
+    elif name.startswith("$"):
+        _refuse_unknown(name)
+
+
+def _refuse_unknown(name: str) -> NoReturn:
+    known = [f"${option}" for option in OPTIONS]
+    told = f"Query option '{name[:50]}' is not known. The options are {', '.join(known)}."
+    refuse(told, "unknown", name[:50], known)
+
+
+def _decoded(part: bytes) -> str:
+    """Percent-decoded text, `+` as a blank. Raises `BadRequest` unless it is UTF-8 without U+0000."""
+    if b"+" in part:
+        part = part.replace(b"+", b" ")
+    if b"%" in part:
+        if _BROKEN(part):
+            refuse("A percent sign is not followed by two hexadecimal digits.")
+        part = unquote_to_bytes(part)
+    try:
+        text = part.decode()
+    except UnicodeDecodeError:
+        refuse("The query string is not UTF-8.")
+    if "\0" in text:
+        refuse("The character U+0000 cannot be part of a query.")
+    return text
+
+
+def _check_format(media_type: str) -> None:
+    lower = media_type.lower()
+    if lower != "json" and lower.split(";")[0].strip() != "application/json":
+        refuse(f"The format '{media_type[:50]}' is not known; there is json.", "not-one-of", "$format", ["json"])

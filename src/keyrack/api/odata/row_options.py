@@ -1,0 +1,278 @@
+"""In charge of what surrounds the expressions: `$select`, `$expand`, `$orderby`, `$search` and the page.
+
+Source: OData 4.01 Part 2, sections 5.1.3 to 5.1.7; complex members may be expanded, since public clients do it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import LiteralString, NamedTuple
+
+from keyrack.api.odata import ast, names
+from keyrack.api.odata.binder import Binder, Row
+from keyrack.api.odata.limits import Limits
+from keyrack.api.odata.literal_values import refuse
+from keyrack.api.odata.plan import (
+    Column,
+    Edm,
+    Expansion,
+    Function,
+    Junction,
+    Made,
+    Nested,
+    Not,
+    Order,
+    Origin,
+    Parameter,
+    Rows,
+    Shown,
+    Step,
+    Value,
+)
+from keyrack.api.odata.visible_properties import View
+from keyrack.api.schema.fields import Complex, Field, Relation, Resource
+
+EXPANSIONS = 2  # levels of $expand
+
+
+class Asked(NamedTuple):
+    """What the whole request says, as every option needs it; `root` is the row of the request."""
+
+    limits: Limits
+    aliases: Mapping[str, ast.Node]
+    root: Row
+    view: View | None = None  # what the request itself has made of its rows
+    origins: list[Origin] | None = None  # of the literals in its own `$filter`
+
+    def binder(self, base: Row) -> Binder:
+        return Binder(self.limits, self.aliases, base, self.root, self.view)
+
+    def condition(self, base: Row, node: ast.Node) -> Value:
+        """What a `$filter` says of the rows at `base`. Raises `BadRequest`."""
+        origins = self.origins if base == self.root else None
+        return Binder(self.limits, self.aliases, base, self.root, self.view, origins).condition(node)
+
+
+def rows(asked: Asked, resource: Resource, options: ast.Options, level: int = 0) -> Rows:
+    """The plan of the options for rows of the resource. Raises `BadRequest`."""
+    row = (resource, level)
+    where = None if options.filter is None else asked.condition(row, options.filter)
+    if options.search is not None:
+        where = both(where, searched(asked.limits, row, options.search))
+    made: dict[str, Made | Nested] = {}
+    select = options.select
+    if asked.view is not None and not level:
+        select, made = _computed(asked.limits, asked.view, select)
+    wanted = _selected(asked.limits, resource, select) if options.select else None
+    expanded: list[Expansion] = []
+    for item in options.expand:
+        name, member = _expandable(resource, item)
+        if item.alone and not (isinstance(member, Relation) and member.many):
+            refuse(f"'{name}' is no relation with many rows, so it has no /$count.")
+        if isinstance(member, Complex):
+            wanted = _with_complex(asked.limits, resource, wanted, name, member, item.options)
+        elif any(other.name == name for other in expanded):
+            refuse(f"'{name}' is expanded more than once.")
+        else:
+            expanded.append(_expanded(asked, row, name, member, item))
+    expanded.sort(key=lambda expansion: list(resource.relations).index(expansion.name))
+    return Rows(
+        resource,
+        level,
+        None if wanted is None else _shown(resource, wanted),
+        tuple(expanded),
+        where,
+        ordered(asked.limits, lambda node: asked.binder(row).value(node), options.orderby),
+        page(options.top, asked.limits.top),
+        options.skip,
+        tuple(made.items()),
+    )
+
+
+def both(one: Value | None, two: Value) -> Value:
+    """A condition and another one, if there is one already."""
+    return two if one is None else Junction("and", (one, two), one.nullable or two.nullable)
+
+
+def page(top: int | None, most: int) -> int | None:
+    """How many rows are asked for. Raises `BadRequest` above the limit."""
+    if top is not None and top > most:
+        refuse(f"$top is greater than the limit of {most}.")
+    return top
+
+
+def ordered(limits: Limits, bind: Callable[[ast.Node], Value], items: tuple[ast.OrderItem, ...]) -> tuple[Order, ...]:
+    """The order, where an expression that comes again is ignored. Raises `BadRequest`."""
+    if len(items) > limits.orderby:
+        refuse(f"$orderby has more items than the limit of {limits.orderby}.")
+    order: list[Order] = []
+    for item in items:
+        value = bind(item.expression)
+        if value.type is Edm.OPAQUE:
+            refuse("This property can be selected, but not ordered by.")
+        if all(value != earlier.value for earlier in order):
+            order.append(Order(value, item.descending))
+    return tuple(order)
+
+
+def _computed(
+    limits: Limits, view: View, items: tuple[ast.SelectItem, ...]
+) -> tuple[tuple[ast.SelectItem, ...], dict[str, Made | Nested]]:
+    """The items of `$select` that name no computed property, and those that are shown: all, unless some are named."""
+    check_items(limits, items)
+    own: list[ast.SelectItem] = []
+    named: set[str] = set() if items else {*view.made}
+    for item in items:
+        if item.path == ("*",):
+            own.append(item)
+            named |= {*view.made}
+            continue
+        name, found = view.find(item.path[0])
+        if found is None:
+            own.append(item)
+        elif len(item.path) > 1 or item.options is not None:
+            refuse(f"'{name}' has no parts to select.")
+        else:
+            named.add(name)
+    return tuple(own), {name: made for name, made in view.made.items() if name in named}
+
+
+# Name -> the parts of a complex member that are wanted; None for the whole member
+_Wanted = dict[str, set[str] | None]
+
+
+def _selected(limits: Limits, resource: Resource, items: tuple[ast.SelectItem, ...]) -> _Wanted:
+    check_items(limits, items)
+    wanted: _Wanted = {}
+    for item in items:
+        if item.path == ("*",):
+            wanted.update(dict.fromkeys(resource.fields))
+            continue
+        name, member = names.member(resource, item.path[0])
+        if isinstance(member, Complex):
+            _add(wanted, name, _parts(limits, name, member, item.path[1:], item.options))
+        elif len(item.path) > 1 or item.options is not None:
+            refuse(f"'{name}' has no parts to select; a relation is expanded with $expand.")
+        elif isinstance(member, Field):
+            wanted[name] = None
+    return wanted
+
+
+def check_items(limits: Limits, items: tuple[ast.SelectItem, ...]) -> None:
+    """Raise `BadRequest` above the limit of items."""
+    if len(items) > limits.select:
+        refuse(f"$select has more items than the limit of {limits.select}.")
+
+
+def _parts(
+    limits: Limits, name: str, member: Complex, path: tuple[str, ...], options: ast.Options | None
+) -> set[str] | None:
+    """Which parts of a complex member are asked for; None for all."""
+    if len(path) > 1 or (path and options is not None):
+        refuse(f"'{name}/{'/'.join(path)}' goes on after a property that has none of its own.")
+    if path:
+        return {names.part(member, name, path[0])[0]}
+    if options is None:
+        return None
+    if options != ast.Options(select=options.select):
+        refuse(f"In the parentheses of '{name}' only $select can stand.")
+    check_items(limits, options.select)
+    parts: set[str] = set()
+    for item in options.select:
+        if item.path == ("*",):
+            return None
+        part, *rest = item.path
+        if rest or item.options is not None:
+            refuse(f"'{'/'.join(item.path)}' goes on after a property that has none of its own.")
+        parts.add(names.part(member, name, part)[0])
+    return parts
+
+
+def _add(wanted: _Wanted, name: str, parts: set[str] | None) -> None:
+    before = wanted.get(name, set[str]())
+    wanted[name] = None if parts is None or before is None else before | parts
+
+
+def _with_complex(
+    limits: Limits,
+    resource: Resource,
+    wanted: _Wanted | None,
+    name: str,
+    member: Complex,
+    options: ast.Options | None,
+) -> _Wanted:
+    """`wanted` with an expanded complex member: what is expanded is shown, whatever is selected."""
+    parts = _parts(limits, name, member, (), options)
+    if wanted is None:
+        everything: _Wanted = dict.fromkeys(resource.fields)
+        everything[name] = parts
+        return everything
+    _add(wanted, name, parts)
+    return wanted
+
+
+def _shown(resource: Resource, wanted: _Wanted) -> tuple[Shown, ...]:
+    """What is wanted, in the model's order."""
+    shown: list[Shown] = []
+    for name, member in resource.fields.items():
+        if name not in wanted:
+            continue
+        parts = wanted[name]
+        if isinstance(member, Complex) and parts is not None:
+            member = replace(member, fields={part: field for part, field in member.fields.items() if part in parts})
+        shown.append(Shown(name, member))
+    return tuple(shown)
+
+
+def _expandable(resource: Resource, item: ast.ExpandItem) -> tuple[str, Complex | Relation]:
+    name, member = names.member(resource, item.path[0])
+    if isinstance(member, Field) or len(item.path) > 1:
+        refuse(f"'{'/'.join(item.path)}' cannot be expanded on type '{names.type_name(resource)}'.")
+    return name, member
+
+
+def _expanded(asked: Asked, row: Row, name: str, relation: Relation, item: ast.ExpandItem) -> Expansion:
+    _, level = row
+    if level == EXPANSIONS:
+        refuse(f"$expand is nested deeper than the limit of {EXPANSIONS} levels.")
+    options = item.options or ast.Options()
+    if not relation.many and options != ast.Options(select=options.select, expand=options.expand):
+        refuse(f"'{name}' is one object: only $select and $expand can stand in its parentheses.")
+    target = names.target(relation)
+    step = Step(relation, target, level, level + 1)
+    found = rows(asked, target, options, level + 1)
+    return Expansion(name, step, found, asked.limits.expanded, not item.alone, item.alone or bool(options.count))
+
+
+def searched(limits: Limits, row: Row, search: ast.Search) -> Value:
+    """Rows in whose text fields the words stand, regardless of case."""
+    resource, level = row
+    texts: list[LiteralString] = [field.sql for field in _fields(resource) if field.searchable]
+    if not texts:
+        return Function(Edm.BOOLEAN, False, "false")
+    # `concat_ws` leaves nulls out; a line's end keeps a phrase inside one field
+    sql: LiteralString = "lower(concat_ws(chr(10), " + ", ".join(texts) + "))"
+    column = Column(Edm.STRING, False, sql, level)
+    nodes = 0
+
+    def bind(node: ast.Search) -> Value:
+        nonlocal nodes
+        nodes += 1
+        if nodes > limits.nodes:
+            refuse(f"$search has more parts than the limit of {limits.nodes}.")
+        if isinstance(node, ast.Word):
+            word = Parameter(Edm.STRING, node.text)
+            return Function(Edm.BOOLEAN, False, "(strpos({0}, lower({1})) > 0)", (column, word))
+        if isinstance(node, ast.SearchNot):
+            return Not(bind(node.operand), False)
+        return Junction(node.operator, tuple([bind(operand) for operand in node.operands]), False)
+
+    return bind(search)
+
+
+def _fields(resource: Resource) -> list[Field]:
+    found: list[Field] = []
+    for member in resource.fields.values():
+        found += member.fields.values() if isinstance(member, Complex) else [member]
+    return found

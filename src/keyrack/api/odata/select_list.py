@@ -1,0 +1,101 @@
+"""In charge of the select list: what is shown of a row, and the rows and counts that are expanded beside it."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import LiteralString
+
+from keyrack.api.odata.plan import COUNT, Expansion, Rows
+from keyrack.api.odata.sql import NUMBERS, Writer
+from keyrack.api.schema.fields import Resource, literal, quoted
+
+
+def columns(writer: Writer, rows: Rows) -> LiteralString:
+    """The select list: what is shown of a row, then what is expanded; one column where `is_value`."""
+    shown, beside = parts(writer, rows)
+    together: LiteralString = ", ".join(shown)
+    if not beside:
+        return together
+    return as_value("row_to_json(v.*)", together, beside)
+
+
+def as_value(item: LiteralString, columns: LiteralString, beside: list[LiteralString]) -> LiteralString:
+    """One column: the row `v` of the columns as JSON, where some of them are of tables beside it."""
+    return "(select " + item + " from (select " + columns + " from " + ", ".join(beside) + ") v) as value"
+
+
+def parts(writer: Writer, rows: Rows) -> tuple[list[LiteralString], list[LiteralString]]:
+    """The items of the select list, and the tables that they need beside the row."""
+    shown: list[LiteralString] = [_own(writer, rows)]
+    beside: list[LiteralString] = []
+    for number, expansion in enumerate(rows.expanded):
+        name, count = quoted(expansion.name), quoted(expansion.name, COUNT)
+        if _is_read_once(expansion):
+            value, source = _expanded(writer, expansion)
+            one: LiteralString = "e" + NUMBERS[number]
+            beside.append("(select count(*) as total, " + value + " as listed" + source + ") " + one)
+            shown.append(one + ".total as " + count + ", " + one + ".listed as " + name)
+            continue
+        if expansion.counted:
+            shown.append("(select count(*)" + _found(writer, expansion) + ") as " + count)
+        if expansion.listed:
+            value, source = _expanded(writer, expansion)
+            shown.append("(select " + value + source + ") as " + name)
+    return [part for part in shown if part], beside
+
+
+def names(rows: Rows) -> list[tuple[LiteralString, LiteralString]]:
+    """The members of a row as texts, and the columns that they are: the resource's own, and what is expanded."""
+    own = rows.resource.fields if rows.shown is None else [member.name for member in rows.shown]
+    found: list[tuple[LiteralString, LiteralString]] = [(literal(name), quoted(name)) for name in own]
+    for expansion in rows.expanded:
+        if expansion.counted:
+            found.append((literal(expansion.name, COUNT), quoted(expansion.name, COUNT)))
+        if expansion.listed:
+            found.append((literal(expansion.name), quoted(expansion.name)))
+    return found
+
+
+def is_value(rows: Rows) -> bool:
+    """Whether the columns of the rows are one, `value`, which is the row as JSON."""
+    return any(_is_read_once(expansion) for expansion in rows.expanded)
+
+
+def _is_read_once(expansion: Expansion) -> bool:
+    """Whether the rows that are shown are those that are counted: one look gives both, as a table of its own."""
+    whole = expansion.rows.top is None and not expansion.rows.skip
+    return expansion.listed and expansion.counted and whole
+
+
+def _own(writer: Writer, rows: Rows) -> LiteralString:
+    alias = writer.row(rows.level)
+    if rows.shown is None:
+        return _everything(rows.resource, alias)
+    return ", ".join([member.shown(alias) + " as " + quoted(name) for name, member in rows.shown])
+
+
+@lru_cache(1024)
+def _everything(resource: Resource, alias: LiteralString) -> LiteralString:
+    return resource.shown(alias)
+
+
+def _found(writer: Writer, expansion: Expansion) -> LiteralString:
+    """FROM and WHERE of the rows of a relation, whatever page of them is shown."""
+    where = expansion.rows.where
+    return writer.steps((expansion.step,)) + ("" if where is None else " and " + writer.condition(where))
+
+
+def _expanded(writer: Writer, expansion: Expansion) -> tuple[LiteralString, LiteralString]:
+    """The rows of a relation as a value, with its FROM: an array in the order asked for, or an object or null."""
+    rows = expansion.rows
+    inner: LiteralString = "select " + columns(writer, rows) + _found(writer, expansion)
+    if not expansion.step.relation.many:
+        return ("r.value" if is_value(rows) else "row_to_json(r)"), " from (" + inner + ") r"
+    order = writer.order(rows)
+    inner += (" order by " + order if order else "") + writer.page(rows.top, rows.skip)
+    array: LiteralString = "coalesce(json_agg(" + ("r.value" if is_value(rows) else "r") + "), '[]')"
+    if rows.top is None:
+        bound = writer.parameter(expansion.most, "::int8")
+        inner += " limit " + bound + " + 1"
+        array = "case when count(*) > " + bound + " then refuse_expansion(" + bound + ") else " + array + " end"
+    return array, " from (" + inner + ") r"

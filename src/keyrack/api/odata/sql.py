@@ -1,0 +1,264 @@
+"""In charge of SQL: a plan becomes text that is made of our own constants, and parameters.
+
+`eq` treats null as a value, and `gt ge lt le` are false on it. Where null and false come to the same (in a condition,
+outside of `not`), the shorter form is written, since `is not distinct from` never uses an index.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any, LiteralString
+
+from keyrack.api.odata.literal_values import refuse
+from keyrack.api.odata.plan import (
+    Column,
+    Comparison,
+    CountOf,
+    Edm,
+    Exists,
+    Function,
+    Junction,
+    Membership,
+    Not,
+    Null,
+    Order,
+    Parameter,
+    Related,
+    Rows,
+    Step,
+    Value,
+)
+from keyrack.api.schema.fields import Resource
+from keyrack.core.error_codes import Reason
+
+_DIGITS: tuple[LiteralString, ...] = ("0", "1", "2", "3", "4", "5", "6", "7", "8", "9")
+_HUNDRED: tuple[LiteralString, ...] = tuple([tens + ones for tens in _DIGITS for ones in _DIGITS])
+# Numbers as constants: "0" to "4999"
+NUMBERS: tuple[LiteralString, ...] = (
+    *_DIGITS,
+    *_HUNDRED[10:],
+    *[hundreds + rest for hundreds in (*_DIGITS[1:], *_HUNDRED[10:50]) for rest in _HUNDRED],
+)
+
+CASTS: dict[Edm, LiteralString] = {
+    Edm.BOOLEAN: "::bool",
+    Edm.INT32: "::int8",  # compared with a column of 32 bits, it still uses the index
+    Edm.INT64: "::int8",
+    Edm.DECIMAL: "::numeric",
+    Edm.DOUBLE: "::float8",
+    Edm.STRING: "::text",
+    Edm.DATE_TIME: "::timestamptz",
+    Edm.WALL_CLOCK: "::timestamptz",
+    Edm.DATE: "::date",
+    Edm.TIME: "::time",
+    Edm.GUID: "::uuid",
+}
+TOO_MANY = "KR001"  # the state of the error that `refuse_expansion` raises
+TOO_MANY_EXPANDED = Reason(  # the text is the database's
+    "expansion-too-large",
+    "A relation that is expanded has more than {most} rows. Give it a $top of its own, or ask for less.",
+    "Give the $expand a $top of its own, or ask for the relation by itself.",
+)
+_SIGNS: dict[str, LiteralString] = {"eq": " = ", "ne": " <> ", "gt": " > ", "ge": " >= ", "lt": " < ", "le": " <= "}
+# A bare constant is no item of ORDER BY, but a cast one is
+_TRUE: LiteralString = "true::bool"
+_FALSE: LiteralString = "false::bool"
+_JUNCTIONS: dict[str, LiteralString] = {"and": " and ", "or": " or "}
+
+
+class Writer:
+    """Writes the SQL of one plan; `alias` is the row of level 0, `first` the number of the first parameter."""
+
+    __slots__ = ("_numbers", "alias", "args", "beside", "first")
+
+    def __init__(self, alias: LiteralString, first: int) -> None:
+        self.alias: LiteralString = alias
+        self.first = first
+        self.args: list[object] = []
+        self.beside: set[Resource] = set()  # whose rows are read through relations
+        self._numbers: dict[int, LiteralString] = {}  # the same literal, written again, is the same parameter
+
+    def parameter(self, value: object, cast: LiteralString) -> LiteralString:
+        """A new parameter. Raises `BadRequest` above a number that no sensible query reaches."""
+        number = self.first + len(self.args)
+        if number >= len(NUMBERS):
+            refuse(f"The query has more literals than the limit of {len(NUMBERS) - 1}.")
+        self.args.append(value)
+        return "$" + NUMBERS[number] + cast
+
+    def row(self, level: int) -> LiteralString:
+        """The alias of the row at a level."""
+        return "q" + NUMBERS[level] if level else self.alias
+
+    def value(self, value: Value) -> LiteralString:
+        """The exact value, null where it is null."""
+        return _WRITE[type(value)](self, value, False)
+
+    def condition(self, value: Value) -> LiteralString:
+        """A condition of which only the rows where it is true matter."""
+        return _WRITE[type(value)](self, value, True)
+
+    # Each of these writes one kind of node; `loose` says that null may stand for false
+
+    def column(self, column: Column, _loose: bool) -> LiteralString:
+        return column.sql.format(t=self.row(column.level))
+
+    def literal(self, literal: Parameter, _loose: bool) -> LiteralString:
+        known = self._numbers.get(id(literal))
+        if known is None:
+            if (origin := literal.origin) is not None:
+                origin.fixed = origin.fixed or origin.number is not None
+                origin.number, origin.written = len(self.args), literal.type
+            known = self._numbers[id(literal)] = self.parameter(literal.raw, CASTS[literal.type])
+        return known
+
+    def null(self, _null: Null, _loose: bool) -> LiteralString:
+        return "null::bool"
+
+    def function(self, function: Function, _loose: bool) -> LiteralString:
+        if not function.operands:
+            return function.template
+        operands: list[LiteralString] = [self.value(operand) for operand in function.operands]
+        return function.template.format(*operands)
+
+    def comparison(self, comparison: Comparison, loose: bool) -> LiteralString:
+        written = self._compared(comparison, loose)
+        return self._guarded(written, comparison.divisors) if comparison.divisors else written
+
+    def _guarded(self, written: LiteralString, divisors: tuple[Value, ...]) -> LiteralString:
+        """Neither true nor false where a divisor is 0."""
+        zero: LiteralString = " or ".join([self.value(divisor) + " = 0" for divisor in divisors])
+        return "(case when " + zero + " then null else " + written + " end)"
+
+    def _compared(self, comparison: Comparison, loose: bool) -> LiteralString:
+        operator, left, right, _ = comparison
+        if isinstance(left, Null):
+            left, right = right, left
+        if isinstance(right, Null):
+            if operator not in ("eq", "ne"):
+                return _FALSE
+            if isinstance(left, Null):
+                return _TRUE if operator == "eq" else _FALSE
+            return "(" + self.value(left) + (" is null)" if operator == "eq" else " is not null)")
+        if operator == "eq" and (loose or not (left.nullable or right.nullable)):
+            for one, two in ((left, right), (right, left)):
+                if isinstance(two, Parameter) and two.type is Edm.BOOLEAN:
+                    return self.value(one) if two.value else "(not " + self.value(one) + ")"
+        one, two = self.value(left), self.value(right)
+        nullable = left.nullable or right.nullable
+        if operator == "eq":
+            if nullable and (not loose or (left.nullable and right.nullable)):
+                return "(" + one + " is not distinct from " + two + ")"
+        elif operator == "ne":
+            if nullable:
+                return "(" + one + " is distinct from " + two + ")"
+        elif nullable and not loose:
+            return "((" + one + _SIGNS[operator] + two + ") is true)"
+        return "(" + one + _SIGNS[operator] + two + ")"
+
+    def membership(self, membership: Membership, loose: bool) -> LiteralString:
+        operand, type_, items, null, divisors = membership
+        if isinstance(operand, Null):
+            return _TRUE if null else _FALSE
+        one = self.value(operand)
+        written: LiteralString = "(" + one + " = any(" + self.parameter(items, CASTS[type_]) + "[]))"
+        if null and operand.nullable:
+            written = "(" + written + " or " + one + " is null)"
+        elif operand.nullable and not loose:
+            written = "(" + written + " is true)"
+        return self._guarded(written, divisors) if divisors else written
+
+    def junction(self, junction: Junction, loose: bool) -> LiteralString:
+        operands: list[LiteralString] = [_WRITE[type(operand)](self, operand, loose) for operand in junction.operands]
+        return "(" + _JUNCTIONS[junction.operator].join(operands) + ")"
+
+    def negated(self, negated: Not, _loose: bool) -> LiteralString:
+        return "(not " + self.value(negated.operand) + ")"
+
+    def related(self, related: Related, _loose: bool) -> LiteralString:
+        return "(select " + self.value(related.value) + self.steps(related.steps) + ")"
+
+    def count(self, count: CountOf, _loose: bool) -> LiteralString:
+        return "(select count(*)" + self.steps(count.steps) + ")"
+
+    def exists(self, exists: Exists, _loose: bool) -> LiteralString:
+        rows = self.steps(exists.steps)
+        if exists.predicate is None:
+            return "(exists (select" + rows + "))"
+        predicate = self.condition(exists.predicate)
+        if exists.every:
+            return "(not exists (select" + rows + " and (" + predicate + ") is not true))"
+        return "(exists (select" + rows + " and " + predicate + "))"
+
+    def steps(self, steps: tuple[Step, ...]) -> LiteralString:
+        """FROM and WHERE of the rows that the steps lead to, each inside the tenant."""
+        tables: LiteralString = ", ".join([step.target.table.format(t=self.row(step.level)) for step in steps])
+        return " from " + tables + " where " + " and ".join([self._link(step) for step in steps])
+
+    def joined(self, step: Step) -> LiteralString:
+        """The one row that a relation leads to, or none, behind the row's own table; inside the tenant."""
+        table: LiteralString = step.target.table.format(t=self.row(step.level))
+        if " join " in table:
+            table = "(" + table + ")"
+        return " left join " + table + " on " + self._link(step)
+
+    def _link(self, step: Step) -> LiteralString:
+        self.beside.add(step.target)
+        alias = self.row(step.level)
+        link: LiteralString = step.relation.link.format(t=alias, p=self.row(step.parent))
+        return link + " and " + step.target.scope.format(t=alias) if step.target.scope else link
+
+    def order(self, rows: Rows) -> LiteralString:
+        """The list of ORDER BY, which ends with the key, so that it is total."""
+        alias = self.row(rows.level)
+        if rows.stages:
+            items = (*rows.order, *[item for item in rows.key if all(item.value != o.value for o in rows.order)])
+            return self.items(items)
+        if not rows.order:
+            return _key(rows.resource, alias)
+        written = [self._item(item) for item in rows.order]
+        for name in rows.resource.key:
+            sql = rows.resource.value(name, alias)
+            if all(sql != item for item, _ in written):
+                written.append((sql, ""))
+        return ", ".join([sql + direction for sql, direction in written])
+
+    def items(self, order: tuple[Order, ...]) -> LiteralString:
+        """The list of ORDER BY as it is."""
+        return ", ".join([sql + direction for sql, direction in [self._item(item) for item in order]])
+
+    def _item(self, item: Order) -> tuple[LiteralString, LiteralString]:
+        return self.value(item.value), direction(item.descending, item.value.nullable)
+
+    def page(self, top: int | None, skip: int | None) -> LiteralString:
+        """LIMIT and OFFSET, empty if there is no page."""
+        limit: LiteralString = "" if top is None else " limit " + self.parameter(top, "::int8")
+        return limit if not skip else limit + " offset " + self.parameter(min(skip, 2**63 - 1), "::int8")
+
+
+def direction(descending: bool, nullable: bool) -> LiteralString:
+    """Nulls come first, descending last; where there can be none, not saying so keeps the key's index."""
+    if descending:
+        return " desc nulls last" if nullable else " desc"
+    return " nulls first" if nullable else ""
+
+
+@lru_cache(1024)
+def _key(resource: Resource, alias: LiteralString) -> LiteralString:
+    return resource.order(alias)
+
+
+_WRITE: dict[type[Any], Callable[[Writer, Any, bool], LiteralString]] = {
+    Column: Writer.column,
+    Parameter: Writer.literal,
+    Null: Writer.null,
+    Function: Writer.function,
+    Comparison: Writer.comparison,
+    Membership: Writer.membership,
+    Junction: Writer.junction,
+    Not: Writer.negated,
+    Related: Writer.related,
+    CountOf: Writer.count,
+    Exists: Writer.exists,
+}

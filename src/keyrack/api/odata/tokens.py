@@ -1,0 +1,86 @@
+"""In charge of the smallest pieces of the language: one pattern for where an operand may begin, one for operators.
+
+The parser always knows which of the two can come next, so nothing needs to be put back, and a property may be
+called `eq`. Text is percent-decoded already. Source: OData ABNF 4.01, sections 4 (white space), 6 and 7.
+"""
+
+from __future__ import annotations
+
+import re
+
+from keyrack.api.odata.ast import Kind
+
+# The ABNF's own note: letters are more than ASCII has
+IDENTIFIER = r"[^\W\d]\w*"
+QUALIFIED = rf"{IDENTIFIER}(?:\.{IDENTIFIER})*"
+LONGEST = 128  # characters of an identifier
+
+_DATE = r"-?(?:0[0-9]{3}|[1-9][0-9]{3,})-(?:0[1-9]|1[0-2])-(?:0[1-9]|[12][0-9]|3[01])"
+_HOUR_MINUTE = r"(?:[01][0-9]|2[0-3]):[0-5][0-9]"
+_TIME = rf"{_HOUR_MINUTE}(?::(?:[0-5][0-9]|60)(?:\.[0-9]{{1,12}})?)?"
+# RFC 3339 does not bound the fraction, and an event's `dateTime` is shown as it was sent
+_LONG_TIME = rf"{_HOUR_MINUTE}(?::(?:[0-5][0-9]|60)(?:\.[0-9]+)?)?"
+# A `+` that was not encoded has become a blank, and is meant as the sign of the offset
+_OFFSET = rf"[Zz]|[-+ ]{_HOUR_MINUTE}"
+# One of the forms of a date-time: what programs write
+UTC = rf"[0-9]{{4}}-(?:0[1-9]|1[0-2])-(?:0[1-9]|[12][0-9]|3[01])[Tt]{_LONG_TIME}[Zz]"
+_NUMBER = r"[-+]?[0-9]+(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?|-INF(?!\w)"
+GUID = r"[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}(?!\w)"
+
+OPERAND = re.compile(
+    rf"(?P<guid>{GUID})"
+    rf"|(?P<name>{QUALIFIED}(?:/{QUALIFIED})*)"
+    rf"|(?P<string>'[^']*(?:''[^']*)*')"
+    rf"|(?P<date_time>{_DATE}[Tt]{_LONG_TIME}(?P<offset>{_OFFSET})?)"
+    rf"|(?P<date>{_DATE})"
+    rf"|(?P<time>{_TIME})"
+    rf"|(?P<number>{_NUMBER})"
+    rf"|(?P<open>\()"
+    rf"|(?P<minus>-)"
+    rf"|(?P<dollar>\$(?:it|this|these|root)(?!\w))"
+    rf"|(?P<at>@{QUALIFIED}(?:\#{IDENTIFIER})?)"
+    rf"|(?P<array>\[)"
+    rf"|(?P<object>\{{)"
+).match
+
+_OPERATORS = "and|or|eq|ne|gt|ge|lt|le|in|has|add|sub|mul|divby|div|mod"
+# A word where only an operator can stand; which words are operators, the parser knows
+OPERATOR = re.compile(r"[ \t]+([A-Za-z]{2,5})[ \t]+").match
+
+# `not eq 1` and `(not )` have a property called `not`; `not a` and `not eq eq 1` negate
+NOT = re.compile(rf"[ \t]+(?![ \t),:\]}}]|\Z)(?!(?:{_OPERATORS})[ \t]+(?!(?:{_OPERATORS})[ \t]))", re.IGNORECASE).match
+
+PARTS = re.compile(r"[^./#@]+").findall
+NAMED_ARGUMENT = re.compile(rf"{IDENTIFIER}=").match
+LAMBDA = re.compile(rf"\([ \t]*({IDENTIFIER})[ \t]*:[ \t]*").match
+TYPE_NAME = re.compile(rf"(?:Collection\({QUALIFIED}\)|{QUALIFIED})(?=[ \t]*\))").match
+SEGMENTS = re.compile(rf"{QUALIFIED}(?:/{QUALIFIED})*").match
+ANNOTATION = re.compile(rf"@{QUALIFIED}(?:#{IDENTIFIER})?").match
+QUOTED = re.compile(r"'[^']*(?:''[^']*)*'").match
+JSON_STRING = re.compile(r'"(?:[^"\\]|\\(?:["\\/bfnrt]|u[0-9A-Fa-f]{4}))*"').match
+COLON = re.compile(r"[ \t]*:[ \t]*").match
+COMMA = re.compile(r"[ \t]*,[ \t]*").match
+
+_ENUM_MEMBERS = re.compile(rf"(?:{IDENTIFIER}|[-+]?[0-9]{{1,19}})(?:,(?:{IDENTIFIER}|[-+]?[0-9]{{1,19}}))*").fullmatch
+_DURATION = re.compile(
+    r"-?P(?:[0-9]+D)?(?:T(?:[0-9]+H)?(?:[0-9]+M)?(?:[0-9]+(?:\.[0-9]+)?S)?)?", re.IGNORECASE
+).fullmatch
+_BINARY = re.compile(r"(?:[-\w]{4})*(?:[-\w]{2}[AEIMQUYcgkosw048]=?|[-\w][AQgw](?:==)?)?", re.ASCII).fullmatch
+_GEO = re.compile(r"SRID=[0-9]{1,5};[A-Za-z]+\([-+0-9.eE (),A-Za-z]*\)", re.IGNORECASE).fullmatch
+
+
+def prefixed(prefix: str, content: str) -> Kind | None:
+    """The kind of a literal such as `Sales.Pattern'Yellow'`, where `content` is without quotes; None: malformed.
+
+    Source: OData ABNF, section 7. Geographic values are checked in outline only; they are answered 501.
+    """
+    lower = prefix.lower()
+    if lower == "duration":
+        return Kind.OTHER if _DURATION(content) else None
+    if lower == "binary":
+        return Kind.OTHER if _BINARY(content) else None
+    if lower in ("geography", "geometry"):
+        return Kind.OTHER if _GEO(content) else None
+    if "." in prefix and "/" not in prefix and _ENUM_MEMBERS(content):
+        return Kind.ENUM
+    return None

@@ -1,0 +1,63 @@
+"""In charge of the properties that an option sees: a resource's own, and those that the request itself has made."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from keyrack.api.odata import names
+from keyrack.api.odata.literal_values import refuse, refuse_unsupported
+from keyrack.api.odata.plan import Made, Nested, Step
+from keyrack.api.schema.fields import Relation, Resource
+
+_JOINED = 100  # level of the first joined row: subqueries inside have lower ones, and never hide it
+
+
+@dataclass(slots=True)
+class View:
+    """The properties of the request's rows. `own`: those of the resource are still there; `cut`: they are gone because
+    of `top` or `skip`, not because they were aggregated away."""
+
+    resource: Resource
+    made: dict[str, Made | Nested] = field(default_factory=dict[str, Made | Nested])
+    own: bool = True
+    cut: bool = False
+    named: int = 0  # parts of expressions that came with a name: an answer's whole query has a budget of them
+    joins: dict[tuple[int, Relation], Step] = field(default_factory=dict[tuple[int, Relation], Step])
+
+    def find(self, name: str) -> tuple[str, Made | Nested | None]:
+        """The right name and the property; None for the resource's own. Raises `BadRequest` if there is none."""
+        if (found := self.made.get(name)) is not None:
+            return name, found
+        exact, lower = names.members(self.resource)
+        if self.own and name in exact:
+            return name, None
+        candidates = [other for other in self.made if other.lower() == name.lower()]
+        own = lower.get(name.lower(), [])
+        if self.own:
+            candidates += own
+        elif own and not candidates:
+            if self.cut and isinstance(exact[own[0]], Relation):
+                refuse_unsupported(f"The relation '{own[0]}' behind top or skip in $apply")
+            refuse(f"'{own[0]}' is not in the result of $apply.")
+        right = names.only(candidates, name, names.type_name(self.resource))
+        return right, self.made.get(right)
+
+    def join(self, steps: tuple[Step, ...]) -> int:
+        """The level of the row that the steps lead to, which is joined to the request's rows once."""
+        parent = 0
+        for step in steps:
+            joined = self.joins.get((parent, step.relation))
+            if joined is None:
+                joined = Step(step.relation, step.target, parent, _JOINED + len(self.joins))
+                self.joins[parent, step.relation] = joined
+            parent = joined.level
+        return parent
+
+
+def member(of: Mapping[str, Made | Nested], name: str, owner: str) -> tuple[str, Made | Nested]:
+    """The member called `name` of an object. Raises `BadRequest`."""
+    if (found := of.get(name)) is not None:
+        return name, found
+    right = names.only([other for other in of if other.lower() == name.lower()], name, owner)
+    return right, of[right]

@@ -1,0 +1,69 @@
+"""In charge of `Prefer: return=...` (RFC 7240, section 4.2): a write that answers with what it has made or changed.
+
+What is shown is the resource's own single read, in the transaction of the write: nobody's later change is among it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import replace
+from typing import LiteralString
+
+from keyrack.api.endpoint import Endpoint
+from keyrack.api.exchange import Answer, Request, varied
+from keyrack.api.odata import Limits
+from keyrack.api.read_endpoint import Read
+from keyrack.api.response_spool import Spool
+from keyrack.core.settings import Settings
+from keyrack.db.transaction_database import InTransaction
+
+Run = Callable[[Request], Awaitable[Answer]]
+
+
+async def minimal(request: Request, run: Run) -> Answer:
+    """The answer of `run`, as it is without a preference."""
+    answer = await run(request)
+    return replace(answer, headers=_applied(answer.headers, "minimal"))
+
+
+async def representation(
+    request: Request, run: Run, endpoint: Endpoint, limits: Limits, spool: Spool, settings: Settings
+) -> Answer:
+    """The answer of `run` with what the endpoint `shows`, shaped by the query options of the request.
+
+    Raises what `run` raises, and before that what the read says about the query options: then nothing is done.
+    """
+    shows = endpoint.shows
+    assert shows is not None and isinstance(shows.run, Read)  # noqa: S101 - who calls has looked
+    shows.run.query(request, limits)
+    announced: list[LiteralString] = []
+    async with request.db.transaction() as connection:
+        inner = request.within(InTransaction(connection), announced.append)
+        done = await run(inner)
+        ids = request.ids if done.made is None else (done.made,)
+        # The conditions were those of the write
+        read = replace(inner, method="GET", ids=ids, if_match=None, if_none_match=None)
+        shown = await shows.run(read, None, limits, spool, settings)
+    for notice in announced:
+        request.announce(notice)
+    headers = _applied({**shown.headers, **done.headers}, "representation")
+    if endpoint.shown_status == 202:
+        del headers["ETag"]  # it is the operation's, and would be taken for that of what the operation changes
+    else:
+        headers["ETag"] = shown.headers["ETag"]  # of what is shown, which the query options may have shaped
+    if done.status == 201:
+        headers["Location"] = settings.public_url + "/v3" + shows.path.partition("{")[0] + str(done.made)
+    body = _with_secrets(shown.body or b"{}", done.body)
+    return replace(shown, status=endpoint.shown_status, body=body, headers=headers)
+
+
+def _applied(headers: Mapping[str, str], what: str) -> dict[str, str]:
+    return varied({**headers, "Preference-Applied": f"return={what}"}, "Prefer")
+
+
+def _with_secrets(shown: bytes, told: bytes | None) -> bytes:
+    """What is shown, and what only the write itself tells, such as a generated password: that counts, whatever the
+    query options have called so."""
+    more = {name: value for name, value in json.loads(told or b"{}").items() if name != "id"}
+    return json.dumps(json.loads(shown) | more).encode() if more else shown

@@ -1,0 +1,126 @@
+"""In charge of query strings that are no OData: the parameters of an endpoint's own, and how each is read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any, NoReturn
+from urllib.parse import parse_qsl
+
+from keyrack.api.schema.request_body import INVALID_MOMENT, moment
+from keyrack.core.error_codes import EMPTY_RANGE, Fault, Reason
+from keyrack.core.errors import BadRequest
+
+INVALID = Reason(
+    "invalid-query-parameter",
+    "The query parameter {name} is not valid. {hint}",
+    "Correct the parameter that `errors` names; percent-encode its value.",
+)
+TOO_LONG_RANGE = Reason(
+    "time-range-too-long",
+    "The time between from and to is longer than {days} days.",
+    "Ask for a shorter time, or for several one after the other.",
+)
+
+LONGEST_NAME = 50  # characters of a name that is told again
+DAY = timedelta(days=1)
+FIRST, LAST = datetime.min.replace(tzinfo=UTC) + DAY, datetime.max.replace(tzinfo=UTC) - DAY
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """One parameter: `read` makes of its text what the endpoint gets, or raises `ValueError` with a whole sentence."""
+
+    name: str
+    read: Callable[[str], Any]
+    meaning: str
+    schema: Mapping[str, object]  # of its value, for OpenAPI
+    valid: tuple[str, ...] = ()  # the values, or parts of it, that it may have
+    needed: bool = False
+
+
+def a_time(text: str) -> datetime:
+    """A time of RFC 3339. Raises `ValueError`."""
+    try:
+        return moment(text)
+    except ValueError:
+        raise ValueError(f"{INVALID_MOMENT}, percent-encoded.") from None
+
+
+def whole_number(text: str) -> int:
+    """A number of up to nine digits from 1 on. Raises `ValueError`."""
+    if not (text.isascii() and text.isdigit() and len(text) <= 9 and int(text) > 0):
+        raise ValueError("It is a whole number from 1 on.")
+    return int(text)
+
+
+MOMENT: Mapping[str, object] = {"type": "string", "format": "date-time"}
+TIME_RANGE = (
+    Parameter("from", a_time, "The beginning; without it a day before `to`.", MOMENT),
+    Parameter("to", a_time, "The end, which is not part of it; without it a day after `from`, or now.", MOMENT),
+)
+
+
+def given(query: bytes, parameters: Sequence[Parameter], *, beside: bool = False) -> dict[str, Any]:
+    """The parameters of a query string by name, as they are read. Raises `BadRequest` for what is unknown, given more
+    than once, not valid, or needed and not there; where they stand `beside` OData's options, what is unknown is not
+    theirs to judge."""
+    known = {parameter.name: parameter for parameter in parameters}
+    found: dict[str, Any] = {}
+    for name, text in _pairs(query):
+        parameter = known.get(name)
+        if parameter is None and beside:
+            continue
+        if parameter is None:
+            _refuse(name, f"There are {', '.join(known)}.", "unknown", tuple(known))
+        if name in found:
+            _refuse(name, "It is given more than once.", "repeated")
+        try:
+            found[name] = parameter.read(text)
+        except ValueError as error:
+            _refuse(name, str(error), "not-one-of" if parameter.valid else "wrong-form", parameter.valid)
+    for name, parameter in known.items():
+        if parameter.needed and name not in found:
+            _refuse(name, "It is missing.", "missing")
+    return found
+
+
+def at_most(values: Mapping[str, Any], name: str, most: int) -> int:
+    """The number called `name`, which may be as large as `most`, and is that where it is left out. Raises
+    `BadRequest`."""
+    number: int = values.get(name, most)
+    if number > most:
+        _refuse(name, f"It is {most} at most.", "out-of-range")
+    return number
+
+
+def time_range(values: Mapping[str, Any], days: int) -> tuple[datetime, datetime]:
+    """`from` and `to`; what is left out lies a day from the other, and without both it is the day until now.
+
+    Raises `BadRequest` where nothing lies between them, or more than so many days.
+    """
+    since: datetime | None = values.get("from")
+    until: datetime | None = values.get("to")
+    if until is None:
+        until = datetime.now(UTC) if since is None else min(since, LAST) + DAY
+    if since is None:
+        since = max(until, FIRST) - DAY
+    if until <= since:
+        raise BadRequest(EMPTY_RANGE, errors=[Fault("out-of-range", EMPTY_RANGE.text, parameter="to")])
+    if until - since > timedelta(days=days):
+        reason = TOO_LONG_RANGE.format(days=days)
+        raise BadRequest(reason, errors=[Fault("out-of-range", reason.text, parameter="to")])
+    return since, until
+
+
+def _pairs(query: bytes) -> list[tuple[str, str]]:
+    try:
+        return parse_qsl(query.decode("ascii"), keep_blank_values=True, errors="strict")
+    except UnicodeDecodeError:
+        _refuse("", "The query string is not UTF-8.", "wrong-form")
+
+
+def _refuse(name: str, hint: str, code: str, valid: tuple[str, ...] = ()) -> NoReturn:
+    shown = name[:LONGEST_NAME]
+    raise BadRequest(INVALID.format(name=shown, hint=hint), errors=[Fault(code, hint, parameter=shown, valid=valid)])

@@ -1,0 +1,150 @@
+"""In charge of how much one may take: 429 per customer, user name or address."""
+
+from __future__ import annotations
+
+import ipaddress
+import math
+from dataclasses import dataclass
+from typing import LiteralString
+
+from keyrack.core.errors import TooManyRequests
+from keyrack.core.metrics.catalog import LIMITS
+from keyrack.core.settings import Settings
+from keyrack.db.connection import Database, Statements
+from keyrack.db.row_batches import repeat
+
+GIVE_BACK: LiteralString = "select give_back($1, $2) from generate_series(1, $3::integer)"
+TAKE: LiteralString = "select allowed, remaining, wait, reset from take($1, $2, $3, $4)"
+BORROW: LiteralString = "select allowed, remaining, wait, reset from take($1, $2, $3, $4, true)"
+# Seconds until one may be taken. What lies further ahead than the bucket and what is owed comes of a clock that was set
+# back, and `take` puts it right
+WAIT: LiteralString = """
+select extract(epoch from full_at - t + step - step * $3)::float8 as wait
+from rate_limit, lateral (select clock_timestamp() as t, interval '1 minute' / $2::integer as step) c
+where key = $1 and full_at <= t + step * ($3::integer + owed) + interval '1 second'
+"""
+FORGET: LiteralString = """
+with gone as (delete from rate_limit where ctid = any(array(
+  select ctid from rate_limit where full_at < now() - interval '1 hour' limit $1)) returning true)
+select count(*) from gone
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """`rate` a minute over time, `burst` at once; `name` is what the RateLimit headers call it."""
+
+    name: str
+    rate: int
+    burst: int
+
+    async def take(self, statements: Statements, who: object) -> dict[str, str]:
+        """Take one from the bucket of `who`: the headers that tell what is left. Raises `TooManyRequests`.
+
+        Exact across processes: the row of the bucket is the only truth. The headers follow the IETF draft
+        "RateLimit header fields for HTTP" (draft-ietf-httpapi-ratelimit-headers).
+        """
+        (taken,) = await self.take_many(statements, who, 1)
+        if isinstance(taken, TooManyRequests):
+            raise taken
+        return taken
+
+    async def take_many(
+        self, statements: Statements, who: object, wanted: int
+    ) -> list[dict[str, str] | TooManyRequests]:
+        """The same for several that come at once: the first ones get what there is."""
+        row = await statements.fetchrow(TAKE, self._bucket(who), self.rate, self.burst, wanted)
+        assert row is not None  # noqa: S101 - a function of one row
+        allowed = row["allowed"]
+        results: list[dict[str, str] | TooManyRequests] = []
+        for number in range(1, wanted + 1):
+            headers = self._headers(row["remaining"] + max(0, allowed - number), row["reset"])
+            results.append(self._refused(row["wait"], headers) if number > allowed else headers)
+        return results
+
+    async def borrow(self, statements: Statements, who: object, wanted: int) -> dict[str, str]:
+        """Take all of `wanted` if one is left: what that is beyond the bucket is owed, and has to be paid before the
+        next one is taken. So the average stays what it is. Raises `TooManyRequests`.
+        """
+        row = await statements.fetchrow(BORROW, self._bucket(who), self.rate, self.burst, wanted)
+        assert row is not None  # noqa: S101 - a function of one row
+        headers = self._headers(row["remaining"], row["reset"])
+        if row["allowed"] < wanted:
+            raise self._refused(row["wait"], headers)
+        return headers
+
+    async def look(self, statements: Statements, who: object) -> None:
+        """Whether one is left, without taking it or locking the bucket. Raises `TooManyRequests`."""
+        wait = await statements.fetchval(WAIT, self._bucket(who), self.rate, self.burst)
+        if wait is not None and wait > 0:
+            raise self._refused(wait, self._headers(0, wait))
+
+    def _headers(self, left: int, reset: float) -> dict[str, str]:
+        policy = f'"{self.name}";q={self.burst};w={math.ceil(self.burst * 60 / self.rate)}'
+        return {
+            "RateLimit-Policy": policy,
+            "RateLimit": f'"{self.name}";r={left};t={max(0, math.ceil(reset))}',
+        }
+
+    async def give_back(self, statements: Statements, who: object, count: int = 1) -> None:
+        """Return what was taken for something that turned out to be harmless."""
+        await statements.execute(GIVE_BACK, self._bucket(who), self.rate, count)
+
+    def _refused(self, wait: float, headers: dict[str, str]) -> TooManyRequests:
+        LIMITS.add(self.name)
+        return TooManyRequests(max(1, math.ceil(wait)), headers)
+
+    def _bucket(self, who: object) -> str:
+        return f"{self.name}:{who}"
+
+
+async def forget(db: Database, settings: Settings) -> None:
+    """Forget the buckets that have been full for an hour. A step of housekeeping."""
+    await repeat(db, settings.housekeeping_rows, FORGET)
+
+
+Taken = tuple[Limit, object]  # a limit, and whose bucket it is
+
+
+async def take_each(statements: Statements, *wanted: Taken) -> None:
+    """Take one from each of these buckets, or none: what was taken before one of them refuses is given back.
+
+    Raises `TooManyRequests`.
+    """
+    for number, (limit, who) in enumerate(wanted):
+        try:
+            await limit.take(statements, who)
+        except TooManyRequests:
+            await give_back_each(statements, *wanted[:number])
+            raise
+
+
+async def give_back_each(statements: Statements, *taken: Taken) -> None:
+    """Return what was taken from each."""
+    for limit, who in taken:
+        await limit.give_back(statements, who)
+
+
+def network(address: str) -> str:
+    """Whose address it is, as far as a limit is concerned: IPv6 gives everybody a whole /64 to choose from (RFC 6177).
+
+    What a proxy names and is no address counts as one.
+    """
+    try:
+        parsed = ipaddress.ip_address(address)
+    except ValueError:
+        return "unknown"
+    if isinstance(parsed, ipaddress.IPv4Address):
+        return str(parsed)
+    if parsed.ipv4_mapped:
+        return str(parsed.ipv4_mapped)
+    return str(ipaddress.IPv6Network((int(parsed) >> 64 << 64, 64)))
+
+
+def shown(address: str) -> str:
+    """An address as the log shows it; what a proxy names and is none is nobody's."""
+    try:
+        parsed = ipaddress.ip_address(address)
+    except ValueError:
+        return "unknown"
+    return str(getattr(parsed, "ipv4_mapped", None) or parsed)

@@ -1,0 +1,136 @@
+"""In charge of a read as an endpoint: from the query options to the statement, and from its row to an answer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from functools import cache
+
+from keyrack.api import conditional_requests, list_responses, odata
+from keyrack.api.exchange import Answer, Request
+from keyrack.api.list_responses import Listing
+from keyrack.api.odata import Limits, Query
+from keyrack.api.read_sql import PAGE, Parent, Select
+from keyrack.api.response_spool import Spool
+from keyrack.api.schema.group_scope import ids_first, later, limited
+from keyrack.core.error_codes import NOTHING_HERE, Reason
+from keyrack.core.errors import NotFound
+from keyrack.core.settings import Settings
+from keyrack.db.connection import Row
+
+
+@dataclass(frozen=True)
+class Read:
+    """An endpoint that reads: the rows of `select`, shaped by the query options."""
+
+    select: Select
+    missing: Reason = NOTHING_HERE  # 404: the row, or the parent, is not there
+    empty: Reason | None = None  # 404: the parent is there and has none
+    silent: Reason | None = None  # 404: who tells it is there and has not told it yet
+    tenant: Callable[[Request], int] = lambda request: request.customer
+
+    async def __call__(self, request: Request, _body: None, limits: Limits, spool: Spool, settings: Settings) -> Answer:
+        select, query = self._selected(request), self.query(request, limits)
+        args = (*self._before(request), *request.ids)
+        first = len(args) + 1
+        if select.one:
+            row = self._found(await request.db.fetchrow(select.statement(query, first), *args, *query.args))
+            return self._tagged(request, row, self._body(row, query, row["body"]), {})
+        listing = Listing(select, query, args, request.db, settings)
+        known = self._known(request, query)
+        row = self._found(await listing.whole(known))
+        headers = self._headers(row, query, request, settings)
+        if row["version"] in known:
+            return self._tagged(request, row, None, headers)
+        if row["body"] is not None:
+            return self._tagged(request, row, self._body(row, query, row["body"]), headers)
+        answer = conditional_requests.judged(
+            request, Answer(200, None, {**headers, **conditional_requests.FRESH}, parts=list_responses.nothing())
+        )
+        if request.method == "HEAD" or answer.status != 200:
+            return answer
+        if not query.walk or not request.chunks:
+            kept = await listing.kept(spool, request.customer)
+            return Answer(200, None, {**answer.headers, "Content-Length": str(kept.length)}, parts=kept)
+        piece = await listing.first()
+        if piece is None:
+            raise NotFound(self.missing)
+        if piece["place"] is None:
+            return Answer(200, self._body(row, query, piece["body"]), answer.headers)
+        return Answer(200, None, answer.headers, parts=listing.pieces(piece))
+
+    def _known(self, request: Request, query: Query) -> list[int]:
+        """The versions of a list that the client has, where it is of use that the database knows them: it does not make
+        the JSON then. Whether a list may be empty is asked of the list."""
+        if request.if_none_match is None or self.empty or not query.plain:
+            return []
+        return conditional_requests.versions(self.select.resource, conditional_requests.had(request.if_none_match))
+
+    def _found(self, row: Row | None) -> Row:
+        """The row of a statement, which has none where the parent is missing. Raises `NotFound`."""
+        if row is None:
+            raise NotFound(self.missing)
+        return row
+
+    def _tagged(self, request: Request, row: Row, body: bytes | None, headers: Mapping[str, str]) -> Answer:
+        """The answer with its tag, or that the client has it. Raises `PreconditionFailed`."""
+        told = {
+            **headers,
+            **conditional_requests.FRESH,
+            "ETag": conditional_requests.tag(self.select.resource, row["version"]),
+        }
+        return conditional_requests.judged(request, Answer(200, body, told))
+
+    def query(self, request: Request, limits: Limits) -> Query:
+        """What the query options ask for. Raises `BadRequest`, `NotImplemented`, and `NotPermitted` where they reach
+        what the caller may not read."""
+        select = self._selected(request)
+        first = len(self._before(request)) + len(request.ids) + 1
+        query = odata.query(select.resource, request.query, select.shape, alias="t", first=first, limits=limits)
+        for resource in (select.resource, *((select.of.resource,) if select.of else ()), *query.beside):
+            request.permit(resource.permission)
+        return query
+
+    @property
+    def is_limited(self) -> bool:
+        """Whether it honours that somebody is limited to groups."""
+        read = (self.select.resource, self.select.of and self.select.of.resource, self.select.teller)
+        return all(resource is None or resource.limit is not None for resource in read)
+
+    def _selected(self, request: Request) -> Select:
+        return self.select if request.scope is None else _limited(self.select)
+
+    def _before(self, request: Request) -> tuple[int, ...]:
+        """The parameters before the path's ids: the tenant, and the scope of who is limited."""
+        if not (self.select.resource.scope or self.select.of):
+            return ()
+        return (self.tenant(request),) if request.scope is None else (self.tenant(request), request.scope)
+
+    def _body(self, row: Row, query: Query, body: bytes | None) -> bytes:
+        """The JSON of a statement's row. Raises `NotFound`."""
+        if body is None and self.silent is not None and row["there"]:
+            raise NotFound(self.silent)
+        if body is None:
+            raise NotFound(self.empty or self.missing)
+        if body == b"[]" and self.empty and not (self.select.may_be_narrowed(query) and row["there"]):
+            raise NotFound(self.empty)
+        return body
+
+    def _headers(self, row: Row, query: Query, request: Request, settings: Settings) -> Mapping[str, str]:
+        headers: dict[str, str] = {}
+        if query.count:
+            headers["X-Total-Count"] = str(row["total"])
+        if self.select.pages(query) and row["more"]:
+            address = settings.public_url + "/v3" + request.path
+            headers |= list_responses.next_page(address, request.query, (query.skip or 0) + int(PAGE))
+        return headers
+
+
+@cache
+def _limited(select: Select) -> Select:
+    """The same for who is limited to groups: the scope is parameter `$2`. Raises `TypeError` where there is none."""
+    parent = select.of and Parent(limited(select.of.resource), select.of.link)
+    teller = select.teller and limited(select.teller)
+    is_list = parent is None and not select.one
+    resource = ids_first(select.resource) if is_list else limited(select.resource)
+    return replace(select, resource=resource, of=parent, by=later(select.by), first="$3", teller=teller)

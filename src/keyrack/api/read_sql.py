@@ -1,0 +1,300 @@
+"""In charge of reads as SQL: rows of a resource, perhaps below a parent, as JSON that PostgreSQL makes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import LiteralString
+
+from keyrack.api import keyset_sql
+from keyrack.api.odata import Lead, Query, Segment, Shape, Source, place
+from keyrack.api.schema.fields import Resource
+
+LONGEST_KEPT = 8_000  # characters of a statement that is kept: nobody can fill the memory with long ones
+_OF_ITEM: LiteralString = "hashtextextended(item, 0)"  # the version of what is shown as `item`
+PAGE: LiteralString = "1000"  # rows of a paged read when the client names no $top (odata rules, "Limits")
+
+
+@dataclass(frozen=True, slots=True)
+class Parent:
+    """The row whose rows are asked for: `link` joins `{t}` (the rows) to `{p}` (the parent)."""
+
+    resource: Resource
+    link: LiteralString
+
+
+@dataclass(frozen=True, eq=False)
+class Select:
+    """What a read asks of the database: one row, or none where the parent is missing.
+
+    Its columns: `body`, the JSON, null where one row was asked for and is missing, or where a list is too long for one
+    piece; `version`, 64 bits that differ where the answer differs (of a list null where it is empty or has too many
+    rows); and where they are of use `there` (is anything there before the query options narrow it), `total` (rows
+    without `$top` and `$skip`) and `more` (rows follow after the page). The tenant's predicate stands outside of
+    whatever a client asks for.
+    """
+
+    resource: Resource
+    one: bool = False
+    of: Parent | None = None
+    by: LiteralString = ""
+    paged: bool = False
+    tells_absence: bool = False  # an empty list is a 404, unless it was only filtered
+    first: LiteralString = "$2"  # of the path's ids
+    teller: Resource | None = None  # whose row may be there while the one row that was asked for is not yet
+
+    @property
+    def shape(self) -> Shape:
+        """What query options may do to it."""
+        if self.one:
+            return Shape.ONE
+        return Shape.COLLECTION if self.resource.scalar is None else Shape.SCALARS
+
+    @property
+    def separator(self) -> LiteralString:
+        """What stands between two rows, as PostgreSQL's `json_agg` writes it."""
+        return ", \n " if self.resource.scalar is None else ", "
+
+    def statement(self, query: Query, free: int, *, known: bool = False) -> LiteralString:
+        """The statement with query options; equal shapes give equal SQL.
+
+        A list takes two parameters more, from `free` on: how many rows it may have, and how many bytes each of them;
+        and where versions are `known` a third one, these: its JSON is not made, but null, if it has one of them.
+        """
+        written = len(query.columns) + len(query.where) + len(query.order) + sum(map(len, query.source or ()))
+        if written > LONGEST_KEPT:
+            return self.build(query, free, known=known)
+        return _built(
+            self, query.columns, query.value, query.where, query.order, query.limit, query.count, query.top is None,
+            bool(query.skip), query.source, query.plain, query.apart, query.lead, free, known,
+        )  # fmt: skip
+
+    def pages(self, query: Query) -> bool:
+        """Whether the answer is one page of many."""
+        return self.paged and query.top is None
+
+    def may_be_narrowed(self, query: Query) -> bool:
+        """Whether the row says if anything is `there` before the query options narrow it."""
+        return self.tells_absence and bool(query.where or query.limit or query.source)
+
+    def build(self, query: Query, free: int, *, known: bool = False) -> LiteralString:
+        """The statement, made anew."""
+        beside = self._beside(query)
+        version: LiteralString = "a.version"
+        if beside:
+            version = "hash_record_extended(row(" + ", ".join(["int8send(a.version)", *beside]) + "), 0)"
+        if self.one:
+            answer, body = self._one(query), "a.body"
+        elif known:
+            answer = self._version(query, free)
+            has_it: LiteralString = version + " = any(" + place(free + 2) + "::int8[])"
+            body = "case when " + has_it + " then null else (" + self._array_of(query, free) + ") end"
+        else:
+            answer, body = self._whole(query, free), "a.body"
+        columns: list[LiteralString] = [body + " as body", version + " as version", *beside, *self._there(query)]
+        joined: LiteralString = "".join([" cross join lateral " + source for source in beside.values()])
+        selected: LiteralString = "select " + ", ".join(columns) + " from "
+        if self.of is None:
+            return selected + "(" + answer + ") a" + joined
+        return selected + self._parent(" left join lateral (" + answer + ") a on true" + joined + " where ")
+
+    def _beside(self, query: Query) -> dict[LiteralString, LiteralString]:
+        """What is told of a list beside its body, each with the SQL that it comes from."""
+        rows: LiteralString = self._source(query)
+        found: dict[LiteralString, LiteralString] = {}
+        if query.count:
+            found["total"] = "(select count(*) as total" + rows + ") c"
+        if self.pages(query):
+            page: LiteralString = query.limit + " limit " + PAGE + " + 1"
+            found["more"] = "(select count(*) > " + PAGE + " as more from (select" + rows + page + ") m) m"
+        return found
+
+    def _there(self, query: Query) -> list[LiteralString]:
+        """The column that says whether anything is there, where it is of use."""
+        if self.may_be_narrowed(query):
+            return ["exists (select" + self._resource("") + ") as there"]
+        if self.teller is None or self.of is None:
+            return []
+        scope: LiteralString = self.teller.scope.format(t="t") + " and " + self.of.link.format(t="t", p="p")
+        return ["exists (select from " + self.teller.table.format(t="t") + " where " + scope + ") as there"]
+
+    def piece(self, query: Query, free: int, behind: Segment | None = None) -> LiteralString:
+        """A part of a list in its order: its rows in a segment, or from the beginning.
+
+        Parameters from `free` on: rows of the piece at most; bytes, of which the last row may have more; then those of
+        the segment, or at the beginning how many are skipped. Columns: `body`; `rows` in it; `place`, the criteria of
+        the last one as text where the piece is full, else null. No row where the parent is missing.
+        """
+        rows: LiteralString = place(free) + "::int8"
+        size: LiteralString = place(free + 1) + "::int8"
+        page: LiteralString = " limit " + rows + (" offset " + place(free + 2) + "::int8" if behind is None else "")
+        names: list[LiteralString] = ["k" + place(number)[1:] for number in range(len(query.walk))]
+        criteria: LiteralString = ", ".join(
+            [key.sql + " as " + name for key, name in zip(query.walk, names, strict=True)]
+        )
+        row: LiteralString = ", lateral (select " + query.columns + ") x"
+        found: LiteralString = "select x, " + criteria + self._source(query, row, behind.where if behind else "")
+        ordered: LiteralString = found + " order by " + (behind.order if behind else query.order) + page
+        written: LiteralString = (
+            "select " + self._array() + " as body, count(*) as rows, max(array["
+            + ", ".join([name + "::text" for name in names])
+            + "]) filter (where upto >= " + size + " or number = " + rows + ") as place from (select s.*,"
+            " sum(octet_length(item)) over w as upto, row_number() over w as number from (select "
+            + self._value(query, "r.x") + "::text as item, r.* from (" + ordered + ") r offset 0) s"
+            " window w as (rows unbounded preceding)) s where upto - octet_length(item) < " + size
+        )  # fmt: skip
+        return self._below(written)
+
+    def items(self, query: Query) -> LiteralString:
+        """All rows of a list in its order, each as one JSON value."""
+        page: LiteralString = (" limit " + PAGE) if self.pages(query) else ""
+        ordered: LiteralString = self._ordered(query) + page
+        return self._below("select " + self._value(query, "r") + " as item from (" + ordered + ") r")
+
+    def _one(self, query: Query) -> LiteralString:
+        """The row with its version; none where it is missing."""
+        if query.plain:
+            return "select row_to_json(r.x) as body, r.version from (" + self._ordered(query, versions=True) + ") r"
+        item: LiteralString = (
+            "select " + self._value(query, "r") + "::text as item from (" + self._ordered(query) + ") r offset 0"
+        )
+        return "select convert_to(item, 'UTF8') as body, " + _OF_ITEM + " as version from (" + item + ") s"
+
+    def _whole(self, query: Query, free: int) -> LiteralString:
+        """The list with its version, made in one go."""
+        version: LiteralString = "version" if query.plain else _OF_ITEM
+        body = self._array_or_null(free) + " as body, " + self._fingerprint(version, free) + " as version"
+        return "select " + body + self._items(query, free, versions=query.plain)
+
+    def _array_of(self, query: Query, free: int) -> LiteralString:
+        """The list without its version."""
+        return "select " + self._array_or_null(free) + self._items(query, free)
+
+    def _version(self, query: Query, free: int) -> LiteralString:
+        """The version of the list alone."""
+        rows = self._shown(query, "select " + self.resource.version("t") + " as version")
+        return (
+            "select " + self._fingerprint("version", free) + " as version from (select version from ("
+            + self._bounded(query, free, rows, " r") + ") s"
+        )  # fmt: skip
+
+    def _items(self, query: Query, free: int, *, versions: bool = False) -> LiteralString:
+        """FROM of the list's rows as text, one more than it may have at most."""
+        row, version = ("r.x", ", r.version") if versions else ("r", "")
+        rows = self._bounded(query, free, self._ordered(query, versions=versions), " r offset 0")
+        # Without its `offset` or `limit` the value would be made anew wherever it is named
+        return " from (select " + self._value(query, row) + "::text as item" + version + " from (" + rows + ") s"
+
+    def _bounded(self, query: Query, free: int, rows: LiteralString, then: LiteralString) -> LiteralString:
+        """The rows in their parenthesis, one more than the list may have at most: a `$top` stands inside of it."""
+        most: LiteralString = place(free) + "::int8 + 1"
+        if query.top is not None:
+            return rows + ")" + then + " limit " + most
+        return rows + " limit " + ("least(" + most + ", " + PAGE + ")" if self.paged else most) + ")" + then
+
+    def _array_or_null(self, free: int) -> LiteralString:
+        """The bytes of the list, null where it has too many rows or one too long."""
+        rows: LiteralString = place(free) + "::int8"
+        size: LiteralString = place(free + 1) + "::int8"
+        small: LiteralString = self._array(" filter (where octet_length(item) <= " + size + ")")
+        return (
+            "case when count(*) > " + rows + " or bool_or(octet_length(item) > " + size + ") then null else " + small
+            + " end"
+        )  # fmt: skip
+
+    def _fingerprint(self, version: LiteralString, free: int) -> LiteralString:
+        """The version of a list: of its rows' versions in their order, null where it has too many rows."""
+        listed: LiteralString = "coalesce(hash_array_extended(array_agg(int8send(" + version + ")), 0), 0)"
+        return "case when count(*) <= " + place(free) + "::int8 then " + listed + " end"
+
+    def _value(self, query: Query, row: LiteralString) -> LiteralString:
+        """SQL of a row as JSON; after its page was cut, so that no row is written in vain."""
+        if query.value:
+            return "(" + row + ").value"
+        if query.source is not None and query.source.item:
+            return query.source.item.format(r=row)
+        return "row_to_json(" + row + ")" if self.resource.scalar is None else "to_json((" + row + ").value)"
+
+    def _ordered(self, query: Query, *, versions: bool = False) -> LiteralString:
+        """The rows that the query asks for; with `versions` each as one value `x`, beside its version."""
+        if not versions:
+            return self._shown(query, "select " + query.columns)
+        row: LiteralString = ", lateral (select " + query.columns + ") x"
+        return self._shown(query, "select x, " + self.resource.version("t") + " as version", row)
+
+    def _shown(self, query: Query, select: LiteralString, row: LiteralString = "") -> LiteralString:
+        """The rows of the page, as `select` shows them."""
+        if not query.apart:
+            return select + self._page(query, row)
+        keys = keyset_sql.Keys(self.resource)
+        page: LiteralString = "select " + keys.selected + self._page(query)
+        if query.lead is not None:
+            first = "select " + keys.selected + self._resource(query.where, "", keyset_sql.among(query.lead, keys))
+            page = keyset_sql.led(query.lead, first + " order by " + query.order, page, skips=bool(query.skip))
+        return keyset_sql.shown(page, select + self._resource("", row, keys.same))
+
+    def _page(self, query: Query, row: LiteralString = "") -> LiteralString:
+        """FROM, WHERE, ORDER BY and LIMIT of the rows that the query asks for."""
+        order: LiteralString = (" order by " + query.order) if query.order else ""
+        return self._source(query, row) + order + query.limit
+
+    def _array(self, condition: LiteralString = "") -> LiteralString:
+        """The bytes of the JSON array of the items that fulfil the condition."""
+        separator: LiteralString = "E', \\n '" if self.resource.scalar is None else "', '"
+        listed: LiteralString = "string_agg(item, " + separator + ")" + condition
+        return "coalesce(convert_to('[' || " + listed + " || ']', 'UTF8'), '[]')"
+
+    def _source(self, query: Query, row: LiteralString = "", behind: LiteralString = "") -> LiteralString:
+        """FROM and WHERE of the answer's rows: the resource's, or what the client makes of them."""
+        made = query.source
+        if made is None:
+            return self._resource(query.where, row, behind)
+        if not made.before:
+            return self._resource(query.where, made.joins + row, behind)
+        where: LiteralString = " where " + query.where if query.where else ""
+        return " from (" + made.before + self._resource(made.where, made.joins) + made.after + ") t" + where
+
+    def _resource(self, where: LiteralString, row: LiteralString = "", behind: LiteralString = "") -> LiteralString:
+        """FROM and WHERE of the resource's rows, inside the tenant and below the parent."""
+        link: LiteralString = "" if self.of is None else self.of.link.format(t="t", p="p")
+        fixed: tuple[LiteralString, ...] = (self.resource.scope.format(t="t"), link, self.by.format(t="t"))
+        asked: LiteralString = "(" + where + ")" if where else ""
+        predicates: list[LiteralString] = [part for part in (*fixed, behind, asked) if part]
+        return (
+            " from " + self.resource.table.format(t="t") + row
+            + ((" where " + " and ".join(predicates)) if predicates else "")
+        )  # fmt: skip
+
+    def _below(self, rows: LiteralString) -> LiteralString:
+        """The rows of the parent, if there is one."""
+        return rows if self.of is None else "select l.* from " + self._parent(", lateral (" + rows + ") l where ")
+
+    def _parent(self, then: LiteralString) -> LiteralString:
+        if self.of is None:
+            return ""
+        parent = self.of.resource
+        found: LiteralString = parent.scope.format(t="p") + " and " + parent.order("p") + " = " + self.first
+        return parent.table.format(t="p") + then + found
+
+
+@lru_cache(maxsize=2_000)
+def _built(
+    select: Select,
+    columns: LiteralString,
+    value: bool,
+    where: LiteralString,
+    order: LiteralString,
+    limit: LiteralString,
+    count: bool,
+    untopped: bool,
+    skips: bool,
+    source: Source | None,
+    plain: bool,
+    apart: bool,
+    lead: Lead | None,
+    free: int,
+    known: bool,
+) -> LiteralString:
+    top = None if untopped else 0
+    query = Query(columns, value, where, order, limit, count, (), 0, 0, (), top, int(skips), plain, apart, lead, source)
+    return select.build(query, free, known=known)

@@ -1,0 +1,123 @@
+"""In charge of answers that are kept in temporary files until their clients have taken them; of their room, too."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import AsyncIterable, AsyncIterator
+from pathlib import Path
+from tempfile import TemporaryFile
+from typing import IO
+
+import structlog
+
+from keyrack.core.error_codes import Reason
+from keyrack.core.errors import BadRequest, BrokenOff, Unavailable
+
+log = structlog.get_logger("keyrack.spool")
+
+SENT_AT_ONCE = 262_144  # bytes
+NO_ROOM = Reason(
+    "too-many-long-answers",
+    "There are too many long answers under way at the moment. Please try again, or ask for less at once.",
+    "Try again after the seconds that Retry-After says, or ask for less at once.",
+)
+TOO_LONG = Reason(
+    "answer-too-long",
+    "The answer has more than {most} bytes, and no index leads through it in this order. Ask for less at once with"
+    " $filter, $select or $top, or leave out $orderby.",
+    "Narrow the list with $filter, $select or $top, or leave out $orderby.",
+)
+
+
+class Spool:
+    """The files of one process: `most` bytes together, of which one customer takes half at most."""
+
+    def __init__(self, most: int, directory: Path | None) -> None:
+        self.most = most
+        self.directory = directory
+        self._taken: Counter[int] = Counter()  # customer -> bytes
+
+    async def keep(self, customer: int, parts: AsyncIterable[bytes]) -> Kept:
+        """The answer of these parts. Raises `BadRequest` if it is too long, `Unavailable` for want of room."""
+        kept = Kept(self, customer)
+        try:
+            async for part in parts:
+                await kept.add(part)
+        except BaseException:
+            await kept.close()
+            raise
+        kept.rewind()
+        return kept
+
+    def take(self, customer: int, size: int, already: int) -> None:
+        """Count `size` bytes of an answer that has `already` some. Raises `BadRequest`, `Unavailable`."""
+        share = self.most // 2
+        if already + size > share:
+            raise BadRequest(TOO_LONG.format(most=share))
+        if self._taken[customer] + size > share or self._taken.total() + size > self.most:
+            raise Unavailable(NO_ROOM)
+        self._taken[customer] += size
+
+    def give_back(self, customer: int, size: int) -> None:
+        self._taken[customer] -= size
+        if self._taken[customer] <= 0:
+            del self._taken[customer]
+
+
+class Kept(AsyncIterator[bytes]):
+    """One answer in a file that has no name, so that nothing is left of it whatever happens."""
+
+    def __init__(self, spool: Spool, customer: int) -> None:
+        self.length = 0
+        self._spool = spool
+        self._customer = customer
+        self._file: IO[bytes] | None = None
+
+    async def add(self, part: bytes) -> None:
+        """Append to it. Raises `BadRequest`, `Unavailable`."""
+        self._spool.take(self._customer, len(part), self.length)
+        self.length += len(part)
+        try:
+            await asyncio.to_thread(self._write, part)
+        except OSError as error:
+            log.error("a long answer cannot be kept", reason=str(error))
+            raise Unavailable(NO_ROOM) from error
+
+    def _write(self, part: bytes) -> None:
+        if self._file is None:
+            self._file = TemporaryFile(dir=self._spool.directory)  # noqa: SIM115 - closed by `close`
+        self._file.write(part)
+        self._file.flush()
+
+    def rewind(self) -> None:
+        """From now on it is read."""
+        if self._file is not None:
+            self._file.seek(0)
+
+    def __aiter__(self) -> Kept:
+        return self
+
+    async def __anext__(self) -> bytes:
+        try:
+            part = b"" if self._file is None else await asyncio.to_thread(self._file.read, SENT_AT_ONCE)
+        except OSError:
+            log.exception("a long answer broke off midway")
+            raise BrokenOff from None
+        if not part:
+            raise StopAsyncIteration
+        return part
+
+    async def close(self) -> None:
+        """Give its room back."""
+        self._give_back()
+        if self._file is not None:
+            await asyncio.to_thread(self._file.close)
+            self._file = None
+
+    def _give_back(self) -> None:
+        self._spool.give_back(self._customer, self.length)
+        self.length = 0
+
+    def __del__(self) -> None:
+        self._give_back()  # whoever was to send it was ended before it began; the file closes itself

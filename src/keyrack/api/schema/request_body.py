@@ -1,0 +1,298 @@
+"""In charge of the forms of request bodies: the types their members have, JSON Patch, and what a refusal says."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Annotated, Any, Protocol, TypeVar
+
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    TypeAdapter,
+    ValidationError,
+    WithJsonSchema,
+)
+from pydantic.alias_generators import to_camel
+from pydantic_core import PydanticCustomError
+
+from keyrack.api.schema import event_types, unknown_members
+from keyrack.api.schema.field_errors import at, faults, placed
+from keyrack.core.error_codes import Fault, Reason
+from keyrack.core.errors import BadRequest
+from keyrack.core.text import LONGEST_ADDRESS, NOT_BLANK, email_address
+
+# RFC 3339, section 5.6; a wall clock's may lack the offset
+_TIME = r"\d{4}-\d\d-\d\dT([01]\d|2[0-3]):[0-5]\d:([0-5]\d|60)(\.\d+)?"
+_OFFSET = r"(Z|[+-]([01]\d|2[0-3]):[0-5]\d)"
+MOMENT = re.compile(_TIME + _OFFSET, re.ASCII | re.IGNORECASE).fullmatch
+WALL_CLOCK = re.compile(_TIME + _OFFSET + "?", re.ASCII | re.IGNORECASE).fullmatch
+INVALID_MOMENT = "The form is that of RFC 3339, as 2026-01-31T08:00:00Z or 2026-01-31T09:00:00+01:00"
+INVALID_WALL_CLOCK = INVALID_MOMENT + "; a dateTime may lack the offset"
+LONGEST_TIME = 250  # characters of a time that is shown as it was sent
+
+INVALID_MEMBERS = Reason(
+    "invalid-members", "Couldn't {what}. No valid {members} provided.", "Correct the members that `errors` points to."
+)
+INVALID_JSON = Reason(
+    "invalid-json",
+    "Couldn't {what}. The body is not valid JSON: {fault}.",
+    "Send JSON in UTF-8; `errors` tells where it breaks.",
+)
+WRONG_FORM = Reason(
+    "wrong-form-of-body",
+    "Couldn't {what}. The body must be {form}.",
+    "Send what the reference shows for this endpoint; a patch is an array of steps.",
+)
+TOO_MANY_ERRORS = Reason(
+    "too-many-errors",
+    "Couldn't {what}. The body has more than {most} errors.",
+    "Correct the body; so many errors are mostly one that is repeated.",
+)
+NO_STEPS = Reason("no-steps", "Couldn't {what}. The patch has no steps.", "Send at least one step.")
+TOO_MANY_STEPS = Reason(
+    "too-many-steps",
+    "Couldn't {what}. A patch has at most {most} steps.",
+    "Send one step for each member that changes.",
+)
+
+
+class Body(BaseModel):
+    """A JSON object: strict about the types of its members, indifferent to members that it does not know."""
+
+    model_config = ConfigDict(strict=True, extra="ignore", alias_generator=to_camel)
+
+
+class Grant(Body):
+    """A body that gives somebody access, or tells of it: what is misspelt must not be read as "unlimited"."""
+
+    model_config = ConfigDict(extra="forbid")
+
+
+def _moment(value: object) -> datetime:
+    try:
+        return moment(value if isinstance(value, str) else "")
+    except ValueError:
+        raise PydanticCustomError("moment", INVALID_MOMENT) from None
+
+
+def moment(text: str) -> datetime:
+    """The instant of a time as in RFC 3339, in UTC; what lies below a microsecond is cut. Raises `ValueError`.
+
+    A leap second, 23:59:60 at the end of a month in UTC, is the beginning of the next minute, as in PostgreSQL.
+    """
+    if not MOMENT(text):
+        raise ValueError(INVALID_MOMENT)
+    return _read(text, is_instant=True)
+
+
+def wall_clock(text: str) -> datetime:
+    """What a wall clock showed, whatever its offset, as if it were UTC: so readings can be compared and ordered.
+
+    A time as in RFC 3339, with or without an offset. Raises `ValueError`.
+    """
+    if not WALL_CLOCK(text):
+        raise ValueError(INVALID_WALL_CLOCK)
+    return _read(text, is_instant=False)
+
+
+def _read(text: str, *, is_instant: bool) -> datetime:
+    is_leap = text[17:19] == "60"
+    time = datetime.fromisoformat((text[:17] + "59" + text[19:] if is_leap else text).upper())
+    try:
+        time = time + timedelta(seconds=1) if is_leap else time
+        instant = time.astimezone(UTC) if time.tzinfo else time.replace(tzinfo=UTC)  # must exist in any case
+        if is_leap and time.tzinfo and (instant.day, instant.hour, instant.minute) != (1, 0, 0):
+            raise ValueError("leap seconds end a month in UTC")  # RFC 3339, section 5.7
+        return instant if is_instant else time.replace(tzinfo=UTC)
+    except OverflowError:
+        raise ValueError("the year lies outside 0001 to 9999") from None
+
+
+def stamp(time: datetime) -> str:
+    """yyyy-MM-ddTHH:mm:ssZ, the spec's one form; a fraction is cut."""
+    return time.astimezone(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+
+
+def exact(time: datetime) -> str:
+    """The same with its fraction: from where somebody goes on."""
+    return time.astimezone(UTC).isoformat().replace("+00:00", "Z")
+
+
+def _wall_clock(value: object) -> str:
+    try:
+        if isinstance(value, str) and len(value) <= LONGEST_TIME:
+            wall_clock(value)
+            return value
+    except ValueError:
+        pass
+    raise PydanticCustomError("moment", INVALID_WALL_CLOCK)
+
+
+INT32_MAX = 2**31 - 1
+INT64_MAX = 2**63 - 1
+
+
+def _id(number: int) -> int:
+    if number < 1:
+        raise PydanticCustomError("not_positive", "An id is positive")
+    return number
+
+
+def _kind(name: str) -> str:
+    try:
+        return event_types.check(name)
+    except ValueError as error:
+        raise PydanticCustomError("no_kind", "List has {fault}", {"fault": str(error)}) from None
+
+
+_NOT_NUL = r"^[^\x00]*$"  # PostgreSQL's text holds no U+0000
+
+Int32 = Annotated[int, Field(ge=-INT32_MAX - 1, le=INT32_MAX, json_schema_extra={"format": "int32"})]
+Id = Annotated[Int32, AfterValidator(_id), Field(json_schema_extra={"minimum": 1})]  # else it is no valid one
+Text = Annotated[str, Field(max_length=250, pattern=_NOT_NUL)]
+LongText = Annotated[str, Field(max_length=4000, pattern=_NOT_NUL)]
+AnyText = Annotated[str, Field(pattern=_NOT_NUL)]  # a patch's value: its member says how long it may be
+Name = Annotated[str, Field(max_length=250, pattern=NOT_BLANK)]
+EmailAddress = Annotated[
+    str,
+    AfterValidator(email_address),
+    WithJsonSchema({"type": "string", "format": "email", "maxLength": LONGEST_ADDRESS}),
+]
+Moment = Annotated[
+    datetime,
+    BeforeValidator(_moment),
+    WithJsonSchema({"type": "string", "format": "date-time"}),
+]
+WholeSecond = Annotated[Moment, AfterValidator(lambda time: time.replace(microsecond=0))]
+WallClock = Annotated[
+    str,
+    BeforeValidator(_wall_clock),
+    WithJsonSchema(
+        {
+            "type": "string",
+            "maxLength": LONGEST_TIME,
+            "description": "What a wall clock showed: as in RFC 3339, with or without an offset. Shown as it was sent.",
+        }
+    ),
+]
+Kind = Annotated[str, AfterValidator(_kind), WithJsonSchema({"type": "string", "enum": list(event_types.TAKEN)})]
+Latitude = Annotated[float, Field(ge=-90, le=90, allow_inf_nan=False, json_schema_extra={"format": "double"})]
+Longitude = Annotated[float, Field(ge=-180, le=180, allow_inf_nan=False, json_schema_extra={"format": "double"})]
+
+
+class PatchStep(Protocol):
+    """One operation of a JSON Patch (RFC 6902), as far as the spec allows it."""
+
+    @property
+    def op(self) -> str: ...
+    @property
+    def path(self) -> str: ...
+    @property
+    def value(self) -> Any: ...
+    @property
+    def model_fields_set(self) -> set[str]: ...
+
+
+ERRORS = 200  # of a body, that are looked at: each step of a patch has a few
+STEPS = 50  # of a patch, at most: it has fewer members to change
+Step = TypeVar("Step")
+Patch = Annotated[list[Step], Field(max_length=STEPS)]
+
+
+def patched(steps: Sequence[PatchStep], what: str) -> dict[str, Any]:
+    """What a patch leaves behind: member -> value, None for what it removes. A later step overrides an earlier one.
+
+    Raises `BadRequest` for a patch without steps, and for a `replace` without `value` (RFC 6902, section 4.3): read as
+    null it would make an assignment unlimited.
+    """
+    if not steps:
+        fault = Fault("too-short", "It has no steps.", "")
+        raise BadRequest(NO_STEPS.format(what=what), errors=[fault])
+    for number, step in enumerate(steps):
+        if step.op == "replace" and "value" not in step.model_fields_set:
+            reason = no_valid(what, step.path[1:], hint="A replace needs a value.")
+            raise BadRequest(reason, errors=[Fault("missing", "A replace needs a value.", f"/{number}/value")])
+    return {step.path[1:]: step.value if step.op == "replace" else None for step in steps}
+
+
+def checked(
+    adapter: TypeAdapter[Any], body: bytes, what: str, *, strict: bool = False, patch: Sequence[PatchStep] = ()
+) -> Any:
+    """The body as the adapter's type; `strict` refuses members that it does not know, or has more than once, whatever
+    the type says of them; for the forms of grants, which do not know others, this holds in any case.
+    Where a `patch` has made the body, faults point to its steps.
+
+    Raises `BadRequest`: `Couldn't <what>. No valid <members> provided.`
+    """
+    try:
+        value = adapter.validate_json(body)
+    except ValidationError as error:
+        if error.error_count() > ERRORS:  # to look at each would take longer than to find them
+            raise BadRequest(TOO_MANY_ERRORS.format(what=what, most=ERRORS)) from None
+        problems = placed(adapter, error.errors(include_url=False, include_context=False))
+        found = faults(adapter, problems)
+        if len(found) < len(problems):  # some members are unknown
+            raise unknown_members.refusal(what, unknown_members.unknown(adapter, body), found) from None
+        if patch:
+            found = [replace(fault, pointer=at(patch, (fault.pointer or "/").split("/")[1])) for fault in found]
+        raise BadRequest(_explained(problems, what), errors=found) from None
+    if strict and (unknown := unknown_members.unknown(adapter, body)):
+        raise unknown_members.refusal(what, unknown)
+    if (strict or unknown_members.is_closed(adapter)) and (name := unknown_members.repeated(body)) is not None:
+        reason = unknown_members.REPEATED.format(what=what, name=name[: unknown_members.LONGEST])
+        raise BadRequest(reason, errors=[Fault("repeated", reason.text)])
+    return value
+
+
+def no_valid(what: str, *members: str, hint: str = "") -> Reason:
+    """Why a body with these members is refused (design: patterns of messages); the hint is a whole sentence."""
+    listed = members[0] if len(members) == 1 else ", ".join(members[:-1]) + " and " + members[-1]
+    reason = INVALID_MEMBERS.format(what=what, members=listed)
+    return reason.saying(f"{reason} {hint}") if hint else reason
+
+
+def _explained(problems: Sequence[Any], what: str) -> Reason:
+    first = problems[0]
+    if first["type"] == "json_invalid":
+        return INVALID_JSON.format(what=what, fault=first["msg"].removeprefix("Invalid JSON: "))
+    if first["type"] == "too_long" and not first["loc"]:
+        return TOO_MANY_STEPS.format(what=what, most=STEPS)
+    named = list(dict.fromkeys(name for problem in problems if (name := _member(problem["loc"]))))
+    if not named:
+        return WRONG_FORM.format(what=what, form=_form(first["type"]))
+    return no_valid(what, *named[:TOLD], hint=" ".join(_hints(problems, named[:TOLD])))
+
+
+TOLD = 5  # members that the text of a refusal names; its faults have all
+
+
+def _hints(problems: Sequence[Any], named: Sequence[str]) -> Iterator[str]:
+    """What would be right, a sentence for each of the members, and one for all times: their form nobody would guess."""
+    told = set[str]()
+    for problem in problems:
+        name, kind = _member(problem["loc"]), problem["type"]
+        if kind == "moment" and kind not in told:
+            yield f"{problem['msg']}."
+        elif kind in HINTED and name in named and name not in told:
+            yield f"{name} {_WITHOUT_SUBJECT.sub('', problem['msg'])}."
+        told |= {kind, name or ""}
+
+
+# Kinds of error whose own words help; the others say what the text says already
+HINTED = {"string_too_long", "greater_than_equal", "less_than_equal", "too_long", "literal_error", "no_kind"}
+_WITHOUT_SUBJECT = re.compile(r"^(Input|String|List) ")
+
+
+def _member(location: tuple[int | str, ...]) -> str | None:
+    names = [part for part in location if isinstance(part, str)]
+    return names[-1] if names else None
+
+
+def _form(kind: str) -> str:
+    return "a JSON array" if kind == "list_type" else "a JSON object"

@@ -1,0 +1,126 @@
+"""In charge of members that a body should not have: found, named, and with the one that was probably meant."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from difflib import get_close_matches
+from functools import cache
+from itertools import islice
+from typing import Any, NamedTuple, cast
+
+from pydantic import TypeAdapter
+
+from keyrack.api.schema.field_errors import pointer, schema
+from keyrack.core.error_codes import Fault, Reason
+from keyrack.core.errors import BadRequest
+
+UNKNOWN_MEMBERS = Reason(
+    "unknown-members", "Couldn't {what}. {members}", "Remove or rename the members that `errors` points to."
+)
+
+REPEATED = Reason(
+    "repeated-members",
+    "Couldn't {what}. The member {name} is given more than once.",
+    "Send each member of an object once: JSON does not say which of its values counts.",
+)
+
+NAMED = 5  # members that a refusal names, at most
+LONGEST = 60  # characters of a name that a refusal shows
+TOLD = 50  # of which a problem tells the place, at most
+LOOKED_AT = 1_000  # unknown members among which those are: the same one comes again in each step of a patch
+
+
+class Unknown(NamedTuple):
+    """A member that a form does not know, and those that it knows at this place."""
+
+    name: str
+    known: list[str]
+    place: tuple[int | str, ...]
+
+    @property
+    def shown(self) -> tuple[int | str, ...]:
+        """Its place; that of its object, where its own would be too long."""
+        return self.place if len(self.name) <= LONGEST else self.place[:-1]
+
+    @property
+    def told(self) -> str:
+        """`There is no member ende. Did you mean end?`"""
+        lower = {one.lower(): one for one in self.known}
+        meant = get_close_matches(self.name[:LONGEST].lower(), lower, 1)
+        return f"There is no member {self.name[:LONGEST]}." + (f" Did you mean {lower[meant[0]]}?" if meant else "")
+
+
+def unknown(adapter: TypeAdapter[Any], body: bytes) -> list[Unknown]:
+    """The members of a valid body that its form does not know."""
+    whole = schema(adapter)
+    return list(islice(_unknown(json.loads(body), whole, whole.get("$defs", {}), ()), LOOKED_AT))
+
+
+@cache
+def is_closed(adapter: TypeAdapter[Any]) -> bool:
+    """Whether the form refuses members that it does not know, as those of grants do."""
+    whole = schema(adapter)
+    return any(part.get("additionalProperties") is False for part in (whole, *whole.get("$defs", {}).values()))
+
+
+def repeated(body: bytes) -> str | None:
+    """The name of a member that an object of a valid body has more than once (RFC 8259, section 4), if there is one."""
+
+    def members(pairs: list[tuple[str, object]]) -> dict[str, object]:
+        found = dict(pairs)
+        if len(found) < len(pairs):
+            names = [name for name, _ in pairs]
+            raise _Repeated(next(name for name in names if names.count(name) > 1))
+        return found
+
+    try:
+        json.loads(body, object_pairs_hook=members, parse_int=str, parse_float=str)
+    except _Repeated as error:
+        return error.name
+    return None
+
+
+class _Repeated(Exception):
+    def __init__(self, name: str) -> None:
+        super().__init__(name)
+        self.name = name
+
+
+def _unknown(
+    value: object, schema: Mapping[str, Any], defs: Mapping[str, Any], place: tuple[int | str, ...]
+) -> Iterator[Unknown]:
+    if "$ref" in schema:
+        schema = defs[schema["$ref"].rsplit("/", 1)[-1]]
+    if "discriminator" in schema:
+        schema = _meant(value, schema["discriminator"])
+        if "$ref" in schema:
+            schema = defs[schema["$ref"].rsplit("/", 1)[-1]]
+    for choice in schema.get("anyOf", ()):
+        if "$ref" in choice or "properties" in choice:
+            yield from _unknown(value, choice, defs, place)
+    if isinstance(value, list) and isinstance(schema.get("items"), dict):
+        for number, item in enumerate(cast("list[object]", value)):
+            yield from _unknown(item, schema["items"], defs, (*place, number))
+    known: Mapping[str, Any] | None = schema.get("properties")
+    if isinstance(value, dict) and known is not None:
+        for name, member in cast("dict[str, object]", value).items():
+            if name in known:
+                yield from _unknown(member, known[name], defs, (*place, name))
+            else:
+                yield Unknown(name, list(known), (*place, name))
+
+
+def _meant(value: object, told: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Of several forms the one that the value names."""
+    name = cast("dict[str, object]", value).get(told["propertyName"]) if isinstance(value, dict) else None
+    return {"$ref": told["mapping"][name]} if isinstance(name, str) and name in told["mapping"] else {}
+
+
+def refusal(what: str, members: Sequence[Unknown], others: Iterable[Fault] = ()) -> BadRequest:
+    """The refusal of a body for members that its form does not know: `Couldn't <what>. There is no member ende. Did you
+    mean end?`; beside them, what else is wrong with it."""
+    by_name = {member.name: member for member in members}
+    told = " ".join(member.told for member in list(by_name.values())[:NAMED])
+    faults = [Fault("unknown", member.told, pointer(member.shown), tuple(member.known)) for member in members[:TOLD]]
+    return BadRequest(UNKNOWN_MEMBERS.format(what=what, members=told), errors=[*faults, *others])

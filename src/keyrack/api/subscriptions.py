@@ -1,0 +1,61 @@
+"""In charge of what a process holds open for a client: whose it is, how long it may last, and its end."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Iterable
+from typing import Literal
+
+from keyrack.db.change_notifier import Topic
+
+LONGEST_TIMER = 86_400.0  # seconds
+
+Name = Topic | Literal["gap"]
+Stays = Callable[[], Awaitable[float]]  # until when the caller may go on, in seconds since 1970; raises `Refusal`
+
+
+class Held:
+    """A stream, or a request that waits: `until` and what `stays` tells are seconds since 1970, and it ends then."""
+
+    def __init__(self, customer: int, caller: int, until: float, stays: Stays) -> None:
+        self.customer = customer
+        self.caller = caller
+        self.stays = stays
+        self.waited = 0.0  # seconds until its answer began, which are no time that the answer took
+        self._until = until
+        self._wake = asyncio.Event()
+        self._ended = False
+        self._breathes = False
+        self._timer: asyncio.TimerHandle | None = None
+
+    def tell(self, topics: Iterable[Name], number: int) -> None:
+        """News of the customer, where they are what is waited for."""
+
+    def breathe(self) -> None:
+        """Give a sign of life, where there is a way to."""
+        self._breathes = True
+        self._wake.set()
+
+    def begin(self) -> None:
+        """It lasts from now on."""
+        self.lasts(self._until)
+
+    def lasts(self, until: float) -> None:
+        """It ends at this time at the latest."""
+        self.release()
+        seconds = min(LONGEST_TIMER, max(0.0, until - time.time()))
+        self._timer = asyncio.get_running_loop().call_later(seconds, self.end)
+
+    def end(self) -> None:
+        self._ended = True
+        self._wake.set()
+
+    def wake(self) -> None:
+        """Look again what there is to do."""
+        self._wake.set()
+
+    def release(self) -> None:
+        """Whoever held it lets go of it."""
+        if self._timer is not None:
+            self._timer.cancel()

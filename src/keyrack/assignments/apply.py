@@ -1,0 +1,281 @@
+"""In charge of applying operations: read what they stand on, decide each in order, write all that came of them.
+
+Whoever calls holds the customers (see `holds`), so that nobody else changes their assignments or the ground below
+them; then a transaction of many operations is a handful of statements. Result, outcome, deliveries and the customer's
+applied numbers are written together: a crash leaves all or none.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, LiteralString
+from uuid import UUID
+
+from keyrack.assignments.failure_codes import GIVEN_UP
+from keyrack.assignments.rules import Assignment, Decision, Ground, Key, Operation, as_given_up, decide
+from keyrack.core.metrics.catalog import OPERATION_SECONDS, OPERATIONS, OPERATIONS_OF
+from keyrack.core.tracing.spans import TRACES
+from keyrack.db.connection import Connection, Row
+from keyrack.webhooks import outbox
+
+_COLUMNS: LiteralString = (
+    "customer_id, operation_id, kind, cause, car_id, user_id, assignment_id, request, attempts, traceparent,"
+    " is_limited,"
+    " extract(epoch from clock_timestamp() - requested_at)::float8 as waited"
+)
+# The first ones, in the order in which they are to be applied: ends that a change of the ground has brought about
+# belong to that change, so they come before what was asked for meanwhile
+PENDING: LiteralString = (
+    "select "
+    + _COLUMNS
+    + " from operation where customer_id = $1 and state = 'Pending' order by cause = 'Request', seq limit $2"
+)
+NAMED: LiteralString = (
+    "select "
+    + _COLUMNS
+    + " from operation where customer_id = $1 and operation_id = any($2::uuid[]) and state = 'Pending' order by seq"
+)
+FAILURES: LiteralString = """
+select operation_id, error_message from operation where customer_id = $1 and operation_id = any($2::uuid[])
+"""
+# The same of several customers, as far as nobody else holds them; see the function
+CLAIM: LiteralString = "select " + _COLUMNS + " from claim_operations($1, $2)"
+ASSIGNMENTS: LiteralString = """
+select customer_id, assignment_id, car_id, user_id, lifetime, renewable_after,
+  to_char(starts_at, 'YYYY-MM-DD"T"HH24:MI:SS"Z"') as start, to_char(ends_at, 'YYYY-MM-DD"T"HH24:MI:SS"Z"') as end
+from unnest($1::integer[], $2::integer[]) k (customer_id, assignment_id)
+join assignment using (customer_id, assignment_id)
+"""
+# Cars with the state of their key box, and users
+GROUND: LiteralString = """
+select c.customer_id, c.car_id, null as user_id,
+  case when p.product_id is null then 'none' when s.service_id is null then 'unserved'
+       when s.is_terminated then 'terminated' else 'ready' end as box
+from unnest($1::integer[], $2::integer[]) k (customer_id, car_id)
+join car c on c.customer_id = k.customer_id and c.car_id = k.car_id
+left join product p on p.customer_id = c.customer_id and p.car_id = c.car_id and p.kind = 'Box'
+left join service s on s.customer_id = p.customer_id and s.product_id = p.product_id
+union all
+select customer_id, null, user_id, null
+from unnest($3::integer[], $4::integer[]) k (customer_id, user_id) join customer_user using (customer_id, user_id)
+"""
+# What is recorded of an assignment is told to be on behalf of the operation: these say which one, before their triggers
+# look, which is at the end of a statement
+CREATE: LiteralString = """
+with wanted as (
+  select u.*, nextval(pg_get_serial_sequence('assignment', 'assignment_id')) as assignment_id
+  from unnest($1::integer[], $2::integer[], $3::integer[], $4::text[], $5::text[], $6::integer[], $7::integer[],
+              $8::uuid[]) with ordinality
+    u (customer_id, car_id, user_id, start, "end", lifetime, renewable_after, operation_id, place)
+),
+made as (
+  insert into assignment (customer_id, assignment_id, car_id, user_id, starts_at, ends_at, lifetime, renewable_after)
+  select customer_id, assignment_id, car_id, user_id, start::timestamptz, "end"::timestamptz, lifetime, renewable_after
+  from wanted order by place
+)
+select assignment_id, (select set_config('keyrack.operations',
+  jsonb_object_agg(customer_id || '/' || assignment_id, operation_id)::text, true) from wanted)
+from wanted order by place
+"""
+UPDATE: LiteralString = """
+update assignment a set car_id = u.car_id, user_id = u.user_id, starts_at = u.start::timestamptz,
+  ends_at = u."end"::timestamptz, lifetime = u.lifetime, renewable_after = u.renewable_after
+from unnest($1::integer[], $2::integer[], $3::integer[], $4::text[], $5::text[], $6::integer[], $7::integer[],
+            $8::integer[]) u (customer_id, car_id, user_id, start, "end", lifetime, renewable_after, assignment_id)
+where a.customer_id = u.customer_id and a.assignment_id = u.assignment_id
+returning (select set_config('keyrack.operations', $9, true))
+"""
+DELETE: LiteralString = """
+delete from assignment a using unnest($1::integer[], $2::integer[]) u (customer_id, assignment_id)
+where a.customer_id = u.customer_id and a.assignment_id = u.assignment_id
+returning (select set_config('keyrack.operations', $3, true))
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """What one transaction came to."""
+
+    operations: int = 0
+    deliveries: int = 0
+    customers: frozenset[int] = frozenset()
+    failed: frozenset[UUID] = frozenset()  # of the operations
+    begun: int = 0  # in nanoseconds since 1970
+
+    def __add__(self, other: Done) -> Done:
+        customers, failed = self.customers | other.customers, self.failed | other.failed
+        return Done(self.operations + other.operations, self.deliveries + other.deliveries, customers, failed)
+
+
+async def pending(connection: Connection, customer: int, most: int) -> list[Row]:
+    """The first pending operations of a customer that the caller holds, in the order in which they come."""
+    return await connection.fetch(PENDING, customer, most)
+
+
+async def named(connection: Connection, customer: int, operations: Sequence[UUID]) -> list[Row]:
+    """Those of these that are pending, of a customer that the caller holds, in the order in which they come."""
+    return await connection.fetch(NAMED, customer, operations)
+
+
+async def failures(connection: Connection, customer: int, operations: Sequence[UUID]) -> dict[UUID, str | None]:
+    """Why each of these failed, None where it did not."""
+    rows = await connection.fetch(FAILURES, customer, operations)
+    return {row["operation_id"]: row["error_message"] for row in rows}
+
+
+async def claim(connection: Connection, customers: Sequence[int], each: int) -> list[Row]:
+    """Hold those customers whose operations are due and that nobody else holds: their first `each` operations."""
+    return await connection.fetch(CLAIM, customers, each)
+
+
+async def apply(connection: Connection, rows: Sequence[Row]) -> Done:
+    """Apply these pending operations, of customers that the caller holds, in this order."""
+    begun = time.time_ns()
+    if TRACES.on:
+        TRACES.at(rows)
+    operations = [_operation(row) for row in rows]
+    ground = await _ground(connection, operations)
+    decisions = [decide(operation, ground) for operation in operations]
+    ids = await _write(connection, ground, _last(rows, operations, decisions))
+    shown = [
+        decision.shown if decision.created is None else decision.shown | {"assignmentId": ids[decision.created]}
+        for decision in decisions
+    ]
+    return await _finish(connection, rows, decisions, shown, begun)
+
+
+async def give_up(connection: Connection, row: Row) -> Done:
+    """Let an operation fail that has an error of its own; what it would have done is not done."""
+    shown = as_given_up(_operation(row))
+    return await _finish(connection, [row], [Decision(shown, GIVEN_UP)], [shown], time.time_ns())
+
+
+def _operation(row: Row) -> Operation:
+    return Operation(
+        row["customer_id"], row["kind"], row["cause"], row["car_id"], row["user_id"], row["assignment_id"],
+        row["request"], row["is_limited"],
+    )  # fmt: skip
+
+
+async def present(connection: Connection, keys: Iterable[Key]) -> dict[Key, Assignment]:
+    """Those of these assignments that there are."""
+    return {
+        (row["customer_id"], row["assignment_id"]): Assignment(
+            row["assignment_id"], row["car_id"], row["user_id"], row["start"], row["end"], row["lifetime"],
+            row["renewable_after"],
+        )
+        for row in await connection.fetch(ASSIGNMENTS, *_columns(keys))
+    }  # fmt: skip
+
+
+async def _ground(connection: Connection, operations: Sequence[Operation]) -> Ground:
+    ground = Ground()
+    wanted = {(o.customer, o.assignment) for o in operations if o.assignment is not None}
+    if wanted:
+        ground.assignments = await present(connection, wanted)
+    cars: set[Key] = set()
+    users: set[Key] = set()
+    for operation in operations:
+        customer, asked = operation.customer, operation.request
+        if operation.kind == "CreateAssignment":
+            cars.add((customer, operation.car))
+            users.add((customer, operation.user or 0))
+        elif operation.kind == "UpdateAssignment" and (customer, operation.assignment or 0) in ground.assignments:
+            before = ground.assignments[customer, operation.assignment or 0]
+            cars |= {(customer, before.car), (customer, asked.get("carId", before.car))}
+            users |= {(customer, before.user), (customer, asked.get("userId", before.user))}
+    if cars:
+        for row in await connection.fetch(GROUND, *_columns(cars), *_columns(users)):
+            if row["car_id"] is None:
+                ground.members.add((row["customer_id"], row["user_id"]))
+            else:
+                ground.boxes[row["customer_id"], row["car_id"]] = row["box"]
+    return ground
+
+
+@dataclass(slots=True)
+class Last:
+    """The last operation that has changed each assignment, and those that have created some, in their order."""
+
+    of: dict[Key, UUID] = field(default_factory=dict[Key, UUID])
+    created: list[UUID] = field(default_factory=list[UUID])
+
+    def told(self, keys: Iterable[Key]) -> str:
+        return json.dumps({f"{customer}/{id}": str(self.of[customer, id]) for customer, id in keys})
+
+
+def _last(rows: Sequence[Row], operations: Sequence[Operation], decisions: Sequence[Decision]) -> Last:
+    last = Last()
+    for row, operation, decision in zip(rows, operations, decisions, strict=True):
+        if decision.created is not None:
+            last.created.append(row["operation_id"])
+        elif decision.failure is None and operation.assignment is not None:
+            last.of[operation.customer, operation.assignment] = row["operation_id"]
+    return last
+
+
+async def _write(connection: Connection, ground: Ground, last: Last) -> list[int]:
+    """Write what has become of the assignments; the ids of the created ones."""
+    if ground.ended:
+        ended = sorted(ground.ended)
+        await connection.execute(DELETE, *_columns(ended), last.told(ended))
+    if ground.changed:
+        keys = sorted(ground.changed)
+        changed = [(key[0], ground.assignments[key]) for key in keys]
+        ids = [assignment.id for _, assignment in changed]
+        await connection.execute(UPDATE, *_values(changed), ids, last.told(keys))
+    if not ground.created:
+        return []
+    made = await connection.fetch(CREATE, *_values(ground.created), last.created)
+    return [row["assignment_id"] for row in made]
+
+
+def _values(assignments: Sequence[tuple[int, Assignment]]) -> list[list[Any]]:
+    return [
+        [customer for customer, _ in assignments],
+        [a.car for _, a in assignments],
+        [a.user for _, a in assignments],
+        [a.start for _, a in assignments],
+        [a.end for _, a in assignments],
+        [a.lifetime for _, a in assignments],
+        [a.renewable_after for _, a in assignments],
+    ]
+
+
+async def _finish(
+    connection: Connection,
+    rows: Sequence[Row],
+    decisions: Sequence[Decision],
+    shown: Sequence[Mapping[str, Any]],
+    begun: int,
+) -> Done:
+    deliveries = await connection.fetchval(
+        outbox.FINISH,
+        [row["customer_id"] for row in rows],
+        [row["operation_id"] for row in rows],
+        ["Succeeded" if decision.failure is None else "Failed" for decision in decisions],
+        [decision.failure for decision in decisions],
+        [json.dumps(one) for one in shown],
+    )
+    each = zip(rows, decisions, strict=True)
+    failed = frozenset([row["operation_id"] for row, decision in each if decision.failure is not None])
+    return Done(len(rows), deliveries, frozenset([row["customer_id"] for row in rows]), failed, begun)
+
+
+def count(rows: Sequence[Row], done: Done) -> None:
+    """Count operations that were applied, and how long they had waited: when they are committed, or as good as that."""
+    OPERATIONS.add("succeeded", by=done.operations - len(done.failed))
+    OPERATIONS.add("failed", by=len(done.failed))
+    if TRACES.on:
+        TRACES.applied(rows, done.failed, done.begun)
+    for row in rows:
+        OPERATION_SECONDS.observe(row["waited"])
+        OPERATIONS_OF.count(row["customer_id"])
+
+
+def _columns(keys: Iterable[tuple[int, int | None]]) -> tuple[list[int], list[int | None]]:
+    listed = list(keys)
+    return [customer for customer, _ in listed], [id for _, id in listed]

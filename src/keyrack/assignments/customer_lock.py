@@ -1,0 +1,163 @@
+"""In charge of holds: who has a customer's row applies its operations, or changes what they stand on; nobody else does.
+
+What changes that ground (a box, a service, a user, a car) comes after everything that was accepted before it, and
+before everything that is accepted later: it applies what is pending, in committed pieces; then, in its own transaction,
+it takes the hold, applies what came since, and acts. One order of locks everywhere: holds first, ascending.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import Counter
+from collections.abc import AsyncGenerator, Iterable, Sequence
+from contextlib import asynccontextmanager
+from typing import LiteralString
+from uuid import UUID
+
+import structlog
+
+from keyrack.assignments import apply
+from keyrack.core.error_codes import NO_CUSTOMER, Reason
+from keyrack.core.errors import NotFound, Unavailable
+from keyrack.core.metrics.catalog import LIMITS
+from keyrack.core.settings import Settings
+from keyrack.db.connection import Connection, Database, Row, is_interruption
+
+log = structlog.get_logger("keyrack.holds")
+
+PIECE = 500  # operations that one transaction of a drain applies, at most
+PATIENCE = 5.0  # seconds that a command gives the workers to get over an operation that fails
+BUSY = Reason(
+    "customer-busy",
+    "The customer has too much work under way. Please try again.",
+    "Nothing was done: send the same request again after the seconds that Retry-After says.",
+)
+STUCK = Reason(
+    "operation-retried",
+    "An operation of the customer is being tried again. Please try again.",
+    "Nothing was done: send the same request again after the seconds that Retry-After says.",
+)
+
+ANY_PENDING: LiteralString = "select exists (select from operation where customer_id = $1 and state = 'Pending')"
+HOLD: LiteralString = "select true from customer_hold where customer_id = $1 for update"
+
+
+async def take(connection: Connection, customer: int) -> None:
+    """Hold the customer until the transaction ends. Raises `NotFound` when there is no such customer."""
+    if await connection.fetchval(HOLD, customer) is None:
+        raise NotFound(NO_CUSTOMER)
+
+
+async def settle(connection: Connection, customer: int) -> None:
+    """Hold the customer and apply what is pending. Raises `Unavailable` if more than a piece has been asked for.
+
+    Ends that a change of the ground has brought about do not count: in a batch they may be this transaction's own, so
+    that nobody else could ever apply them. They go piece by piece, however many, in the time that the caller has.
+    """
+    await take(connection, customer)
+    # Lock first, read in the next statement: what was committed before the lock was ours is seen
+    while len(rows := await apply.pending(connection, customer, PIECE + 1)) > PIECE:
+        ends = [row for row in rows if row["cause"] != "Request"]  # these come first
+        if not ends:
+            raise Unavailable(BUSY)
+        await _apply(connection, ends)
+    await _apply(connection, rows)
+
+
+async def apply_at_once(connection: Connection, customer: int, *operations: UUID) -> None:
+    """Apply operations that the caller has written after `settle`, in the same transaction.
+
+    Whoever asked meanwhile comes after them: their requests and this one overlap, so either order is true, and this one
+    leaves nothing between what the caller has seen and what the operation changes. Raises `Unavailable`.
+    """
+    await _apply(connection, await apply.named(connection, customer, operations))
+
+
+async def drain(db: Database, customer: int, settings: Settings) -> None:
+    """Apply what is pending in committed pieces, as far as the settings allow. Raises `Unavailable` beyond that; what
+    was applied stays so."""
+    end = time.monotonic() + settings.drain_seconds
+    piece = min(PIECE, settings.drain_operations)
+    done = 0
+    while await db.fetchval(ANY_PENDING, customer):
+        async with db.transaction() as connection:
+            await take(connection, customer)
+            rows = await apply.pending(connection, customer, piece)
+            await _apply(connection, rows)
+        if len(rows) < piece:
+            return
+        done += len(rows)
+        if done >= settings.drain_operations or time.monotonic() > end:
+            raise Unavailable(BUSY)
+
+
+async def foretell(connection: Connection, customer: int, operations: Sequence[UUID]) -> dict[UUID, str | None]:
+    """Apply these pending operations of a customer that the caller holds, and tell why each came to nothing, or None.
+    The caller undoes it all. Raises `Unavailable` if they cannot be applied."""
+    await _apply(connection, await apply.named(connection, customer, operations), counted=False)
+    return await apply.failures(connection, customer, operations)
+
+
+async def _apply(connection: Connection, rows: list[Row], *, counted: bool = True) -> None:
+    if not rows:
+        return
+    try:
+        done = await apply.apply(connection, rows)
+    except Exception as error:
+        if is_interruption(error):
+            raise
+        # A worker finds out which one it is, and has the tries; a request only says that it is not done
+        log.warning("pending operations cannot be applied by a request", error=error)
+        raise Unavailable(STUCK) from error
+    if counted:
+        apply.count(rows, done)
+
+
+class Turns:
+    """The requests of one process that change the ground of a customer: one at a time, few wait, the others hear 503.
+
+    They wait here, without a connection, and not in the database.
+    """
+
+    def __init__(self, waiting: int) -> None:
+        self._waiting = waiting
+        self._locks: dict[int, asyncio.Lock] = {}
+        self._there: Counter[int] = Counter()
+
+    @asynccontextmanager
+    async def of(self, customer: int) -> AsyncGenerator[None]:
+        """The customer's turn. Raises `Unavailable` where too many wait for it already."""
+        if self._there[customer] > self._waiting:
+            LIMITS.add("holds")
+            raise Unavailable(BUSY)
+        self._there[customer] += 1
+        try:
+            async with self._locks.setdefault(customer, asyncio.Lock()):
+                yield
+        finally:
+            self._there[customer] -= 1
+            if not self._there[customer]:
+                del self._there[customer], self._locks[customer]
+
+
+async def settle_all(db: Database, connection: Connection, customers: Iterable[int], settings: Settings) -> None:
+    """The same for a command that changes the ground of several customers in its own transaction, `connection`."""
+    ordered = sorted(set(customers))
+    for customer in ordered:
+        await _drain_whole(db, customer, settings)
+    for customer in ordered:
+        await settle(connection, customer)
+
+
+async def _drain_whole(db: Database, customer: int, settings: Settings) -> None:
+    """A command has time: as long as the pieces get on, it goes on. Raises `Unavailable` where they do not."""
+    end = time.monotonic() + PATIENCE
+    while True:
+        try:
+            await drain(db, customer, settings)
+            return
+        except Unavailable as busy:
+            if busy.reason != BUSY and time.monotonic() > end:
+                raise
+            await asyncio.sleep(0.1)

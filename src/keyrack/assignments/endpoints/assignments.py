@@ -1,0 +1,310 @@
+"""Assignments: who may use which car, and when. Changes are asynchronous; the outcome comes by webhook."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from functools import partial
+from typing import Annotated, Any, Literal
+from urllib.parse import urlsplit
+
+from pydantic import WithJsonSchema
+
+from keyrack.api import conditional_requests
+from keyrack.api.endpoint import Endpoints
+from keyrack.api.exchange import Answer, Request
+from keyrack.api.rate_limits import Limit
+from keyrack.api.schema.field_errors import at
+from keyrack.api.schema.request_body import (
+    INVALID_MOMENT,
+    Grant,
+    Int32,
+    Patch,
+    WholeSecond,
+    moment,
+    no_valid,
+    patched,
+    stamp,
+)
+from keyrack.assignments import submission
+from keyrack.assignments.customer_lock import apply_at_once, settle
+from keyrack.assignments.endpoints.operations import ONE_OPERATION
+from keyrack.assignments.rules import LIFETIME, LIFETIME_BOUND, lifetimes
+from keyrack.assignments.submission import Asker, Found, Wanted
+from keyrack.core.error_codes import RATE_LIMITED, Fault, Reason
+from keyrack.core.errors import BadRequest, NotFound, Refusal
+from keyrack.core.settings import Settings
+from keyrack.db.connection import Database, Statements
+from keyrack.db.worker_wakeup import WORK
+from keyrack.fleet.endpoints.cars import NO_CAR
+from keyrack.fleet.endpoints.users import NO_USER
+from keyrack.fleet.schema import ASSIGNMENT
+
+endpoints = Endpoints("Assignments", "assignments")
+
+NO_ASSIGNMENT = Reason(
+    "assignment-not-found",
+    "Unable to find an assignment for the given assignmentId which is assigned to the given customerId.",
+    "It has ended or was never there; GET /cars/{carId}/assignments lists those of a car.",
+)
+CREATE = "create assignment"
+UPDATE = "update assignment"
+END_BEFORE_START = Reason(
+    "end-before-start", "The end must not lie before the start.", "Send an end that is the start or later, or none."
+)
+LIFETIME_RANGE = Reason(
+    "lifetime-out-of-range",
+    f"The lifetime must be greater than {LIFETIME} and less than {LIFETIME_BOUND} seconds.",
+    "Send a lifetime in seconds within these bounds, or none: it is a week then.",
+)
+RENEWABLE_RANGE = Reason(
+    "renewable-after-out-of-range",
+    "renewableAfter must be 0 or more and less than lifetime.",
+    "Send seconds from 0 up to, but without, the lifetime, or none: it is half of it then.",
+)
+
+OPERATION_HEADERS = {
+    "Operation-Id": "The operation that was asked for; its outcome comes by webhook.",
+    "Operation-Location": "Where to ask for the outcome.",
+}
+
+endpoints.get("/assignments", ASSIGNMENT, "All assignments: past, in force and to come", ours=True)
+endpoints.get("/assignments/{assignmentId}", ASSIGNMENT, "One assignment", one=True, missing=NO_ASSIGNMENT)
+
+# Text, or a number where the member is one; what is neither is refused by the member's own name
+PatchValue = Annotated[
+    Any, WithJsonSchema({"anyOf": [{"type": "string"}, {"type": "integer", "format": "int32"}, {"type": "null"}]})
+]
+_NUMBER = re.compile(r"-?[0-9]{1,10}")
+
+
+class NewAssignment(Grant):
+    car_id: Int32
+    user_id: Int32
+    start: WholeSecond
+    end: WholeSecond | None = None
+    lifetime: Int32 | None = None
+    renewable_after: Int32 | None = None
+
+
+class AssignmentPatch(Grant):
+    op: Literal["remove", "replace"]
+    path: Literal["/carId", "/userId", "/start", "/end", "/lifetime", "/renewableAfter"]
+    value: PatchValue = None
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """An assignment that a caller asks for, and the limit on how many the customer may ask for."""
+
+    wanted: Wanted
+    limit: Limit
+
+
+async def accept(
+    db: Database, customer: int, parts: Sequence[Sequence[Asked]]
+) -> list[list[Mapping[str, str] | Refusal]]:
+    """Accept what several callers of a customer ask for: for each the limit's headers, or why not.
+
+    The limit is taken in a statement of its own: together with the operations its row would stay locked until they are
+    on disk, and the customer's requests would queue behind one another.
+    """
+    asked = [one for part in parts for one in part]
+    taken = await asked[0].limit.take_many(db, customer, len(asked))
+    allowed = [one.wanted for one, headers in zip(asked, taken, strict=True) if not isinstance(headers, Refusal)]
+    found = iter(await submission.ask(db, customer, allowed) if allowed else ())
+    results: list[Mapping[str, str] | Refusal] = []
+    for headers in taken:
+        if isinstance(headers, Refusal):
+            results.append(headers)
+            continue
+        results.append(absent(next(found)) or headers)
+    if missing := sum(isinstance(result, NotFound) for result in results):
+        await asked[0].limit.give_back(db, customer, missing)
+    rest = iter(results)
+    return [[next(rest) for _ in part] for part in parts]
+
+
+@endpoints.put(
+    "/assignments",
+    "Ask for an assignment",
+    limited=("carId", "userId"),
+    body=NewAssignment,
+    what=CREATE,
+    shows=ONE_OPERATION,
+    refuses={400: (END_BEFORE_START, LIFETIME_RANGE, RENEWABLE_RANGE), 404: (NO_CAR, NO_USER), 429: (RATE_LIMITED,)},
+    headers=OPERATION_HEADERS,
+)
+async def create(request: Request, body: NewAssignment, settings: Settings) -> Answer:
+    wanted = creation(request, body)
+    (result,) = await request.batches.put(accept, request.customer, [Asked(wanted, limit(settings))])
+    if isinstance(result, Refusal):
+        raise result
+    return _accepted(request, wanted, settings, result)
+
+
+def limit(settings: Settings) -> Limit:
+    """How many assignments a customer may ask for."""
+    return Limit("assignments", settings.assignment_rate, settings.assignment_burst)
+
+
+def creation(request: Request, body: NewAssignment) -> Wanted:
+    """What the body asks for. Raises `BadRequest`."""
+    _check(CREATE, "/{}".format, body.start, body.end, body.lifetime, body.renewable_after)
+    last = body.end and stamp(body.end)
+    asked = {"start": stamp(body.start), "end": last, "lifetime": body.lifetime, "renewableAfter": body.renewable_after}
+    return Wanted("CreateAssignment", None, body.car_id, body.user_id, asked, *_asked(request))
+
+
+@endpoints.patch(
+    "/assignments/{assignmentId}",
+    "Ask for a change of an assignment",
+    limited=("carId", "userId"),
+    body=Patch[AssignmentPatch],
+    what=UPDATE,
+    shows=ONE_OPERATION,
+    compares=ASSIGNMENT,
+    settled=conditional_requests.is_there(ASSIGNMENT, NO_ASSIGNMENT),
+    refuses={400: (END_BEFORE_START, LIFETIME_RANGE, RENEWABLE_RANGE), 404: (NO_ASSIGNMENT, NO_CAR, NO_USER)},
+    headers=OPERATION_HEADERS,
+)
+async def update(request: Request, patch: list[AssignmentPatch], settings: Settings) -> Answer:
+    return await _ask(request, change(request, patch), settings)
+
+
+def change(request: Request, patch: list[AssignmentPatch]) -> Wanted:
+    """What the patch asks for. Raises `BadRequest`."""
+    changes: dict[str, Any] = {
+        name: _value(name, value, at(patch, name)) for name, value in patched(patch, UPDATE).items()
+    }
+    _check(
+        UPDATE,
+        partial(at, patch),
+        _moment(changes.get("start")),
+        _moment(changes.get("end")),
+        changes.get("lifetime"),
+        changes.get("renewableAfter"),
+        complete="lifetime" in changes,
+    )
+    (id,) = request.ids
+    return Wanted("UpdateAssignment", id, changes.get("carId"), changes.get("userId"), changes, *_asked(request))
+
+
+@endpoints.delete(
+    "/assignments/{assignmentId}",
+    "Ask for the end of an assignment",
+    limited=(),
+    shows=ONE_OPERATION,
+    compares=ASSIGNMENT,
+    settled=conditional_requests.is_there(ASSIGNMENT, NO_ASSIGNMENT),
+    refuses={404: (NO_ASSIGNMENT,)},
+    headers=OPERATION_HEADERS,
+)
+async def delete(request: Request, settings: Settings) -> Answer:
+    return await _ask(request, end(request), settings)
+
+
+def end(request: Request) -> Wanted:
+    """The end of the path's assignment."""
+    (id,) = request.ids
+    return Wanted("DeleteAssignment", id, None, None, {}, *_asked(request))
+
+
+def _asked(request: Request) -> tuple[str, Asker, bool]:
+    """Which request it was, who has sent it, and whether that one is limited to groups."""
+    return request.checksum, request.asker, request.scope is not None
+
+
+async def _ask(request: Request, wanted: Wanted, settings: Settings) -> Answer:
+    """Write down what is wanted.
+
+    With `If-Match` it has its place in the order of work at once: after everything that was asked for before it, and
+    before whatever is asked for while it is compared. So what it changes is what the client has seen. Raises
+    `NotFound`, `PreconditionFailed`, `Unavailable`.
+    """
+    if request.compares:
+        async with request.db.transaction() as connection:
+            await settle(connection, request.customer)
+            await conditional_requests.compare(connection, request, ASSIGNMENT, NO_ASSIGNMENT)
+            await _write(connection, request.customer, wanted)
+            await apply_at_once(connection, request.customer, wanted.operation)
+    else:
+        await _write(request.db, request.customer, wanted)
+    return _accepted(request, wanted, settings)
+
+
+async def _write(statements: Statements, customer: int, wanted: Wanted) -> None:
+    (found,) = await submission.ask(statements, customer, [wanted])
+    if (refusal := absent(found)) is not None:
+        raise refusal
+
+
+def absent(found: Found) -> NotFound | None:
+    """The refusal of what names something that is not there."""
+    for there, reason in ((found.assignment, NO_ASSIGNMENT), (found.car, NO_CAR), (found.user, NO_USER)):
+        if not there:
+            return NotFound(reason)
+    return None
+
+
+def _accepted(request: Request, wanted: Wanted, settings: Settings, more: Mapping[str, str] | None = None) -> Answer:
+    """204 for what was written down."""
+    request.announce(WORK)
+    told = {"Operation-Id": str(wanted.operation), "Operation-Location": operations(settings) + str(wanted.operation)}
+    return Answer(204, headers={**told, **(more or {})}, made=wanted.operation)
+
+
+def operations(settings: Settings) -> str:
+    """Where to ask for outcomes, as a path: a proxy may have put one before Keyrack's."""
+    return urlsplit(settings.public_url).path + "/v3/operations/"
+
+
+def _check(
+    what: str,
+    place: Callable[[str], str],
+    start: datetime | None,
+    end: datetime | None,
+    lifetime: int | None,
+    renewable_after: int | None,
+    *,
+    complete: bool = True,
+) -> None:
+    """What the body alone shows to be wrong; `place` tells where a member is. Raises `BadRequest`. Without `complete`
+    the lifetime stays as it is."""
+    if start is not None and end is not None and end < start:
+        raise _of_member(END_BEFORE_START, what, "end", place)
+    if lifetime is not None and not LIFETIME < lifetime < LIFETIME_BOUND:
+        raise _of_member(LIFETIME_RANGE, what, "lifetime", place)
+    if renewable_after is not None:
+        bound = lifetimes(lifetime, None)[0] if complete else LIFETIME_BOUND
+        if not 0 <= renewable_after < bound:
+            raise _of_member(RENEWABLE_RANGE, what, "renewableAfter", place)
+
+
+def _of_member(reason: Reason, what: str, member: str, place: Callable[[str], str]) -> BadRequest:
+    """The refusal for this reason, behind the name of the member that it is about."""
+    fault = Fault("out-of-range", reason.text, place(member))
+    return BadRequest(reason.saying(f"{no_valid(what, member)} {reason}"), errors=[fault])
+
+
+def _value(name: str, value: object, place: str) -> str | int | None:
+    """A patch's value as its member's type: numbers may come as text (spec). Raises `BadRequest`."""
+    if value is None and name in ("end", "lifetime", "renewableAfter"):
+        return None
+    if name in ("start", "end"):
+        try:
+            return stamp(moment(value if isinstance(value, str) else ""))
+        except ValueError:
+            fault = Fault("wrong-form", f"{INVALID_MOMENT}.", place)
+            raise BadRequest(no_valid(UPDATE, name, hint=f"{INVALID_MOMENT}."), errors=[fault]) from None
+    number = int(value) if isinstance(value, str) and _NUMBER.fullmatch(value) else value
+    if isinstance(number, bool) or not isinstance(number, int) or not -(2**31) <= number < 2**31:
+        fault = Fault("wrong-type", "It should be an integer of 32 bits, as a number or as text.", place)
+        raise BadRequest(no_valid(UPDATE, name), errors=[fault])
+    return number
+
+
+def _moment(text: str | int | None) -> datetime | None:
+    return None if text is None else moment(str(text))

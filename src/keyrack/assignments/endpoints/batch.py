@@ -1,0 +1,266 @@
+"""Batches: many creations, changes and ends of one kind in one call, each as its single request would do it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any, LiteralString, cast
+
+from keyrack.api import batch_items
+from keyrack.api.batch_items import Item, Several
+from keyrack.api.endpoint import Endpoints
+from keyrack.api.exchange import Answer, Request, Undone, answer
+from keyrack.api.rate_limits import Limit
+from keyrack.assignments.customer_lock import settle
+from keyrack.assignments.endpoints import assignments, batch_assignments
+from keyrack.assignments.endpoints.batch_models import (
+    AnyBatch,
+    AssignmentBatch,
+    BatchReport,
+    BatchResult,
+    Creation,
+    OneBatch,
+    UserBatch,
+    ways,
+)
+from keyrack.assignments.overlaps import TOO_MANY as TOO_MANY_OVERLAPS
+from keyrack.auth.authenticator import Access
+from keyrack.core.error_codes import RATE_LIMITED, Reason
+from keyrack.core.errors import JSON, BadRequest, Refusal, Unavailable
+from keyrack.core.metrics.catalog import REFUSALS
+from keyrack.core.settings import Settings
+from keyrack.db.connection import Connection, Statements
+from keyrack.db.worker_wakeup import WORK
+from keyrack.fleet import group_scope_checks
+
+endpoints = Endpoints("Batches", "batch")
+
+BATCH = "carry out the batch"
+FAULTS = 10  # of an item, that are told
+DRY_ITEMS = 20  # that a dry run counts as at least: it takes the hold, however little it tries
+TOO_MANY = Reason(
+    "too-many-items",
+    f"Couldn't {BATCH}. It has too many items: at most {{items}} are possible.",
+    "Send the items in several batches.",
+)
+NO_OPTIONS = Reason(
+    "batch-with-query",
+    f"Couldn't {BATCH}. It takes no query string: what is wanted stands in the body.",
+    "Put `atomic`, `dryRun` and `conflicts` into the body.",
+)
+TOO_MANY_PASSWORDS = Reason(
+    "too-many-passwords",
+    f"Couldn't {BATCH}. It has too many users with a password: at most {{users}} are possible.",
+    "Send users of the type `Normal` in several batches: to hash a password takes its time.",
+)
+TOO_LONG = Reason(
+    "batch-too-slow",
+    "The batch took too long, and was undone. Please send fewer items at once.",
+    "Send the items in several batches.",
+)
+REFUSED = Reason(
+    "batch-refused",
+    "The batch was not carried out, because an item was refused.",
+    "See in `results` which items were refused, and why; or send it without `atomic`.",
+)
+UNDONE = Reason(
+    "item-undone",
+    "Not done, because another item was refused.",
+    "Put right what was refused, and send the whole batch again.",
+)
+
+# Batches of one kind in one customer one after another: each locks its rows in the order of its items
+IN_TURN: LiteralString = "select pg_advisory_xact_lock(hashtext('batch ' || $1), $2)"
+
+_Result = dict[str, Any]
+
+
+class BatchRefused(Refusal):
+    """422: a whole batch, because of some of its items. The body is JSON: the same results as of one that was done."""
+
+    status = 422
+    media_type = JSON
+
+    def __init__(self, report: Mapping[str, Any]) -> None:
+        super().__init__(REFUSED)
+        self.report = report
+
+    def extensions(self) -> dict[str, object]:
+        return {**super().extensions(), **self.report}
+
+    def body(self, trace_id: str) -> bytes:
+        return json.dumps({"message": self.text, **self.report}).encode()
+
+
+@dataclass(frozen=True, slots=True)
+class Checked(Several):
+    """A batch whose items have been checked, as far as that needs no transaction."""
+
+    body: OneBatch
+    limit: Limit  # on assignments
+
+    @property
+    def creates_assignments(self) -> bool:
+        return isinstance(self.body, AssignmentBatch) and any(isinstance(one, Creation) for one in self.body.items)
+
+
+def _needs_hold(batch: Checked) -> bool:
+    """Whether it changes the ground, or has to know what is asked for already."""
+    if isinstance(batch.body, AssignmentBatch):
+        return batch.body.dry_run or batch.body.conflicts != "allow"
+    return any(item.endpoint.ground is not None for item in batch.items)
+
+
+@dataclass(slots=True)
+class Worked:
+    """What came of a batch: a result for each item, and what has to be told when it is committed."""
+
+    results: list[_Result]
+    headers: Mapping[str, str] = field(default_factory=dict[str, str])
+    notices: list[LiteralString] = field(default_factory=list[LiteralString])
+
+    @property
+    def refused(self) -> int:
+        return sum(result["status"] >= 400 for result in self.results)
+
+    def report(self, *, is_dry: bool) -> dict[str, Any]:
+        return _report(len(self.results) - self.refused, self.refused, self.results, is_dry=is_dry)
+
+    def undone(self, *, is_dry: bool) -> dict[str, Any]:
+        """The report of a batch that was not carried out as a whole."""
+        other = {"status": 424, "code": UNDONE.code, "detail": UNDONE.text}
+        results = [one if one["status"] >= 400 else other for one in self.results]
+        return _report(0, self.refused, results, is_dry=is_dry)
+
+
+def _report(done: int, refused: int, results: Sequence[_Result], *, is_dry: bool) -> dict[str, Any]:
+    return {"done": done, "refused": refused, **({"dryRun": True} if is_dry else {}), "results": results}
+
+
+async def checked(request: Request, body: OneBatch, settings: Settings, access: Access) -> Checked:
+    """Check what can be checked of each item alone. Raises `BadRequest`, `TooManyRequests` for dry runs, and
+    `Unavailable`."""
+    if request.query:
+        raise BadRequest(NO_OPTIONS)
+    if len(body.items) > settings.batch_items:
+        raise BadRequest(TOO_MANY.format(items=settings.batch_items))
+    if isinstance(body, UserBatch) and sum(map(_has_password, body.items)) > settings.batch_passwords:
+        raise BadRequest(TOO_MANY_PASSWORDS.format(users=settings.batch_passwords))
+    if body.dry_run:
+        limit = Limit("dry-runs", settings.dry_run_rate, settings.dry_run_burst)
+        await limit.borrow(request.db, request.customer, max(DRY_ITEMS, len(body.items)))
+    parts = {Settings: settings, Access: access}
+    found: list[Item] = []
+    async with _bounded(settings):
+        for number, (row, ids, value) in enumerate(ways(body)):
+            found.append(await batch_items.checked_item(request, row, ids, value, parts))
+            await batch_items.breathe(number)
+    return Checked(await group_scope_checks.items_within(request, found), body, assignments.limit(settings))
+
+
+def _has_password(item: object) -> bool:
+    body = cast("object", getattr(item, "body", None))
+    return isinstance(body, dict) and cast("dict[str, object]", body).get("type") == "Normal"
+
+
+@asynccontextmanager
+async def _bounded(settings: Settings) -> AsyncGenerator[None]:
+    """The time that a batch may take. Raises `Unavailable` beyond it."""
+    clock = asyncio.timeout(settings.batch_seconds)
+    try:
+        async with clock:
+            yield
+    except TimeoutError:
+        if not clock.expired():
+            raise
+        raise Unavailable(TOO_LONG) from None
+
+
+def _bytes(settings: Settings) -> int:
+    return settings.batch_bytes
+
+
+async def _may(statements: Statements, request: Request, batch: Checked) -> None:
+    """Raises `TooManyRequests` where nothing is left of the limit."""
+    if batch.creates_assignments and not batch.body.dry_run:
+        await batch.limit.look(statements, request.customer)
+
+
+@endpoints.post(
+    "/batch",
+    "Many creations, changes and ends of one kind",
+    limited=(),
+    body=AnyBatch,
+    what=BATCH,
+    before=checked,
+    ground=_may,
+    settles=_needs_hold,
+    most=_bytes,
+    status=200,
+    answers=BatchResult,
+    secret=True,  # users' generated passwords
+    reports={422: BatchReport},
+    ours=True,
+    refuses={
+        400: (NO_OPTIONS, TOO_MANY, TOO_MANY_PASSWORDS, TOO_MANY_OVERLAPS),
+        422: (REFUSED,),
+        429: (RATE_LIMITED,),
+        503: (TOO_LONG,),
+    },
+    in_part={409: (batch_assignments.OVERLAP,), 424: (UNDONE,)},
+)
+async def batch(request: Request, batch: Checked, settings: Settings) -> Answer:
+    body = batch.body
+    async with request.db.transaction() as connection:
+        async with _bounded(settings):  # not the commit: whoever is told that it was undone must be right
+            worked = await _work(connection, request, batch, settings)
+        refusal = BatchRefused(worked.undone(is_dry=body.dry_run)) if body.atomic and worked.refused else None
+        if body.dry_run:
+            raise Undone(refusal or answer(worked.report(is_dry=True)))
+        if refusal is not None:
+            raise refusal
+    for notice in worked.notices:
+        request.announce(notice)
+    return answer(worked.report(is_dry=False), headers=worked.headers)
+
+
+async def _work(connection: Connection, request: Request, batch: Checked, settings: Settings) -> Worked:
+    await _may(connection, request, batch)
+    if _needs_hold(batch):
+        await settle(connection, request.customer)
+    if isinstance(batch.body, AssignmentBatch):
+        return await _ask(connection, request, batch, batch.body, settings)
+    await connection.execute(IN_TURN, batch.body.kind, request.customer)
+    return await _do(connection, request, batch.items, is_dry=batch.body.dry_run)
+
+
+async def _ask(
+    connection: Connection, request: Request, batch: Checked, body: AssignmentBatch, settings: Settings
+) -> Worked:
+    asked = await batch_assignments.ask(connection, request, body, batch.items, settings)
+    results = [_told(asked.told(place)) | asked.overlap(place) for place in range(len(batch.items))]
+    worked = Worked(results, notices=[WORK] if asked.wanted else [])
+    if asked.creations and not body.dry_run and not (body.atomic and worked.refused):
+        # Last of all: the bucket is locked until the end
+        worked.headers = await batch.limit.borrow(connection, request.customer, asked.creations)
+    return worked
+
+
+async def _do(connection: Connection, request: Request, todo: Sequence[Item], *, is_dry: bool) -> Worked:
+    notices: list[LiteralString] = []
+    done = await batch_items.do(connection, todo, notices.append)
+    return Worked([_told(one, is_dry=is_dry) for one in done], notices=notices)
+
+
+def _told(one: Answer | Refusal | _Result, *, is_dry: bool = False) -> _Result:
+    """An item's result: what its request would have been answered. What was not made has no id."""
+    if isinstance(one, Refusal):
+        REFUSALS.add(one.reason.code, str(one.status))
+        told: _Result = {"status": one.status, "code": one.reason.code, "detail": one.text}
+        return told | ({"errors": [fault.members() for fault in one.errors[:FAULTS]]} if one.errors else {})
+    if isinstance(one, Answer):
+        return {"status": one.status} | (json.loads(one.body) if one.body and not is_dry else {})
+    return one

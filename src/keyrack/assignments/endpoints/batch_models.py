@@ -1,0 +1,190 @@
+"""In charge of the forms of batches: their bodies by kind, the row that each item stands for, and their answers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Any, Generic, Literal, TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field, SkipValidation
+from pydantic.alias_generators import to_camel
+
+from keyrack.api.endpoint import Endpoint
+from keyrack.api.schema.request_body import Grant, Int32, Patch
+from keyrack.assignments.endpoints import assignments
+from keyrack.assignments.endpoints.assignments import AssignmentPatch, NewAssignment
+from keyrack.fleet.endpoints import cars, groups, users
+from keyrack.fleet.endpoints.cars import CarPatch, NewCar
+from keyrack.fleet.endpoints.groups import GroupPatch, NewGroup
+from keyrack.fleet.endpoints.users import NewUser
+
+Form = TypeVar("Form")
+
+
+class Creation(Grant, Generic[Form]):
+    """What the `PUT` of the kind would take; it is checked as there, item by item."""
+
+    op: Literal["create"]
+    body: SkipValidation[Form]
+
+
+class Change(Grant, Generic[Form]):
+    """What the `PATCH` of the kind would take."""
+
+    op: Literal["change"]
+    id: Int32
+    patch: SkipValidation[Patch[Form]]
+
+
+class End(Grant):
+    """What the `DELETE` of the kind would do; of a user: the end of the membership in the customer."""
+
+    op: Literal["end"]
+    id: Int32
+
+
+class AssignmentCreation(Creation[NewAssignment]): ...
+
+
+class AssignmentChange(Change[AssignmentPatch]): ...
+
+
+class CarCreation(Creation[NewCar]): ...
+
+
+class CarChange(Change[CarPatch]): ...
+
+
+class UserCreation(Creation[NewUser]): ...
+
+
+class GroupCreation(Creation[NewGroup]): ...
+
+
+class GroupChange(Change[GroupPatch]): ...
+
+
+class Batch(Grant):
+    """`atomic`: all or nothing. `dryRun`: what would happen is told, and nothing is done."""
+
+    atomic: bool = False
+    dry_run: bool = False
+
+
+Item = TypeVar("Item")
+ByOp = Annotated[Item, Field(discriminator="op")]
+Items = Annotated[list[ByOp[Item]], Field(min_length=1)]
+
+
+class AssignmentBatch(Batch):
+    kind: Literal["assignments"]
+    items: Items[AssignmentCreation | AssignmentChange | End]
+    conflicts: Literal["allow", "report", "refuse"] = "allow"
+
+
+class CarBatch(Batch):
+    kind: Literal["cars"]
+    items: Items[CarCreation | CarChange | End]
+
+
+class UserBatch(Batch):
+    kind: Literal["users"]
+    items: Items[UserCreation | End]
+
+
+class GroupBatch(Batch):
+    kind: Literal["groups"]
+    items: Items[GroupCreation | GroupChange | End]
+
+
+OneBatch = AssignmentBatch | CarBatch | UserBatch | GroupBatch
+AnyBatch = Annotated[OneBatch, Field(discriminator="kind", json_schema_extra={"type": "object"})]
+
+
+def _row(method: str, path: str) -> Endpoint:
+    rows = [row for module in (assignments, cars, groups, users) for row in module.endpoints.rows]
+    return next(row for row in rows if (row.method, row.path) == (method, path))
+
+
+# The row that an item stands for, by kind and op
+ROWS: Mapping[tuple[str, str], Endpoint] = {
+    ("assignments", "create"): _row("PUT", "/assignments"),
+    ("assignments", "change"): _row("PATCH", "/assignments/{assignmentId}"),
+    ("assignments", "end"): _row("DELETE", "/assignments/{assignmentId}"),
+    ("cars", "create"): _row("PUT", "/cars"),
+    ("cars", "change"): _row("PATCH", "/cars/{carId}"),
+    ("cars", "end"): _row("DELETE", "/cars/{carId}"),
+    ("users", "create"): _row("PUT", "/users"),
+    ("users", "end"): _row("DELETE", "/users/assignments/customers"),
+    ("groups", "create"): _row("PUT", "/groups"),
+    ("groups", "change"): _row("PATCH", "/groups/{groupId}"),
+    ("groups", "end"): _row("DELETE", "/groups/{groupId}"),
+}
+
+
+def ways(batch: OneBatch) -> Iterator[tuple[Endpoint, tuple[int, ...], Any]]:
+    """For each item its row, the ids of its path, and its body."""
+    for item in batch.items:
+        row = ROWS[batch.kind, item.op]
+        if isinstance(item, Creation):
+            yield row, (), item.body
+        elif isinstance(item, Change):
+            yield row, (item.id,), item.patch
+        elif row.body is not None:
+            yield row, (), {"userId": item.id}
+        else:
+            yield row, (item.id,), None
+
+
+class _Answer(BaseModel):
+    model_config = ConfigDict(alias_generator=to_camel)
+
+
+class AssignmentConflict(_Answer):
+    """An assignment of the same car within the same time: one that there is, or what an item before asks for."""
+
+    assignment_id: Int32 | None = None
+    item: Int32 | None = None
+    user_id: Int32
+    start: str
+    end: str | None
+
+
+class ItemFault(_Answer):
+    """What is wrong with the item's body or patch, where it is known which part of it."""
+
+    code: str
+    detail: str
+    pointer: str | None = None
+    valid: list[Any] | None = None
+
+
+class ItemResult(_Answer):
+    """What the single request would have been answered."""
+
+    status: Int32
+    id: Int32 | None = None
+    password: str | None = None
+    operation_id: str | None = None
+    operation_location: str | None = None
+    checksum: str | None = None
+    would_fail: str | None = None
+    conflicts: list[AssignmentConflict] | None = None
+    more_conflicts: bool | None = None
+    code: str | None = None
+    detail: str | None = None
+    errors: list[ItemFault] | None = None
+
+
+class BatchResult(_Answer):
+    """How many items were done and how many refused, and for each item, in order, what came of it."""
+
+    done: Int32
+    refused: Int32
+    dry_run: bool = False
+    results: list[ItemResult]
+
+
+class BatchReport(BatchResult):
+    """The same of a batch that was not carried out as a whole, and why."""
+
+    message: str

@@ -1,0 +1,148 @@
+"""In charge of asking for asynchronous work on assignments; a worker's `rounds` do it.
+
+An operation is one row, written in the request's own transaction: what was answered with 204 is in the database, and
+what failed left nothing. Asking locks nothing that a worker holds. The order of a customer's work is that of `seq`: who
+asks after somebody's 204 has a higher one, and whoever sees the later row sees the earlier one too.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, LiteralString, NamedTuple
+from uuid import UUID, uuid4
+
+from keyrack.db.connection import Statements
+
+Kind = Literal["CreateAssignment", "UpdateAssignment", "DeleteAssignment"]
+PIECE = 5_000  # ends that one statement asks for
+
+
+class Asker(NamedTuple):
+    """Who asks: kept with the operation."""
+
+    manager: int | None = None
+    address: str | None = None
+    request: str | None = None  # id of the request
+    traceparent: str | None = None  # its place in a trace, where traces are on
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What somebody asks for: a creation names car and user, an end an assignment, a change both if it moves it."""
+
+    kind: Kind
+    assignment: int | None
+    car: int | None
+    user: int | None
+    request: Mapping[str, Any]  # start, end, lifetime, renewableAfter of a creation; the members that a change names
+    checksum: str
+    asker: Asker
+    is_limited: bool = False  # who asks is limited to groups: it is about the assignment's car and user of now alone
+    operation: UUID = field(default_factory=uuid4)
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """Whether what is named is there; if all of it is, it has been asked for."""
+
+    assignment: bool
+    car: bool
+    user: bool
+
+    @property
+    def whole(self) -> bool:
+        return self.assignment and self.car and self.user
+
+
+# Several at once; each of which everything is there is asked for. What does not name a car or a user is about those of
+# its assignment, and the operation keeps those as they are
+ASK: LiteralString = """
+with wanted as (
+  select w.*, a.car_id as its_car, a.user_id as its_user,
+    w.assignment_id is null or a.car_id is not null as there,
+    exists (select from car c where c.customer_id = $1 and c.car_id = coalesce(w.car_id, a.car_id)) as car,
+    exists (select from customer_user u where u.customer_id = $1 and u.user_id = coalesce(w.user_id, a.user_id))
+      as "user"
+  from unnest($2::uuid[], $3::text[], $4::integer[], $5::integer[], $6::integer[], $7::text[]::jsonb[], $8::text[],
+              $9::integer[], $10::text[], $11::text[], $12::text[], $13::boolean[]) with ordinality
+    w (operation_id, kind, assignment_id, car_id, user_id, request, checksum, asked_by, asked_from, request_id,
+       traceparent, is_limited, place)
+  left join lateral (
+    select car_id, user_id from assignment where customer_id = $1 and assignment_id = w.assignment_id limit 1) a on true
+),
+asked as (
+  insert into operation
+    (customer_id, operation_id, kind, car_id, user_id, assignment_id, request, checksum, asked_by, asked_from,
+     request_id, traceparent, is_limited)
+  select $1, operation_id, kind, coalesce(its_car, car_id), coalesce(its_user, user_id), assignment_id, request,
+    checksum, asked_by, asked_from, request_id, traceparent, is_limited
+  from wanted where there and car and "user" order by place
+)
+select there, car, "user" from wanted order by place
+"""
+TAKE_BACK: LiteralString = "delete from operation where customer_id = $1 and operation_id = any($2::uuid[])"
+# Each end keeps the assignment as it is: by the time it is applied, the row may be gone with its car or user
+_ENDS: LiteralString = """
+with asked as (
+  insert into operation
+    (customer_id, kind, cause, car_id, user_id, assignment_id, request, checksum, asked_by, asked_from, request_id,
+     traceparent)
+  select a.customer_id, 'DeleteAssignment', $4, a.car_id, a.user_id, a.assignment_id,
+         jsonb_build_object('start', to_char(a.starts_at, 'YYYY-MM-DD"T"HH24:MI:SS"Z"'),
+                            'end', to_char(a.ends_at, 'YYYY-MM-DD"T"HH24:MI:SS"Z"'), 'lifetime', a.lifetime,
+                            'renewableAfter', coalesce(a.renewable_after, a.lifetime / 2)), $5, $6, $7, $8, $9
+  from assignment a where a.customer_id = $1 and a.{column} = $2 and a.assignment_id > $3
+  order by a.assignment_id limit $10
+  returning assignment_id
+)
+select max(assignment_id) as last, count(*) as count from asked
+"""
+ENDS_OF_CAR: LiteralString = _ENDS.replace("{column}", "car_id")
+ENDS_OF_USER: LiteralString = _ENDS.replace("{column}", "user_id")
+
+
+def checksum(body: bytes, method: str, path: str) -> str:
+    """MD5 of the request's body, or of method, blank and path where there is none: a fingerprint, not a protection."""
+    told = body or f"{method} {path}".encode()
+    return hashlib.md5(told, usedforsecurity=False).hexdigest().upper()
+
+
+async def ask(statements: Statements, customer: int, wanted: Sequence[Wanted]) -> list[Found]:
+    """Ask for these, in this order; for each, whether what it names is there."""
+    rows = await statements.fetch(
+        ASK, customer, [w.operation for w in wanted], [w.kind for w in wanted], [w.assignment for w in wanted],
+        [w.car for w in wanted], [w.user for w in wanted], [json.dumps(w.request) for w in wanted],
+        [w.checksum for w in wanted], [w.asker.manager for w in wanted], [w.asker.address for w in wanted],
+        [w.asker.request for w in wanted], [w.asker.traceparent for w in wanted], [w.is_limited for w in wanted],
+    )  # fmt: skip
+    return [Found(row["there"], row["car"], row["user"]) for row in rows]
+
+
+async def take_back(statements: Statements, customer: int, operations: Sequence[UUID]) -> None:
+    """Let it not have been asked for, in the transaction in which it was."""
+    await statements.execute(TAKE_BACK, customer, operations)
+
+
+async def end_all_of_car(
+    statements: Statements, customer: int, car: int, cause: str, checksum: str, asker: Asker
+) -> None:
+    """Ask for the end of every assignment of a car, in the caller's transaction, which holds the customer."""
+    await _end_all(statements, ENDS_OF_CAR, customer, car, cause, checksum, asker)
+
+
+async def end_all_of_user(statements: Statements, customer: int, user: int, checksum: str, asker: Asker) -> None:
+    """Ask for the end of every assignment of a user within the customer, in the same way."""
+    await _end_all(statements, ENDS_OF_USER, customer, user, "UserRemoved", checksum, asker)
+
+
+async def _end_all(
+    statements: Statements, sql: LiteralString, customer: int, of: int, cause: str, checksum: str, asker: Asker
+) -> None:
+    last, count = 0, PIECE
+    while count == PIECE:
+        row = await statements.fetchrow(sql, customer, of, last, cause, checksum, *asker, PIECE)
+        assert row is not None  # noqa: S101 - one row by its form
+        last, count = row["last"], row["count"]

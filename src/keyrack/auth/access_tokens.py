@@ -1,0 +1,69 @@
+"""In charge of what access tokens say: JSON Web Tokens by the profile of RFC 9068, signed with our own keys."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import LiteralString
+from uuid import UUID
+
+from joserfc import jwt
+from joserfc.errors import JoseError
+
+from keyrack.auth.signing_keys import SigningKeys
+from keyrack.core.settings import Settings
+from keyrack.db.connection import Database, Statements
+from keyrack.db.row_batches import repeat
+
+TOKEN_SECONDS = 3600
+API_AUDIENCE = "keyrack"
+TYPE = "at+jwt"
+
+IS_REVOKED: LiteralString = "select exists (select from revoked_token where jti = $1)"
+REVOKE: LiteralString = "insert into revoked_token (jti, expires_at) values ($1, $2) on conflict do nothing"
+FORGET: LiteralString = """
+with gone as (delete from revoked_token where jti = any(array(
+  select jti from revoked_token where expires_at < now() order by expires_at limit $1)) returning true)
+select count(*) from gone
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """An access token that one of our keys has signed."""
+
+    jti: str
+    subject: UUID
+    expires: float  # seconds since 1970
+    issued: float  # seconds since 1970
+    sign_outs: int = 0  # of its manager before it was issued
+    amr: tuple[str, ...] = ()  # how its manager had signed in (RFC 8176)
+    # Of a client's: what it was asked for, and by which of the client's secrets
+    scopes: frozenset[str] = frozenset()
+    secret: int | None = None
+
+
+def decoded(text: str, keys: SigningKeys) -> Token | None:
+    """What the token says, if it is an access token of ours; when it ends is looked at by who uses it."""
+    try:
+        found = jwt.decode(text, keys.set, algorithms=["RS256"])
+        claims = found.claims
+        if found.header.get("typ") != TYPE or claims.get("aud") != API_AUDIENCE:
+            return None
+        token = Token(str(claims["jti"]), UUID(claims["sub"]), float(claims["exp"]), float(claims.get("iat", 0)))
+        if "client_id" in claims:
+            return replace(token, scopes=frozenset(claims["scope"].split()), secret=int(claims["secret"]))
+        amr = tuple(str(one) for one in claims.get("amr", ()))
+        return replace(token, sign_outs=int(claims.get("sign_outs", 0)), amr=amr)
+    except (JoseError, ValueError, KeyError, TypeError, AttributeError, OverflowError):
+        return None
+
+
+async def revoke(statements: Statements, token: Token) -> None:
+    """From now on the token is refused by every process."""
+    await statements.execute(REVOKE, token.jti, datetime.fromtimestamp(token.expires, UTC))
+
+
+async def forget(db: Database, settings: Settings) -> None:
+    """Forget revocations of tokens that are over anyway. A step of housekeeping."""
+    await repeat(db, settings.housekeeping_rows, FORGET)

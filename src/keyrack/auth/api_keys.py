@@ -1,0 +1,50 @@
+"""In charge of API keys: until when one is good, and what the log says of those that are refused."""
+
+from __future__ import annotations
+
+import json
+from typing import LiteralString
+
+from keyrack.api.rate_limits import shown
+from keyrack.core.error_codes import INVALID_KEY, Fault
+from keyrack.core.errors import Unauthorized
+from keyrack.core.log_config import Seldom
+from keyrack.db.connection import Database
+
+FIND: LiteralString = """
+select api_key_id, coalesce(extract(epoch from expires_at), 'infinity')::float8 as until,
+  revoked_at is not null as is_revoked, coalesce(expires_at <= now(), false) as has_expired
+from api_key where hash = $1
+"""
+MISSING, UNKNOWN, REVOKED, EXPIRED = "missing", "unknown", "revoked", "expired"
+
+_seldom = Seldom("keyrack.keys")
+
+
+class KeyRefused(Unauthorized):
+    """401 for an API key. The caller learns which header is meant; what was wrong with the key, only the log."""
+
+    def __init__(self, header: str, because: str, key: int | None = None) -> None:
+        fault = Fault("missing", f"The header {header} is missing.", header=header)
+        super().__init__(INVALID_KEY, errors=(fault,) if because == MISSING else ())
+        self.header = header
+        self.because = because
+        self.key = key  # its number, where it is known
+
+    def body(self, trace_id: str) -> bytes:
+        return json.dumps({"statusCode": 401, "message": self.text, "header": self.header}).encode()
+
+    def logged(self, address: str) -> None:
+        """Write why into the log: one line for many of the same cause, and of the same key."""
+        event = f"API key refused: it is {self.because}" + (f" (key {self.key})" if self.key else "")
+        _seldom.warning(event, header=self.header, address=shown(address))
+
+
+async def good_until(db: Database, hashed: bytes, header: str) -> float:
+    """Until when the key with this hash is good, in seconds since 1970. Raises `KeyRefused`."""
+    found = await db.fetchrow(FIND, hashed)
+    if found is None:
+        raise KeyRefused(header, UNKNOWN)
+    if found["is_revoked"] or found["has_expired"]:
+        raise KeyRefused(header, REVOKED if found["is_revoked"] else EXPIRED, found["api_key_id"])
+    return found["until"]

@@ -1,0 +1,64 @@
+"""In charge of apps that act for a user, by the id token of `POST /sdk/token`: its subject is good for one customer."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import LiteralString
+from uuid import UUID
+
+from joserfc import jwt
+from joserfc.errors import JoseError
+
+from keyrack.auth.signing_keys import SigningKeys
+from keyrack.db.connection import Statements
+
+AUDIENCE = "keyrack-sdk"  # with the customer's id behind it
+TYPE = "JWT"
+
+USER: LiteralString = "select user_id from app_subject where customer_id = $1 and subject = $2"
+# A token is good for as long as its subject stands here, which goes with the user
+REMEMBER: LiteralString = """
+insert into app_subject (customer_id, subject, user_id)
+select customer_id, $2, user_id from customer_user where customer_id = $1 and user_id = $3 for key share
+on conflict do nothing
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class App:
+    """Who calls: a user of a customer, by an app."""
+
+    customer: int
+    subject: UUID
+    user: int
+    until: float  # seconds since 1970
+
+
+def audience(customer: int) -> str:
+    """The audience of id tokens of this customer."""
+    return f"{AUDIENCE}/{customer}"
+
+
+async def remember(statements: Statements, customer: int, subject: UUID, user: int) -> None:
+    """Have the subject stand for the user: a token is being made."""
+    if await statements.fetchval(USER, customer, subject) is None:
+        await statements.execute(REMEMBER, customer, subject, user)
+
+
+async def is_there(statements: Statements, app: App) -> bool:
+    """Whether the user is the customer's, now."""
+    return await statements.fetchval(USER, app.customer, app.subject) == app.user
+
+
+async def find(statements: Statements, text: str, keys: SigningKeys, issuer: str) -> App | None:
+    """Whose id token this is; None where it is none of ours, or its user is not the customer's any more. When it ends
+    is looked at by who uses it."""
+    try:
+        found = jwt.decode(text, keys.set, algorithms=["RS256"])
+        claims = found.claims
+        customer, subject, until = int(claims["customer_id"]), UUID(claims["sub"]), float(claims["exp"])
+        ours = claims["iss"] == issuer and claims["aud"] == audience(customer) and found.header.get("typ") == TYPE
+    except (JoseError, ValueError, KeyError, TypeError, AttributeError, OverflowError):
+        return None
+    user = await statements.fetchval(USER, customer, subject) if ours else None
+    return None if user is None else App(customer, subject, user, until)

@@ -1,0 +1,281 @@
+"""In charge of who calls: API key, password, token -> manager or client -> customers.
+
+What was verified once is remembered, and forgotten at the database's notice: a revoked key, a disabled manager or a
+customer taken away holds on every process at once, and at the latest after KEYRACK_ACCESS_SECONDS.
+"""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import LiteralString
+from uuid import UUID
+
+from joserfc import jwt
+
+from keyrack.api.caller import Caller
+from keyrack.api.grants import Grant, granted, within
+from keyrack.auth import access_tokens, app_tokens, client_authentication, device_keys
+from keyrack.auth.access_tokens import API_AUDIENCE, TOKEN_SECONDS, TYPE, Token
+from keyrack.auth.api_keys import EXPIRED, MISSING, KeyRefused, good_until
+from keyrack.auth.app_tokens import App
+from keyrack.auth.cache import Memory
+from keyrack.auth.device_keys import Device, Scope
+from keyrack.auth.password_hashing import Passwords
+from keyrack.auth.signing_keys import SigningKeys
+from keyrack.core.error_codes import INVALID_DEVICE_KEY, INVALID_TOKEN, NO_MANAGER, NO_SCOPE
+from keyrack.core.errors import Forbidden, NotFound, Unauthorized
+from keyrack.core.secret_hashes import digest
+from keyrack.core.settings import Settings
+from keyrack.db.connection import Database, Row
+from keyrack.db.encryption.cipher import Vault
+from keyrack.db.notification_listener import Listener
+from keyrack.db.replication.primary_heartbeat import Heartbeat
+
+MANAGER: LiteralString = """
+select m.manager_id, m.username, m.sign_outs, c.customer_id, r.role, coalesce(r.is_limited, true) as is_limited,
+  r.scope_id, r.groups, f.role is not null as needs_factor
+from manager m left join manager_customer c using (manager_id) left join manager_role r using (customer_id, manager_id)
+  left join factor_rule f on f.customer_id = c.customer_id and f.role = r.role
+where m.subject = $1 and not m.is_disabled
+"""
+CREDENTIALS: LiteralString = """
+select manager_id, subject, password_hash, sign_outs,
+  exists (select from passkey p where p.manager_id = m.manager_id)
+    or exists (select from totp t where t.manager_id = m.manager_id and t.confirmed_at is not null) as has_factor,
+  exists (select from manager_role r join factor_rule using (customer_id, role) where r.manager_id = m.manager_id)
+    as needs_factor
+from manager m where lower(username) = lower($1) and not is_disabled
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class SignedIn:
+    """A manager who has shown to be it."""
+
+    manager: int
+    subject: UUID
+    sign_outs: int  # before it
+    amr: tuple[str, ...] = ("pwd",)  # how (RFC 8176)
+    has_factor: bool = False  # a password alone is not enough
+    needs_factor: bool = False  # a role, in whichever customer, wants one
+    provider: int | None = None  # which has said who it is, of single sign-on
+
+
+class Access:
+    """The verified keys, tokens and managers of one process."""
+
+    def __init__(self, db: Database, settings: Settings, vault: Vault) -> None:
+        self._db = db.reading()
+        self._settings = settings
+        self.vault = vault
+        self.passwords = Passwords(settings.share_waiting, settings.share_seconds)
+        self.listener: Listener | None = None
+        self.heartbeat: Heartbeat | None = None
+        seconds = settings.access_seconds
+        self._keys = Memory[bytes, float](self._may_remember, seconds, "keys")
+        self._tokens = Memory[str, Token](self._may_remember, seconds, "tokens")
+        self._managers = Memory[tuple[UUID, bool], Caller](self._may_remember, seconds, "managers")
+        self._clients = Memory[str, Caller](self._may_remember, seconds, "clients")
+        self._devices = Memory[bytes, Device](self._may_remember, seconds, "devices")
+        self._apps = Memory[str, App](self._may_remember, seconds, "apps")
+        self._signing = Memory[None, SigningKeys](self._may_remember, seconds, "signing-keys")
+        self._loaded: SigningKeys | None = None  # the last that were, valid or not
+
+    def forget(self) -> None:
+        """Start anew: something about keys, managers or customers has changed, or may have."""
+        for memory in (self._keys, self._tokens, self._managers, self._clients, self._devices, self._apps):
+            memory.forget()
+        self._signing.forget()
+
+    def check(self) -> int:
+        """Nobody is let in on an answer that may be old. Returns and raises like `Heartbeat.check`."""
+        return 0 if self.heartbeat is None else self.heartbeat.check()
+
+    def hold(self, proven: int | None) -> None:
+        """Raises `Unavailable` unless what was read since that `check` is still up to date."""
+        if self.heartbeat is not None and proven is not None:
+            self.heartbeat.hold(proven)
+
+    async def check_key(self, key: str | None) -> float:
+        """Until when it is good, in seconds since 1970. Raises `KeyRefused` unless this is the key of an active
+        subscription."""
+        header = f"{self._settings.brand}-API-Key"
+        if not key:
+            raise KeyRefused(header, MISSING)
+        self.check()
+        hashed = digest(key)
+        until = await self._keys.get(hashed, lambda: good_until(self._db, hashed, header))
+        if until is None or until <= time.time():
+            raise KeyRefused(header, EXPIRED)
+        return until
+
+    async def caller(self, authorization: str | None) -> Caller:
+        """Whose bearer token it is. Raises `Unauthorized`, and `NotFound` when no manager has that token's subject."""
+        token = await self.token_of(authorization)
+        if token.secret is not None:
+            return await self._client(token)
+        manager = await self.acting(token.subject, token.amr, token.issued)
+        if token.sign_outs < manager.sign_outs:
+            raise Unauthorized(INVALID_TOKEN)
+        return manager
+
+    async def until(self, key: str | None, authorization: str | None) -> float:
+        """When the key, the token or the client ends, whichever is first, in seconds since 1970. Raises
+        `Unauthorized`."""
+        caller, token = await self.caller(authorization), await self.token_of(authorization)
+        ends = min(caller.until, token.expires)
+        return ends if self.goes_without_key(caller, key) else min(await self.check_key(key), ends)
+
+    def goes_without_key(self, caller: Caller, key: str | None) -> bool:
+        """Whether who calls needs no API key: a client that sends none, where the setting says so."""
+        return self._settings.clients_without_key and caller.is_client and key is None
+
+    async def device(self, key: str | None, scope: Scope) -> Device:
+        """Who delivers with this device key. Raises `Unauthorized`, and `Forbidden` for a key without the scope."""
+        if not key:
+            raise Unauthorized(INVALID_DEVICE_KEY)
+        self.check()
+        hashed = digest(key)
+        device = await self._devices.get(hashed, lambda: device_keys.find(self._db, hashed))
+        if device is None:
+            raise Unauthorized(INVALID_DEVICE_KEY)
+        if scope not in device.scopes:
+            raise Forbidden(NO_SCOPE.format(scope=scope))
+        return device
+
+    async def app(self, authorization: str | None, *, looks_itself: bool) -> App:
+        """The user for whom an app calls, by its id token. Raises `Unauthorized`.
+
+        What a token says is remembered; whether its user is the customer's is asked each time, as nothing tells of it:
+        here, unless the row `looks_itself`.
+        """
+        text = _bearer(authorization)
+        self.check()
+        app = await self._apps.get(text, lambda: self._app(text))
+        if app is None or app.until <= time.time() or not (looks_itself or await app_tokens.is_there(self._db, app)):
+            raise Unauthorized(INVALID_TOKEN)
+        return app
+
+    async def _app(self, text: str) -> App | None:
+        return await app_tokens.find(self._db, text, await self.signing_keys(), self._settings.public_url)
+
+    async def _client(self, token: Token) -> Caller:
+        """The client of a token. Raises `Unauthorized` where it may not call, or not by this token any more."""
+        self.check()
+        caller = await self._clients.get(token.jti, lambda: client_authentication.calling(self._db, token))
+        if caller is None or caller.until <= time.time():
+            raise Unauthorized(INVALID_TOKEN)
+        return caller
+
+    async def acting(self, subject: UUID, amr: tuple[str, ...], began: float) -> Caller:
+        """The manager with this subject, who has signed in like that, then. Raises `NotFound` where there is none that
+        may act."""
+        self.check()
+        has_factor = "mfa" in amr
+        manager = await self._managers.get((subject, has_factor), lambda: self._acting(subject, has_factor=has_factor))
+        if manager is None:
+            raise NotFound(NO_MANAGER)
+        return replace(manager, amr=amr, began=began)
+
+    async def verified(self, username: str, password: str, address: str) -> SignedIn | None:
+        """The manager whose password this is, or None: unknown user and wrong password cost the same time.
+
+        Raises `Unavailable` where too many log-ins from the address wait already.
+        """
+        proven = self.check()
+        row = await self._db.fetchrow(CREDENTIALS, username)
+        known = None if row is None else row["password_hash"]
+        if not await self.passwords.verify(password, known, ("address", address)) or row is None:
+            return None
+        self.hold(proven)
+        return SignedIn(
+            row["manager_id"], row["subject"], row["sign_outs"], has_factor=row["has_factor"],
+            needs_factor=row["needs_factor"],
+        )  # fmt: skip
+
+    async def token(self, signed_in: SignedIn) -> str:
+        """An access token of a manager."""
+        return await self.sign(
+            signed_in.subject, API_AUDIENCE, typ=TYPE, sign_outs=signed_in.sign_outs, amr=signed_in.amr
+        )
+
+    async def client_token(self, shown: client_authentication.Shown, scopes: Sequence[str]) -> str:
+        """An access token of a client, for these scopes (RFC 9068, section 2.2)."""
+        return await self.sign(
+            shown.subject, API_AUDIENCE, typ=TYPE, client_id=str(shown.subject), scope=" ".join(scopes),
+            secret=shown.secret,
+        )  # fmt: skip
+
+    async def sign(self, subject: UUID, audience: str, *, typ: str = "JWT", **claims: str | int | Sequence[str]) -> str:
+        """A token for `subject`, good for an hour."""
+        key = (await self.signing_keys()).newest
+        now = int(time.time())
+        return jwt.encode(
+            {"alg": "RS256", "kid": key.kid, "typ": typ},
+            {
+                "iss": self._settings.public_url,
+                "sub": str(subject),
+                "aud": audience,
+                "iat": now,
+                "exp": now + TOKEN_SECONDS,
+                "jti": secrets.token_hex(8),
+                **claims,
+            },
+            key,
+            algorithms=["RS256"],
+        )
+
+    async def signing_keys(self) -> SigningKeys:
+        """The keys of now. Raises `CannotOpen` if this node opens none of them."""
+        keys = await self._signing.get(None, self._load)
+        assert keys is not None  # noqa: S101 - `_load` always answers
+        return keys
+
+    async def _load(self) -> SigningKeys:
+        self._loaded = await SigningKeys.load(self._db, self.vault, self._loaded)
+        return self._loaded
+
+    async def token_of(self, authorization: str | None) -> Token:
+        """The token of an `Authorization`, which may be somebody's who may not call any more. Raises `Unauthorized`."""
+        text = _bearer(authorization)
+        token = await self._tokens.get(text, lambda: self._decoded(text))
+        if token is None or token.expires <= time.time():
+            raise Unauthorized(INVALID_TOKEN)
+        return token
+
+    async def _decoded(self, text: str) -> Token | None:
+        """What the token says, unless it was revoked."""
+        token = access_tokens.decoded(text, await self.signing_keys())
+        if token is not None and await self._db.fetchval(access_tokens.IS_REVOKED, token.jti):
+            return None
+        return token
+
+    async def _acting(self, subject: UUID, *, has_factor: bool) -> Caller | None:
+        rows = await self._db.fetch(MANAGER, subject)
+        if not rows:
+            return None
+        grants = {row["customer_id"]: _grant(row, has_factor=has_factor) for row in rows}
+        grants.pop(None, None)  # of a manager without a customer
+        return Caller(rows[0]["manager_id"], rows[0]["username"], grants, rows[0]["sign_outs"])
+
+    def _may_remember(self) -> bool:
+        return self.listener is not None and self.listener.fresh
+
+
+def _bearer(authorization: str | None) -> str:
+    """The token of an `Authorization`. Raises `Unauthorized`."""
+    scheme, _, text = (authorization or "").partition(" ")
+    if scheme.lower() != "bearer" or not text:
+        raise Unauthorized(INVALID_TOKEN)
+    return text
+
+
+def _grant(row: Row, *, has_factor: bool) -> Grant:
+    """What a manager may in the customer of the row."""
+    lacks_factor = row["needs_factor"] and not has_factor
+    if row["scope_id"] is not None:
+        return within(row["role"], row["scope_id"], row["groups"], lacks_factor=lacks_factor)
+    return granted(row["role"], is_limited=row["is_limited"], lacks_factor=lacks_factor)

@@ -1,0 +1,23 @@
+"""In charge of the numbers by which processes hear that something about who may call has changed."""
+
+from __future__ import annotations
+
+from typing import LiteralString
+
+from keyrack.core.settings import Settings
+from keyrack.db.connection import Database
+from keyrack.db.row_batches import repeat
+
+# Answers differently after every change of who may call, whoever made it; see the table's triggers
+CHANGES: LiteralString = "select count(*), coalesce(sum(access_change_id), 0) from access_change"
+FORGET_CHANGES: LiteralString = """
+with gone as (delete from access_change where access_change_id = any(array(
+  select access_change_id from access_change where at < now() - interval '1 hour' order by access_change_id limit $1))
+  returning true)
+select count(*) from gone
+"""
+
+
+async def forget_changes(db: Database, settings: Settings) -> None:
+    """Forget the changes that every process has seen long ago. A step of housekeeping."""
+    await repeat(db, settings.housekeeping_rows, FORGET_CHANGES)

@@ -1,0 +1,99 @@
+"""In charge of machine clients as callers: that one is who it says, and what it may (RFC 6749, section 4.4)."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import LiteralString
+from uuid import UUID
+
+from pydantic import WithJsonSchema
+
+from keyrack.api.caller import Caller
+from keyrack.api.grants import Grant
+from keyrack.api.permissions import PROGRAMS, Permission, closed
+from keyrack.auth.access_tokens import Token
+from keyrack.auth.login_throttle import slowed
+from keyrack.core.error_codes import Reason
+from keyrack.core.errors import InvalidClient
+from keyrack.core.secret_hashes import digest
+from keyrack.core.settings import Settings
+from keyrack.db.connection import Database, Statements
+
+PREFIX = "keyrack_client_"  # by which a secret that lies around is recognised
+SCOPE = WithJsonSchema({"type": "string", "enum": [str(one) for one in PROGRAMS]})  # of a member that is one
+
+INVALID_CLIENT = Reason(
+    "invalid-client",
+    "There is no machine client with this id and secret, or it may not call any more.",
+    "Check both. Who may see clients sees in GET /clients whether it is disabled, or its time is over.",
+)
+
+CLIENT: LiteralString = """
+select c.client_id, c.name, coalesce(extract(epoch from c.expires_at), 'infinity')::float8 as until,
+  array(select client_secret_id from client_secret s where s.client_id = c.client_id) as secrets,
+  l.customer_id, l.scopes
+from client c left join client_customer l using (client_id)
+where c.subject = $1 and not c.is_disabled and (c.expires_at is null or c.expires_at > now())
+"""
+# The use of a secret is written down once a minute
+SHOWN: LiteralString = """
+with s as (
+  select s.client_secret_id, s.used_at, c.client_id, c.subject
+  from client_secret s join client c using (client_id)
+  where s.hash = $2 and c.subject::text = $1 and not c.is_disabled and (c.expires_at is null or c.expires_at > now())),
+u as (
+  update client_secret t set used_at = now() from s
+  where t.client_secret_id = s.client_secret_id and (s.used_at is null or s.used_at < now() - interval '1 minute'))
+select s.client_secret_id, s.subject,
+  array(select distinct unnest(scopes) from client_customer l where l.client_id = s.client_id) as scopes
+from s
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """A client that has shown one of its secrets."""
+
+    subject: UUID
+    secret: int  # its number
+    scopes: frozenset[str]  # what it may in one of its customers
+
+
+def new_secret() -> str:
+    """A secret of a client, to hand out once: 256 random bits behind a word that says what it is."""
+    return PREFIX + secrets.token_urlsafe(32)
+
+
+def known(scopes: Iterable[str]) -> frozenset[Permission]:
+    """The permissions of these names and, of what may write, to read. A name that is none, or none that a client may
+    have, is nothing."""
+    by_name = {str(one): one for one in PROGRAMS}
+    return closed(by_name[name] for name in scopes if name in by_name)
+
+
+async def shown(
+    statements: Statements, settings: Settings, client: str, secret: str, address: str, *, by_header: bool
+) -> Shown:
+    """The client with this id, if that is one of its secrets. Raises `InvalidClient`, and `TooManyRequests` for who has
+    guessed too often: wrong tries are counted as those of log-ins are."""
+    async with slowed(statements, settings, address, client.lower()):
+        row = await statements.fetchrow(SHOWN, client.lower(), digest(secret))
+        if row is None:
+            raise InvalidClient(INVALID_CLIENT, by_header=by_header)
+    return Shown(row["subject"], row["client_secret_id"], frozenset(map(str, known(row["scopes"]))))
+
+
+async def calling(db: Database, token: Token) -> Caller | None:
+    """The client of a token: what it may is what the token was asked for, as far as the client has it now."""
+    rows = await db.fetch(CLIENT, token.subject)
+    if not rows or token.secret not in rows[0]["secrets"]:
+        return None
+    asked = known(token.scopes)
+    grants = {row["customer_id"]: Grant(known(row["scopes"]) & asked) for row in rows if row["customer_id"] is not None}
+    first = rows[0]
+    return Caller(
+        first["client_id"], first["name"], grants, is_client=True, secrets=frozenset(first["secrets"]),
+        until=first["until"],
+    )  # fmt: skip

@@ -1,0 +1,105 @@
+"""In charge of what is kept of machine clients: made, given rights in a customer, changed, and their secrets."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any, LiteralString, NamedTuple
+from uuid import UUID
+
+from keyrack.auth.client_authentication import new_secret
+from keyrack.core.secret_hashes import digest
+from keyrack.db.connection import Statements
+
+SECRETS = 2  # at a time: one in use, and one that takes its place
+
+# Whoever makes one for a customer waits for who makes another, so nobody gets one too many
+LOCK: LiteralString = "select true from customer where customer_id = $1 for no key update"
+COUNT: LiteralString = "select count(*) from client where managed_by = $1"
+INSERT: LiteralString = """
+insert into client (managed_by, name, expires_at) values ($1, $2, $3) returning client_id, subject
+"""
+GIVE: LiteralString = """
+insert into client_customer (customer_id, client_id, scopes) values ($1, $2, $3)
+on conflict (customer_id, client_id) do update set scopes = excluded.scopes
+where client_customer.scopes is distinct from excluded.scopes
+"""
+TAKE: LiteralString = "delete from client_customer where customer_id = $1 and client_id = $2 returning true"
+# Secrets first: the log has them in the customer of their client
+REMOVE: LiteralString = "delete from client where client_id = $1 returning name"
+WITHOUT_ANY: LiteralString = "delete from client_secret where client_id = $1"
+OF_CUSTOMER: LiteralString = """
+select c.managed_by as manages, c.name from client c join client_customer l using (client_id)
+where l.customer_id = $1 and l.client_id = $2 for update of c
+"""
+ONE: LiteralString = "select managed_by as manages, name from client where client_id = $1 for update"
+UPDATE: LiteralString = """
+update client set
+  name = case when $2 ? 'name' then $2->>'name' else name end,
+  is_disabled = case when $2 ? 'enabled' then not ($2->'enabled')::boolean else is_disabled end,
+  expires_at = case when $3 then $4::timestamptz else expires_at end
+where client_id = $1
+"""
+HELD: LiteralString = "select count(*) from client_secret where client_id = $1"
+ANOTHER: LiteralString = """
+insert into client_secret (client_id, managed_by, hash) select client_id, managed_by, $2 from client
+where client_id = $1 returning client_secret_id
+"""
+WITHOUT: LiteralString = """
+delete from client_secret where client_id = $1 and client_secret_id = $2 returning true
+"""
+
+
+class Made(NamedTuple):
+    """A new client, with the secret that is shown once."""
+
+    id: int
+    subject: UUID
+    secret: str
+
+
+class Secret(NamedTuple):
+    """A new secret, which is shown once."""
+
+    id: int
+    secret: str
+
+
+async def add(
+    connection: Statements, customer: int | None, name: str, expires: datetime | None, most: int
+) -> Made | None:
+    """Make a client that the customer manages, or the operator (None); None where the customer has `most` already."""
+    if customer is not None:
+        await connection.fetchval(LOCK, customer)
+        if await connection.fetchval(COUNT, customer) >= most:
+            return None
+    row = await connection.fetchrow(INSERT, customer, name, expires)
+    assert row is not None  # noqa: S101 - an insert without a condition
+    secret = await add_secret(connection, row["client_id"])
+    assert secret is not None  # noqa: S101 - it is the first
+    return Made(row["client_id"], row["subject"], secret.secret)
+
+
+async def give(connection: Statements, customer: int, client: int, scopes: Sequence[str]) -> None:
+    """From now on the client may just this in the customer."""
+    await connection.execute(GIVE, customer, client, sorted(set(scopes)))
+
+
+async def change(connection: Statements, client: int, changes: Mapping[str, Any]) -> None:
+    """Change what is named of `name`, `enabled` and `expires`."""
+    told = {name: changes[name] for name in ("name", "enabled") if name in changes}
+    await connection.execute(UPDATE, client, told, "expires" in changes, changes.get("expires"))
+
+
+async def add_secret(connection: Statements, client: int) -> Secret | None:
+    """Another secret, in the caller's transaction, which has the client's row locked; None where there are two."""
+    if await connection.fetchval(HELD, client) >= SECRETS:
+        return None
+    secret = new_secret()
+    return Secret(await connection.fetchval(ANOTHER, client, digest(secret)), secret)
+
+
+async def remove(connection: Statements, client: int) -> str | None:
+    """Remove the client, in all of its customers: its name; None where there is none."""
+    await connection.execute(WITHOUT_ANY, client)
+    return await connection.fetchval(REMOVE, client)

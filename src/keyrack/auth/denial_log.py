@@ -1,0 +1,73 @@
+"""In charge of refusals of permission as the log of changes has them: counted, so that no attack fills it.
+
+Each process writes what it has refused since the last time: a change for each manager, customer and permission, with
+how often it was.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from typing import LiteralString, NamedTuple
+
+import asyncpg
+
+from keyrack.api.grants import NotPermitted
+from keyrack.db.audit_context import Actor, acting
+from keyrack.db.connection import UNREACHABLE, Database
+from keyrack.db.throttled_log import Interruptions
+
+log = Interruptions("keyrack.refusals")
+
+NOBODY = Actor("client")
+MOST = 10_000  # of one round: beyond, the metric alone counts them
+# The base64 of who it was
+WRITE: LiteralString = """
+insert into change_inbox (customer_id, kind, resource, resource_id, who, after)
+select customer, 'permission.refused', 'permission', permission, convert_from(decode(who, 'base64'), 'UTF8')::jsonb,
+  jsonb_build_object('count', count)
+from unnest($1::integer[], $2::text[], $3::text[], $4::integer[]) r (customer, permission, who, count)
+"""
+
+
+class Refused(NamedTuple):
+    """What was refused: 0 is no customer, which the log of the installation has."""
+
+    customer: int
+    permission: str
+    who: str
+
+
+class Refusals:
+    """Those of one process, written every `seconds`."""
+
+    def __init__(self, db: Database, seconds: float) -> None:
+        self._db = db
+        self._seconds = seconds
+        self._counted: Counter[Refused] = Counter()
+
+    def count(self, refusal: NotPermitted) -> None:
+        """Something was refused to whoever acts."""
+        actor = acting.get() or NOBODY
+        refused = Refused(refusal.customer, refusal.permission, Actor(actor.type, actor.name, actor.id).told)
+        if refused in self._counted or len(self._counted) < MOST:
+            self._counted[refused] += 1
+
+    async def run(self) -> None:
+        """Write until cancelled."""
+        while True:
+            await asyncio.sleep(self._seconds)
+            await self.write()
+
+    async def write(self) -> None:
+        """Write what was counted; what cannot be written is written the next time."""
+        counted = self._counted.copy()
+        if not counted:
+            return
+        customers, permissions, whose = (list(column) for column in zip(*counted, strict=True))
+        try:
+            await self._db.execute(WRITE, customers, permissions, whose, list(counted.values()))
+        except (*UNREACHABLE, asyncpg.PostgresError) as error:
+            log.warning("refusals of permission are not in the log of changes yet", error=error)
+        else:
+            self._counted -= counted

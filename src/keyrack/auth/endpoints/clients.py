@@ -1,0 +1,264 @@
+"""Clients: programs that call in their own name, what they may in the customer, and their secrets. Ours, beside the
+spec."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Annotated, Any, Literal, LiteralString
+from uuid import UUID
+
+from pydantic import AfterValidator, Field, TypeAdapter
+from pydantic_core import PydanticCustomError
+
+from keyrack.api import conditional_requests
+from keyrack.api.endpoint import Endpoints, Parent
+from keyrack.api.exchange import NO_CONTENT, Answer, Request, answer
+from keyrack.api.permissions import PROGRAMS, Permission
+from keyrack.api.schema.fields import Resource, boolean, date_time, guid, int32, opaque, string
+from keyrack.api.schema.json_patch import left
+from keyrack.api.schema.request_body import Grant, Int32, Moment, Name, Patch, no_valid
+from keyrack.auth import client_registry
+from keyrack.auth.client_authentication import SCOPE
+from keyrack.core.error_codes import Reason
+from keyrack.core.errors import Conflict, NotFound
+from keyrack.core.settings import Settings
+from keyrack.db.connection import Row, Statements
+
+endpoints = Endpoints("Clients", "clients")
+
+NO_CLIENT = Reason(
+    "client-not-found",
+    "Unable to find a client for the given clientId which is assigned to the given customerId.",
+    "Use an id that GET /clients returns for this customer.",
+)
+NO_SECRET = Reason(
+    "client-secret-not-found",
+    "Unable to find a secret for the given secretId which is assigned to the given clientId.",
+    "Use an id that GET /clients/{clientId}/secrets returns.",
+)
+TOO_MANY = Reason(
+    "too-many-clients",
+    "The customer has as many clients as it may have. Remove one first.",
+    "Remove one that has not been used for long: GET /clients says when that was.",
+)
+TWO_SECRETS = Reason(
+    "two-secrets",
+    "The client has two secrets already. Remove the one that is not used any more first.",
+    "GET /clients/{clientId}/secrets says when each was used last; DELETE removes one.",
+)
+MANAGED_ELSEWHERE = Reason(
+    "client-managed-elsewhere",
+    "The client is managed by the operator or by another customer. Here only its scopes change, or it is taken out.",
+    "Ask whoever runs the server for a change of its name, its time or its secrets.",
+)
+CREATE, UPDATE = "create client", "update client"
+
+CLIENT = Resource(
+    "Client",
+    "client_customer {t} join client {t}_c using (client_id)",
+    "{t}.customer_id = $1",
+    {
+        "id": int32("{t}.client_id"),
+        "name": string("{t}_c.name", search=True),
+        "clientId": guid("{t}_c.subject"),
+        "scopes": opaque("to_jsonb({t}.scopes)"),
+        "enabled": boolean("(not {t}_c.is_disabled)"),
+        "expires": date_time("{t}_c.expires_at", nullable=True),
+        "managedHere": boolean("({t}_c.managed_by is not distinct from {t}.customer_id)"),
+        "created": date_time("{t}_c.created_at"),
+        "lastUsed": date_time(
+            "(select max(s.used_at) from client_secret s where s.client_id = {t}.client_id)", nullable=True
+        ),
+    },
+    permission=Permission.CLIENTS_READ,
+)
+SECRET = Resource(
+    "ClientSecret",
+    "client_secret {t} join client_customer {t}_l using (client_id)",
+    "{t}_l.customer_id = $1",
+    {
+        "id": int32("{t}.client_secret_id"),
+        "created": date_time("{t}.created_at"),
+        "lastUsed": date_time("{t}.used_at", nullable=True),
+    },
+    permission=Permission.CLIENTS_READ,
+)
+_IN_CLIENT: LiteralString = "{t}_l.customer_id = {p}.customer_id and {t}.client_id = {p}.client_id"
+
+endpoints.get("/clients", CLIENT, "All machine clients", ours=True)
+ONE_CLIENT = endpoints.get("/clients/{clientId}", CLIENT, "One machine client", one=True, missing=NO_CLIENT, ours=True)
+endpoints.get(
+    "/clients/{clientId}/secrets",
+    SECRET,
+    "A client's secrets: when each was made and used last, never the secrets themselves",
+    of=Parent(CLIENT, _IN_CLIENT),
+    missing=NO_CLIENT,
+    ours=True,
+)
+
+
+def _to_come(time: datetime | None) -> datetime | None:
+    if time is not None and time <= datetime.now(UTC):
+        raise PydanticCustomError("past", "Is no time to come")
+    return time
+
+
+def _once(scopes: list[str]) -> list[str]:
+    return sorted(set(scopes))
+
+
+def _scope(name: str) -> str:
+    """Raises `PydanticCustomError` for what is no permission, or none that a program gets."""
+    if name not in PROGRAMS:
+        raise PydanticCustomError("no_scope", "Is no scope of clients: GET /.well-known/oauth-authorization-server")
+    return name
+
+
+Scope = Annotated[str, AfterValidator(_scope), SCOPE]
+Scopes = Annotated[list[Scope], Field(min_length=1, max_length=len(PROGRAMS)), AfterValidator(_once)]
+Expires = Annotated[Moment | None, AfterValidator(_to_come)]
+
+
+class NewClient(Grant):
+    name: Name
+    scopes: Scopes
+    expires: Expires = None
+
+
+class ClientCreated(Grant):
+    id: Int32
+    client_id: UUID
+    client_secret: str
+
+
+class SecretCreated(Grant):
+    id: Int32
+    client_secret: str
+
+
+class ClientPatch(Grant):
+    op: Literal["remove", "replace"]
+    path: Literal["/name", "/scopes", "/expires", "/enabled"]
+    value: Any = None
+
+
+class Changed(Grant):
+    """What a patch may leave behind: each member checked as in a new client. Only the time can be removed."""
+
+    name: Name = "-"
+    scopes: Scopes = Field(default_factory=lambda: [str(PROGRAMS[0])])
+    expires: Expires = None
+    enabled: bool = True
+
+
+CHANGED = TypeAdapter(Changed)
+
+
+@endpoints.put(
+    "/clients",
+    "Make a machine client; its secret is shown only here",
+    body=NewClient,
+    what=CREATE,
+    status=201,
+    answers=ClientCreated,
+    shows=ONE_CLIENT,
+    secret=True,
+    refuses={400: tuple(no_valid(CREATE, name) for name in ("name", "scopes", "expires")), 409: (TOO_MANY,)},
+    ours=True,
+)
+async def create(request: Request, client: NewClient, settings: Settings) -> Answer:
+    async with request.db.transaction() as connection:
+        made = await client_registry.add(
+            connection, request.customer, client.name, client.expires, settings.client_limit
+        )
+        if made is None:
+            raise Conflict(TOO_MANY)
+        await client_registry.give(connection, request.customer, made.id, client.scopes)
+    told = {"id": made.id, "clientId": str(made.subject), "clientSecret": made.secret}
+    return answer(told, 201, {"Cache-Control": "no-store"}, made=made.id)
+
+
+@endpoints.patch(
+    "/clients/{clientId}",
+    "Change a machine client",
+    body=Patch[ClientPatch],
+    what=UPDATE,
+    shows=ONE_CLIENT,
+    compares=CLIENT,
+    refuses={
+        400: tuple(no_valid(UPDATE, name) for name in ("name", "scopes", "expires", "enabled")),
+        404: (NO_CLIENT,),
+        409: (MANAGED_ELSEWHERE,),
+    },
+    ours=True,
+)
+async def update(request: Request, patch: list[ClientPatch]) -> Answer:
+    whole = left(CHANGED, patch, UPDATE, "expires", "It is a time; `remove` gives one without end.").model_dump()
+    changes = {step.path[1:]: whole[step.path[1:]] for step in patch}
+    async with request.db.transaction() as connection:
+        await conditional_requests.compare(connection, request, CLIENT, NO_CLIENT)
+        await _locked(connection, request, own=changes.keys() != {"scopes"})
+        await client_registry.change(connection, request.ids[0], changes)
+        if "scopes" in changes:
+            await client_registry.give(connection, request.customer, request.ids[0], changes["scopes"])
+    return NO_CONTENT
+
+
+@endpoints.delete(
+    "/clients/{clientId}",
+    "Remove a machine client; one that is managed elsewhere is taken out of the customer",
+    compares=CLIENT,
+    refuses={404: (NO_CLIENT,)},
+    ours=True,
+)
+async def delete(request: Request) -> Answer:
+    async with request.db.transaction() as connection:
+        await conditional_requests.compare(connection, request, CLIENT, NO_CLIENT)
+        found = await _locked(connection, request, own=False)
+        if found["manages"] == request.customer:
+            await client_registry.remove(connection, request.ids[0])
+        else:
+            await connection.execute(client_registry.TAKE, request.customer, request.ids[0])
+    return NO_CONTENT
+
+
+@endpoints.put(
+    "/clients/{clientId}/secrets",
+    "Make another secret of a client, which is shown only here; the one of before stays good",
+    status=201,
+    answers=SecretCreated,
+    secret=True,
+    refuses={404: (NO_CLIENT,), 409: (TWO_SECRETS, MANAGED_ELSEWHERE)},
+    ours=True,
+)
+async def add_secret(request: Request) -> Answer:
+    async with request.db.transaction() as connection:
+        await _locked(connection, request, own=True)
+        added = await client_registry.add_secret(connection, request.ids[0])
+    if added is None:
+        raise Conflict(TWO_SECRETS)
+    return answer({"id": added.id, "clientSecret": added.secret}, 201, {"Cache-Control": "no-store"})
+
+
+@endpoints.delete(
+    "/clients/{clientId}/secrets/{secretId}",
+    "Remove a client's secret: it and the tokens that were got by it are refused at once",
+    refuses={404: (NO_CLIENT, NO_SECRET), 409: (MANAGED_ELSEWHERE,)},
+    ours=True,
+)
+async def remove_secret(request: Request) -> Answer:
+    async with request.db.transaction() as connection:
+        await _locked(connection, request, own=True)
+        if not await connection.fetchval(client_registry.WITHOUT, *request.ids):
+            raise NotFound(NO_SECRET)
+    return NO_CONTENT
+
+
+async def _locked(connection: Statements, request: Request, *, own: bool) -> Row:
+    """The client of the path, locked. Raises `NotFound`, and `Conflict` where it is to be the customer's `own`."""
+    found = await connection.fetchrow(client_registry.OF_CUSTOMER, request.customer, request.ids[0])
+    if found is None:
+        raise NotFound(NO_CLIENT)
+    if own and found["manages"] != request.customer:
+        raise Conflict(MANAGED_ELSEWHERE)
+    return found

@@ -1,0 +1,81 @@
+"""Identities: the accounts at providers of single sign-on by which the manager who calls may sign in. Ours."""
+
+from __future__ import annotations
+
+from typing import LiteralString
+
+from keyrack.api.endpoint import Endpoints
+from keyrack.api.exchange import NO_CONTENT, Answer, Request
+from keyrack.api.path_ids import path_number
+from keyrack.api.permissions import Free
+from keyrack.api.schema.fields import Resource, date_time, int32, string
+from keyrack.core.error_codes import Reason
+from keyrack.core.errors import Conflict, NotFound
+
+endpoints = Endpoints("Me", Free.PERSON)
+
+NO_IDENTITY = Reason(
+    "identity-not-found",
+    "Unable to find an account for the given identityId which is connected with the manager.",
+    "Use an id that GET /me/identities returns.",
+)
+LAST_WAY_IN = Reason(
+    "last-way-in",
+    "Without this account there is no way left for the manager to sign in.",
+    "Set a password or connect another account first.",
+)
+
+IDENTITY = Resource(
+    "Identity",
+    "manager_identity {t}",
+    "{t}.manager_id = $1",
+    {
+        "id": int32("{t}.identity_id"),
+        "provider": string("(select name from provider where provider_id = {t}.provider_id)"),
+        "label": string("(select label from provider where provider_id = {t}.provider_id)"),
+        "createdAt": date_time("{t}.created_at"),
+    },
+    permission=Free.PERSON,
+)
+
+# Locked, so that of two accounts not both are taken away at once
+OF_MANAGER: LiteralString = "select password_hash from manager where manager_id = $1 for update"
+FOUND: LiteralString = "select count(*) from manager_identity where manager_id = $1 and identity_id = $2"
+OTHERS: LiteralString = "select count(*) from manager_identity where manager_id = $1 and identity_id <> $2"
+DELETE: LiteralString = "delete from manager_identity where manager_id = $1 and identity_id = $2"
+
+
+def _manager(request: Request) -> int:
+    assert request.caller is not None  # noqa: S101 - these rows want a token
+    return request.caller.id
+
+
+endpoints.get(
+    "/me/identities",
+    IDENTITY,
+    "The accounts by which the manager may sign in",
+    tenant=_manager,
+    customer=False,
+    ours=True,
+)
+
+
+@endpoints.delete(
+    "/me/identities/{identityId}",
+    "Disconnect an account; what was signed in by it ends",
+    customer=False,
+    once=False,
+    ours=True,
+    convert={"identityId": path_number},
+    refuses={404: (NO_IDENTITY,), 409: (LAST_WAY_IN,)},
+)
+async def disconnect(request: Request) -> Answer:
+    manager = _manager(request)
+    async with request.db.transaction() as connection:
+        password = await connection.fetchval(OF_MANAGER, manager)
+        if not await connection.fetchval(FOUND, manager, *request.ids):
+            raise NotFound(NO_IDENTITY)
+        if password is None and not await connection.fetchval(OTHERS, manager, *request.ids):
+            raise Conflict(LAST_WAY_IN)
+        await connection.execute(DELETE, manager, *request.ids)
+    return NO_CONTENT

@@ -1,0 +1,239 @@
+"""Managers: who acts for the customer and in which role, and who is invited to. Ours, beside the spec."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated, Any, Literal, LiteralString
+
+from pydantic import BeforeValidator, Field, TypeAdapter
+
+from keyrack.api import conditional_requests
+from keyrack.api.endpoint import Endpoints
+from keyrack.api.exchange import NO_CONTENT, Answer, Request, answer
+from keyrack.api.permissions import Permission, Role
+from keyrack.api.schema.fields import Resource, boolean, date_time, int32, opaque, string
+from keyrack.api.schema.json_patch import left
+from keyrack.api.schema.request_body import EmailAddress, Grant, Id, Int32, Moment, Patch, no_valid, stamp
+from keyrack.auth import invitations, owners
+from keyrack.auth.invitations import ALREADY, TOO_MANY
+from keyrack.auth.owners import LAST_OWNER, OWNER_LIMITED
+from keyrack.core.error_codes import Fault, Reason
+from keyrack.core.errors import BadRequest, Conflict, NotFound, on_constraint
+from keyrack.core.settings import Settings
+from keyrack.db.connection import Statements
+from keyrack.fleet.endpoints.groups import NO_GROUP
+
+endpoints = Endpoints("Managers", "managers")
+
+NO_MANAGER_HERE = Reason(
+    "manager-of-customer-not-found",
+    "Unable to find a manager for the given managerId which is assigned to the given customerId.",
+    "Use an id that GET /managers returns for this customer.",
+)
+NO_INVITATION = Reason(
+    "invitation-not-found",
+    "Unable to find an invitation for the given invitationId which is assigned to the given customerId.",
+    "Use an id that GET /invitations returns; one that was accepted or withdrawn is gone.",
+)
+MOST_GROUPS = 100  # that somebody is limited to
+INVITE, UPDATE = "invite manager", "update manager"
+
+MANAGER = Resource(
+    "Manager",
+    "manager_customer {t} join manager {t}_m using (manager_id) left join manager_role {t}_r using"
+    " (customer_id, manager_id)",
+    "{t}.customer_id = $1",
+    {
+        "id": int32("{t}.manager_id"),
+        "username": string("{t}_m.username", search=True),
+        "role": string("{t}_r.role", nullable=True, enum=tuple(map(str, Role))),
+        "isLimited": boolean("coalesce({t}_r.is_limited, false)"),
+        "groups": opaque("to_jsonb({t}_r.groups)"),
+        "enabled": boolean("(not {t}_m.is_disabled)"),
+    },
+    permission=Permission.MANAGERS_READ,
+)
+INVITATION = Resource(
+    "Invitation",
+    "invitation {t}",
+    "({t}.customer_id = $1 and {t}.expires_at > now())",
+    {
+        "id": int32("{t}.invitation_id"),
+        "emailAddress": string("{t}.address", search=True),
+        "role": string("{t}.role", enum=tuple(map(str, Role))),
+        "groups": opaque("to_jsonb({t}.groups)"),
+        "invitedBy": string("{t}.invited_by"),
+        "created": date_time("{t}.created_at"),
+        "expires": date_time("{t}.expires_at"),
+    },
+    permission=Permission.MANAGERS_READ,
+)
+LEAVE: LiteralString = "delete from manager_customer where customer_id = $1 and manager_id = $2 returning true"
+HERE: LiteralString = "select true from manager_customer where customer_id = $1 and manager_id = $2"
+WITHDRAW: LiteralString = "delete from invitation where customer_id = $1 and invitation_id = $2 returning true"
+ROLE: LiteralString = "select role, groups from manager_role where customer_id = $1 and manager_id = $2"
+SET_ROLE: LiteralString = """
+insert into manager_role (customer_id, manager_id, role, groups, is_limited)
+values ($1, $2, $3, $4::integer[], $4 is not null) on conflict (customer_id, manager_id)
+do update set role = excluded.role, groups = excluded.groups, is_limited = excluded.is_limited
+"""
+# They stay until it is done
+HAS_GROUPS: LiteralString = """
+select (select count(*) from (
+  select from fleet_group where customer_id = $1 and group_id = any($2::integer[]) for key share) g)
+  = (select count(distinct g) from unnest($2) g)
+"""
+LANGUAGE: LiteralString = "select language from manager where manager_id = $1"
+
+endpoints.get("/managers", MANAGER, "Who acts for the customer, and in which role", ours=True)
+ONE_MANAGER = endpoints.get(
+    "/managers/{managerId}", MANAGER, "One manager", one=True, missing=NO_MANAGER_HERE, ours=True
+)
+endpoints.get("/invitations", INVITATION, "Open invitations", permission=Permission.MANAGERS_READ, ours=True)
+
+
+def _role(value: object) -> object:
+    """A role by its name; what is misspelt is none."""
+    return Role(value) if isinstance(value, str) and value in set(Role) else value
+
+
+RoleName = Annotated[Role, BeforeValidator(_role)]
+
+
+Groups = Annotated[list[Id] | None, Field(min_length=1, max_length=MOST_GROUPS)]
+
+
+class NewManager(Grant):
+    """Whom to invite, and to which role."""
+
+    email_address: EmailAddress
+    role: RoleName
+    groups: Groups = None
+
+
+class ManagerInvited(Grant):
+    id: Int32
+    link: str
+    expires: Moment
+    mailed: bool
+
+
+class ManagerPatch(Grant):
+    op: Literal["remove", "replace"]
+    path: Literal["/role", "/groups"]
+    value: Any = None
+
+
+class Changed(Grant):
+    """What a patch may leave behind: each member checked as in an invitation. Only the groups can be removed."""
+
+    role: RoleName = Role.VIEWER
+    groups: Groups = None
+
+
+CHANGED = TypeAdapter(Changed)
+
+
+@endpoints.put(
+    "/managers",
+    "Invite somebody to act for the customer; the link is shown only here",
+    body=NewManager,
+    what=INVITE,
+    status=201,
+    answers=ManagerInvited,
+    secret=True,
+    refuses={
+        400: tuple(no_valid(INVITE, name) for name in ("emailAddress", "role", "groups")),
+        404: (NO_GROUP,),
+        409: (TOO_MANY, ALREADY, OWNER_LIMITED),
+    },
+    ours=True,
+)
+async def invite(request: Request, wanted: NewManager, settings: Settings) -> Answer:
+    caller = request.caller
+    by = caller.name if caller else ""
+    mails = settings.sends_mail
+    async with request.db.transaction() as connection:
+        await owners.hold(connection, request.customer)
+        await _check_groups(connection, request.customer, wanted.groups)
+        language = await connection.fetchval(LANGUAGE, caller.id) if caller else None
+        made = await invitations.invite(
+            connection, settings, request.customer, wanted.email_address, wanted.role, wanted.groups, by, mail=mails,
+            language=language,
+        )  # fmt: skip
+    told = {"id": made.id, "link": made.link, "expires": stamp(made.expires), "mailed": mails}
+    return answer(told, 201, {"Cache-Control": "no-store"})
+
+
+@endpoints.delete(
+    "/invitations/{invitationId}",
+    "Withdraw an invitation: its links are not good any more",
+    permission=Permission.MANAGERS_WRITE,
+    refuses={404: (NO_INVITATION,)},
+    ours=True,
+)
+async def withdraw(request: Request) -> Answer:
+    if not await request.db.fetchval(WITHDRAW, request.customer, *request.ids):
+        raise NotFound(NO_INVITATION)
+    return NO_CONTENT
+
+
+@endpoints.patch(
+    "/managers/{managerId}",
+    "Give a manager another role, or limit it to groups",
+    body=Patch[ManagerPatch],
+    what=UPDATE,
+    shows=ONE_MANAGER,
+    compares=MANAGER,
+    refuses={
+        400: (no_valid(UPDATE, "role"), no_valid(UPDATE, "groups")),
+        404: (NO_MANAGER_HERE, NO_GROUP),
+        409: (LAST_OWNER, OWNER_LIMITED),
+    },
+    ours=True,
+)
+async def update(request: Request, patch: list[ManagerPatch]) -> Answer:
+    """It holds within a second, on open streams as well."""
+    whole = left(CHANGED, patch, UPDATE, "groups", "It is a list of groups; `remove` gives the whole fleet.")
+    named = {step.path for step in patch}
+    async with request.db.transaction() as connection:
+        await _held(connection, request)
+        row = await connection.fetchrow(ROLE, request.customer, request.ids[0])
+        role = str(whole.role) if "/role" in named else row and row["role"]
+        groups = whole.groups if "/groups" in named else row and row["groups"]
+        if role is None:
+            raise BadRequest(no_valid(UPDATE, "role"), errors=[Fault("missing", "The manager has none.", "")])
+        await _check_groups(connection, request.customer, whole.groups)
+        with on_constraint({"manager_role_owner": (Conflict, OWNER_LIMITED)}):
+            await connection.execute(SET_ROLE, request.customer, request.ids[0], role, groups)
+        await owners.check(connection, request.customer)
+    return NO_CONTENT
+
+
+async def _check_groups(connection: Statements, customer: int, groups: Sequence[int] | None) -> None:
+    """Raises `NotFound` unless the customer has them."""
+    if groups is not None and not await connection.fetchval(HAS_GROUPS, customer, groups):
+        raise NotFound(NO_GROUP)
+
+
+@endpoints.delete(
+    "/managers/{managerId}",
+    "Have somebody act for the customer no longer",
+    compares=MANAGER,
+    refuses={404: (NO_MANAGER_HERE,), 409: (LAST_OWNER,)},
+    ours=True,
+)
+async def remove(request: Request) -> Answer:
+    async with request.db.transaction() as connection:
+        await _held(connection, request)
+        await connection.fetchval(LEAVE, request.customer, request.ids[0])
+        await owners.check(connection, request.customer)
+    return NO_CONTENT
+
+
+async def _held(connection: Statements, request: Request) -> None:
+    """Hold who may act for the customer, and find the manager of the path. Raises `NotFound`, `PreconditionFailed`."""
+    await owners.hold(connection, request.customer)
+    await conditional_requests.compare(connection, request, MANAGER, NO_MANAGER_HERE)
+    if not await connection.fetchval(HERE, request.customer, request.ids[0]):
+        raise NotFound(NO_MANAGER_HERE)

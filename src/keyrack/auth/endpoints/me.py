@@ -1,0 +1,167 @@
+"""Me: who calls, how the manager likes the pages to be, the own password, and where the manager is signed in. Ours."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Annotated, Literal, LiteralString
+from zoneinfo import available_timezones
+
+from pydantic import AfterValidator, Field
+
+from keyrack.api.endpoint import Endpoints
+from keyrack.api.exchange import NO_CONTENT, Answer, Request
+from keyrack.api.path_ids import path_number
+from keyrack.api.permissions import Free
+from keyrack.api.schema.fields import Resource, date_time, int32, int64, string
+from keyrack.api.schema.request_body import AnyText, Body, Text
+from keyrack.auth.authenticator import Access
+from keyrack.auth.login import sign_in
+from keyrack.auth.password_hashing import SHORTEST
+from keyrack.core.error_codes import RATE_LIMITED, Reason
+from keyrack.core.errors import Forbidden, NotFound, WrongCredentials
+from keyrack.core.settings import Settings
+
+endpoints = Endpoints("Me", Free.PERSON)
+
+WRONG_PASSWORD = Reason(
+    "wrong-password",
+    "The current password is wrong.",
+    "Check it; after many tries wait as long as the next answer says.",
+)
+NO_SESSION = Reason(
+    "session-not-found",
+    "Unable to find a session for the given sessionId which is the manager's.",
+    "Use an id that GET /sessions returns.",
+)
+
+_OF_MANAGER: LiteralString = "{t}.manager_id = $1"
+ME = Resource(
+    "Me",
+    "manager {t}",
+    _OF_MANAGER,
+    {
+        "id": int32("{t}.manager_id"),
+        "username": string("{t}.username"),
+        "language": string("{t}.language", nullable=True),
+        "timeZone": string("{t}.time_zone", nullable=True),
+        "theme": string("{t}.theme", nullable=True),
+    },
+    permission=Free.PERSON,
+)
+SESSION = Resource(
+    "Session",
+    "session {t}",
+    _OF_MANAGER,
+    {
+        "id": int64("{t}.session_id"),
+        "address": string("{t}.address"),
+        "userAgent": string("{t}.agent"),
+        "createdAt": date_time("{t}.created_at"),
+        "lastSeen": date_time("{t}.seen_at"),
+    },
+    permission=Free.PERSON,
+)
+
+PREFER: LiteralString = "update manager set language = $2, time_zone = $3, theme = $4 where manager_id = $1"
+USERNAME: LiteralString = "select username from manager where manager_id = $1"
+CHANGE: LiteralString = "update manager set password_hash = $2 where manager_id = $1"  # a trigger signs the manager out
+END_ONE: LiteralString = "delete from session where manager_id = $1 and session_id = $2 returning session_id"
+END_ALL: LiteralString = "delete from session where manager_id = $1"
+
+
+def _manager(request: Request) -> int:
+    assert request.caller is not None  # noqa: S101 - these rows want a token
+    return request.caller.id
+
+
+@cache
+def _zones() -> frozenset[str]:
+    """The names of the IANA database, which lie in hundreds of files."""
+    return frozenset(available_timezones())
+
+
+def _zone(name: str) -> str:
+    if name not in _zones():
+        raise ValueError("no time zone of the IANA database has this name")
+    return name
+
+
+class Preferences(Body):
+    """How the pages are shown; null for what the browser says."""
+
+    language: Literal["en", "de"] | None
+    time_zone: Annotated[Text, AfterValidator(_zone)] | None
+    theme: Literal["light", "dark"] | None
+
+
+class NewPassword(Body):
+    current_password: Annotated[AnyText, Field(max_length=1_000)]
+    new_password: Annotated[AnyText, Field(min_length=SHORTEST, max_length=1_000)]
+
+
+endpoints.get("/me", ME, "The manager who calls", one=True, by=_OF_MANAGER, tenant=_manager, customer=False, ours=True)
+endpoints.get(
+    "/sessions", SESSION, "Where the manager is signed in with a browser", tenant=_manager, customer=False, ours=True
+)
+
+
+@endpoints.put(
+    "/me/preferences",
+    "Choose the language, the time zone and the theme of the pages",
+    body=Preferences,
+    what="change preferences",
+    customer=False,
+    once=False,
+    ours=True,
+)
+async def prefer(request: Request, wanted: Preferences) -> Answer:
+    await request.db.execute(PREFER, _manager(request), wanted.language, wanted.time_zone, wanted.theme)
+    return NO_CONTENT
+
+
+async def hashed(request: Request, wanted: NewPassword, access: Access, settings: Settings) -> str:
+    """The hash of the new password, if the current one is right: asked slowly, as whoever has found a browser open may
+    be guessing. Raises `Forbidden`, `TooManyRequests`."""
+    username = await request.db.fetchval(USERNAME, _manager(request))
+    try:
+        await sign_in(request.db, access, settings, username or "", wanted.current_password, request.address)
+    except WrongCredentials:
+        raise Forbidden(WRONG_PASSWORD) from None
+    return await access.passwords.hash(wanted.new_password, ("manager", _manager(request)))
+
+
+@endpoints.put(
+    "/me/password",
+    "Change the own password; it ends every session and every token",
+    body=NewPassword,
+    what="change password",
+    before=hashed,
+    customer=False,
+    once=False,
+    ours=True,
+    refuses={403: (WRONG_PASSWORD,), 429: (RATE_LIMITED,)},
+)
+async def change_password(request: Request, hash: str) -> Answer:
+    await request.db.execute(CHANGE, _manager(request), hash)
+    return NO_CONTENT
+
+
+@endpoints.delete("/sessions", "Sign out everywhere: end every session", customer=False, once=False, ours=True)
+async def end_all(request: Request) -> Answer:
+    await request.db.execute(END_ALL, _manager(request))
+    return NO_CONTENT
+
+
+@endpoints.delete(
+    "/sessions/{sessionId}",
+    "End one session",
+    customer=False,
+    once=False,
+    ours=True,
+    convert={"sessionId": path_number},
+    refuses={404: (NO_SESSION,)},
+)
+async def end_one(request: Request) -> Answer:
+    if await request.db.fetchval(END_ONE, _manager(request), *request.ids) is None:
+        raise NotFound(NO_SESSION)
+    return NO_CONTENT

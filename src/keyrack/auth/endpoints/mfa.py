@@ -1,0 +1,295 @@
+"""Second factors: the own passkeys, the codes of an app and recovery codes. Ours."""
+
+from __future__ import annotations
+
+import time
+from typing import Annotated, Any, LiteralString
+
+from pydantic import Field
+
+from keyrack.api.caller import Caller
+from keyrack.api.endpoint import Endpoints
+from keyrack.api.exchange import NO_CONTENT, Answer, Request, answer
+from keyrack.api.path_ids import path_number
+from keyrack.api.permissions import Free
+from keyrack.api.rate_limits import Limit
+from keyrack.api.schema.fields import Resource, boolean, date_time, int32, string
+from keyrack.api.schema.request_body import Body, Int32, Text
+from keyrack.auth import login_challenges, passkeys, totp
+from keyrack.core.error_codes import RATE_LIMITED, Reason
+from keyrack.core.errors import Conflict, Forbidden, NotFound, Unprocessable
+from keyrack.core.settings import Settings
+from keyrack.db.connection import Connection
+from keyrack.db.encryption.cipher import Vault
+
+endpoints = Endpoints("Second factor", Free.CALLER)
+
+SIGN_IN_AGAIN = Reason(
+    "sign-in-again",
+    "This is done within {minutes} minutes of signing in, with the second factor where there is one.",
+    "Sign in again, then repeat it.",
+)
+NO_PASSKEY = Reason(
+    "passkey-not-found",
+    "Unable to find a passkey for the given passkeyId which is the manager's.",
+    "Use an id that GET /me/passkeys returns.",
+)
+NO_APP = Reason("app-not-found", "No app is set up for codes.", "Begin with POST /me/totp.")
+APP_THERE = Reason("app-set-up", "An app is set up for codes already. Remove it first.", "Remove it: DELETE /me/totp.")
+WRONG_CODE = Reason(
+    "wrong-code",
+    "The code is wrong.",
+    "Send the six digits that the app shows now; the clock of its device must be right.",
+)
+NO_FACTOR = Reason(
+    "no-second-factor",
+    "Recovery codes stand in for an app or a passkey, and there is none.",
+    "Set up an app or a passkey first.",
+)
+LAST_FACTOR = Reason(
+    "last-factor-needed",
+    "A role of yours needs a second factor, and this is the last one.",
+    "Add another one first, or ask the customer's owner to lift the rule.",
+)
+
+_OF_MANAGER: LiteralString = "{t}.manager_id = $1"
+FACTORS = Resource(
+    "Factors",
+    "manager {t}",
+    _OF_MANAGER,
+    {
+        "id": int32("{t}.manager_id"),
+        "hasApp": boolean(
+            "exists (select from totp f where f.manager_id = {t}.manager_id and f.confirmed_at is not null)"
+        ),
+        "passkeys": int32("(select count(*) from passkey f where f.manager_id = {t}.manager_id)::integer"),
+        "recoveryCodes": int32(
+            "coalesce((select cardinality(f.hashes) from recovery f where f.manager_id = {t}.manager_id), 0)"
+        ),
+        "isNeeded": boolean(
+            "exists (select from manager_role f join factor_rule using (customer_id, role)"
+            " where f.manager_id = {t}.manager_id)"
+        ),
+    },
+    permission=Free.CALLER,
+)
+PASSKEY = Resource(
+    "Passkey",
+    "passkey {t}",
+    _OF_MANAGER,
+    {
+        "id": int32("{t}.passkey_id"),
+        "name": string("{t}.name"),
+        "isBackedUp": boolean("{t}.is_backed_up"),
+        "isRefused": boolean("{t}.is_refused"),
+        "createdAt": date_time("{t}.created_at"),
+        "lastUsed": date_time("{t}.used_at", nullable=True),
+    },
+    permission=Free.CALLER,
+)
+
+USERNAME: LiteralString = "select username from manager where manager_id = $1"
+HAS: LiteralString = """
+select (select count(*) from passkey where manager_id = $1 and not is_refused)
+  + (select count(*) from totp where manager_id = $1 and confirmed_at is not null)
+"""
+IS_NEEDED: LiteralString = """
+select exists (select from manager_role r join factor_rule using (customer_id, role) where r.manager_id = $1)
+"""
+HAS_PASSKEY: LiteralString = "select exists (select from passkey where manager_id = $1 and passkey_id = $2)"
+REMOVE_PASSKEY: LiteralString = "delete from passkey where manager_id = $1 and passkey_id = $2 returning passkey_id"
+END_RECOVERY: LiteralString = "delete from recovery where manager_id = $1"
+
+
+class PasskeyOptions(Body):
+    public_key: dict[str, Any]
+
+
+class NewPasskey(Body):
+    name: Annotated[Text, Field(max_length=100)]
+    credential: dict[str, Any]
+
+
+class PasskeyMade(Body):
+    id: Int32
+    amr: str
+
+
+class NewApp(Body):
+    secret: str
+    uri: str
+
+
+class Code(Body):
+    code: Annotated[Text, Field(max_length=20)]
+
+
+class RecoveryCodes(Body):
+    codes: list[str]
+
+
+def _manager(request: Request) -> int:
+    return _caller(request).id
+
+
+def _caller(request: Request) -> Caller:
+    assert request.caller is not None  # noqa: S101 - these rows want a token
+    return request.caller
+
+
+async def _fresh(connection: Connection, request: Request, settings: Settings) -> int:
+    """The manager, locked, who has signed in just now with all that it has. Raises `Forbidden`: a browser that was left
+    open, or a password that was found, is not enough to add a way in."""
+    caller = _caller(request)
+    await connection.fetchval(passkeys.LOCK, caller.id)
+    is_old = caller.began < time.time() - settings.fresh_sign_in_minutes * 60
+    if is_old or ("mfa" not in caller.amr and await login_challenges.has_factor(connection, caller.id)):
+        raise Forbidden(SIGN_IN_AGAIN.format(minutes=settings.fresh_sign_in_minutes))
+    return caller.id
+
+
+async def _removed(connection: Connection, manager: int) -> None:
+    """What holds after a factor was taken away. Raises `Conflict` where it was the last and one is needed."""
+    if await connection.fetchval(HAS, manager):
+        return
+    if await connection.fetchval(IS_NEEDED, manager):
+        raise Conflict(LAST_FACTOR)
+    await connection.execute(END_RECOVERY, manager)
+
+
+ABOUT: dict[str, Any] = {"customer": False, "once": False, "ours": True}
+
+endpoints.get(
+    "/me/factors", FACTORS, "The second factors of the manager who calls", one=True, by=_OF_MANAGER, tenant=_manager,
+    customer=False, ours=True,
+)  # fmt: skip
+endpoints.get("/me/passkeys", PASSKEY, "The manager's passkeys", tenant=_manager, customer=False, ours=True)
+
+
+@endpoints.post(
+    "/me/passkeys/options",
+    "What a browser needs to make a passkey",
+    status=200,
+    answers=PasskeyOptions,
+    refuses={403: (SIGN_IN_AGAIN,), 409: (passkeys.NO_PASSKEYS, passkeys.TOO_MANY)},
+    **ABOUT,
+)
+async def options(request: Request, settings: Settings) -> Answer:
+    async with request.db.transaction() as connection:
+        manager = await _fresh(connection, request, settings)
+        made = await passkeys.creation(connection, settings, manager)
+    return answer({"publicKey": made}, headers={"Cache-Control": "no-store"})
+
+
+@endpoints.put(
+    "/me/passkeys",
+    "Add a passkey",
+    body=NewPasskey,
+    what="add passkey",
+    status=201,
+    answers=PasskeyMade,
+    refuses={
+        403: (SIGN_IN_AGAIN,),
+        409: (passkeys.NO_PASSKEYS, passkeys.TOO_MANY, passkeys.KNOWN),
+        422: (passkeys.NOT_VERIFIED,),
+    },
+    **ABOUT,
+)
+async def add_passkey(request: Request, wanted: NewPasskey, settings: Settings) -> Answer:
+    challenge = await passkeys.asked(request.db, _manager(request), wanted.credential)
+    async with request.db.transaction() as connection:
+        manager = await _fresh(connection, request, settings)
+        id, amr = await passkeys.register(connection, settings, manager, wanted.name, wanted.credential, challenge)
+    return answer({"id": id, "amr": amr}, 201)
+
+
+@endpoints.delete(
+    "/me/passkeys/{passkeyId}",
+    "Remove a passkey",
+    convert={"passkeyId": path_number},
+    refuses={403: (SIGN_IN_AGAIN,), 404: (NO_PASSKEY,), 409: (LAST_FACTOR,)},
+    **ABOUT,
+)
+async def remove_passkey(request: Request, settings: Settings) -> Answer:
+    if not await request.db.fetchval(HAS_PASSKEY, _manager(request), *request.ids):
+        raise NotFound(NO_PASSKEY)
+    async with request.db.transaction() as connection:
+        manager = await _fresh(connection, request, settings)
+        if await connection.fetchval(REMOVE_PASSKEY, manager, *request.ids) is None:
+            raise NotFound(NO_PASSKEY)
+        await _removed(connection, manager)
+    return NO_CONTENT
+
+
+@endpoints.post(
+    "/me/totp",
+    "Begin to set up an app for codes; its secret is shown only here",
+    status=200,
+    answers=NewApp,
+    secret=True,
+    refuses={403: (SIGN_IN_AGAIN,), 409: (APP_THERE,)},
+    **ABOUT,
+)
+async def begin_app(request: Request, settings: Settings, vault: Vault) -> Answer:
+    async with request.db.transaction() as connection:
+        manager = await _fresh(connection, request, settings)
+        secret = await totp.begin(connection, vault, manager)
+        if secret is None:
+            raise Conflict(APP_THERE)
+        username = await connection.fetchval(USERNAME, manager)
+    return answer({"secret": secret, "uri": totp.uri(secret, username)}, headers={"Cache-Control": "no-store"})
+
+
+@endpoints.put(
+    "/me/totp",
+    "Confirm the app by a code that it shows",
+    body=Code,
+    what="confirm the app",
+    refuses={403: (SIGN_IN_AGAIN,), 404: (NO_APP,), 422: (WRONG_CODE,), 429: (RATE_LIMITED,)},
+    **ABOUT,
+)
+async def confirm_app(request: Request, wanted: Code, settings: Settings, vault: Vault) -> Answer:
+    limit = Limit("login", settings.login_rate, settings.login_burst)
+    await limit.take(request.db, f"code {_manager(request)}")
+    async with request.db.transaction() as connection:
+        manager = await _fresh(connection, request, settings)
+        confirmed = await totp.confirm(connection, vault, manager, wanted.code)
+    if confirmed is None:
+        raise NotFound(NO_APP)
+    if not confirmed:
+        raise Unprocessable(WRONG_CODE)
+    await limit.give_back(request.db, f"code {_manager(request)}")
+    return NO_CONTENT
+
+
+@endpoints.delete(
+    "/me/totp",
+    "Remove the app for codes",
+    refuses={403: (SIGN_IN_AGAIN,), 404: (NO_APP,), 409: (LAST_FACTOR,)},
+    **ABOUT,
+)
+async def remove_app(request: Request, settings: Settings) -> Answer:
+    async with request.db.transaction() as connection:
+        manager = await _fresh(connection, request, settings)
+        if await connection.fetchval(totp.REMOVE, manager) is None:
+            raise NotFound(NO_APP)
+        await _removed(connection, manager)
+    return NO_CONTENT
+
+
+@endpoints.post(
+    "/me/recovery-codes",
+    "Make ten recovery codes in place of those before; they are shown only here",
+    status=200,
+    answers=RecoveryCodes,
+    secret=True,
+    refuses={403: (SIGN_IN_AGAIN,), 409: (NO_FACTOR,)},
+    **ABOUT,
+)
+async def renew_recovery(request: Request, settings: Settings) -> Answer:
+    async with request.db.transaction() as connection:
+        manager = await _fresh(connection, request, settings)
+        if not await connection.fetchval(HAS, manager):
+            raise Conflict(NO_FACTOR)
+        made = await totp.renew_recovery(connection, manager)
+    return answer({"codes": made}, headers={"Cache-Control": "no-store"})

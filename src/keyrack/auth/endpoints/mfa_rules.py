@@ -1,0 +1,71 @@
+"""Rules of second factors: which roles of a customer may do something only after one was shown. Ours."""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated, LiteralString
+
+from pydantic import Field
+
+from keyrack.api import conditional_requests
+from keyrack.api.endpoint import TAGGED, Endpoints
+from keyrack.api.exchange import NO_CONTENT, Answer, Request
+from keyrack.api.permissions import Role
+from keyrack.api.schema.request_body import Grant
+from keyrack.core.error_codes import Reason
+from keyrack.core.errors import Conflict
+
+endpoints = Endpoints("Second factor", "managers")
+
+RULE_WITHOUT_FACTOR = Reason(
+    "rule-without-factor",
+    "Whoever makes a second factor needed has signed in with one, so that nobody locks out themselves.",
+    "Sign in with a passkey or a code, then set the rule.",
+)
+
+RULES: LiteralString = "select role from factor_rule where customer_id = $1 order by role"
+LOCK_CUSTOMER: LiteralString = "select customer_id from customer where customer_id = $1 for no key update"
+LIFT: LiteralString = "delete from factor_rule where customer_id = $1 and not role = any($2::text[])"
+SET: LiteralString = """
+insert into factor_rule (customer_id, role) select $1, unnest($2::text[]) on conflict do nothing
+"""
+
+
+class FactorRules(Grant):
+    """The roles that need a second factor."""
+
+    roles: Annotated[list[Role], Field(max_length=len(Role))]
+
+
+@endpoints.write(
+    "GET",
+    "/factor-rules",
+    "Which roles need a second factor in the customer",
+    status=200,
+    answers=FactorRules,
+    headers=TAGGED,
+    ours=True,
+)
+async def rules(request: Request) -> Answer:
+    rows = await request.db.fetch(RULES, request.customer)
+    return conditional_requests.made(request, json.dumps({"roles": [row["role"] for row in rows]}).encode())
+
+
+@endpoints.put(
+    "/factor-rules",
+    "Say which roles need a second factor in the customer",
+    body=FactorRules,
+    what="set the rules",
+    ours=True,
+    refuses={409: (RULE_WITHOUT_FACTOR,)},
+)
+async def set_rules(request: Request, wanted: FactorRules) -> Answer:
+    """It holds within a second, for those who are signed in as well."""
+    roles = [str(role) for role in wanted.roles]
+    if roles and "mfa" not in (request.caller.amr if request.caller else ()):
+        raise Conflict(RULE_WITHOUT_FACTOR)
+    async with request.db.transaction() as connection:
+        await connection.fetchval(LOCK_CUSTOMER, request.customer)
+        await connection.execute(LIFT, request.customer, roles)
+        await connection.execute(SET, request.customer, roles)
+    return NO_CONTENT

@@ -1,0 +1,158 @@
+"""OAuth 2: access tokens for managers by the password grant and for machine clients by their secrets, and their end."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import BaseModel
+
+from keyrack.api.endpoint import Endpoints
+from keyrack.api.exchange import Answer, Request, answer
+from keyrack.api.permissions import Free
+from keyrack.api.rate_limits import Limit
+from keyrack.auth import access_tokens, client_authentication
+from keyrack.auth.access_tokens import TOKEN_SECONDS
+from keyrack.auth.api_keys import MISSING, KeyRefused
+from keyrack.auth.authenticator import Access
+from keyrack.auth.client_authentication import INVALID_CLIENT, Shown
+from keyrack.auth.endpoints.oauth2_forms import (
+    FORM_TOO_LONG,
+    GIVEN_TWICE,
+    INVALID_PARAMETER,
+    INVALID_SCOPE,
+    MISSING_PARAMETER,
+    OTHER_GRANT,
+    TWO_WAYS,
+    ClientGrant,
+    Credentials,
+    Grant,
+    PasswordGrant,
+    Revocation,
+    credentials,
+    grant,
+    revocation,
+)
+from keyrack.auth.login import sign_in
+from keyrack.core.error_codes import NO_FORM, RATE_LIMITED, WRONG_CREDENTIALS, Reason
+from keyrack.core.errors import GrantRefused, InvalidClient, Unauthorized
+from keyrack.core.settings import Settings
+
+endpoints = Endpoints("Authentication")
+
+OTHERS_TOKEN = Reason(
+    "token-of-another",
+    "The token is another client's.",
+    "Have the client that got the token revoke it, or remove the secret that it was got by.",
+)
+NO_CLIENT = Reason(
+    "client-must-show-itself",
+    "The token is a client's, and only that client revokes it.",
+    "Send the client's id and secret, as for getting a token.",
+)
+PASSWORD_NOT_ENOUGH = Reason(
+    "password-not-enough",
+    "A password alone signs this manager in nowhere: it has a second factor, or a role that needs one.",
+    "Sign in to the console; programs use a client of their own instead of a person's password.",
+)
+FORM: tuple[Reason, ...] = (FORM_TOO_LONG, NO_FORM, GIVEN_TWICE, MISSING_PARAMETER, INVALID_PARAMETER, TWO_WAYS)
+FRESH = {"Cache-Control": "no-store"}
+# Of rows where somebody shows a secret to a form
+SECRETS: dict[str, Any] = {
+    "status": 200, "permission": Free.ANYBODY, "token": False, "customer": False, "by_secret": True,
+}  # fmt: skip
+
+
+class AccessToken(BaseModel):
+    """For a manager as the spec has it; for a client with `expires_in` as a number and the scopes (RFC 6749, section
+    5.1)."""
+
+    access_token: str
+    expires_in: str | int
+    token_type: str
+    scope: str | None = None
+
+
+@endpoints.post(
+    "/oauth2/token",
+    "An access token for a manager or a machine client",
+    body=PasswordGrant | ClientGrant,
+    form=grant,
+    answers=AccessToken,
+    refuses={
+        400: (*FORM, OTHER_GRANT, INVALID_SCOPE, PASSWORD_NOT_ENOUGH),
+        401: (WRONG_CREDENTIALS, INVALID_CLIENT),
+        429: (RATE_LIMITED,),
+    },
+    secret=True,
+    **SECRETS,
+)
+async def token(request: Request, wanted: Grant, settings: Settings, access: Access) -> Answer:
+    if isinstance(wanted, ClientGrant):
+        return await _for_client(request, wanted, settings, access)
+    if request.without_key:
+        raise KeyRefused(f"{settings.brand}-API-Key", MISSING)
+    signed_in = await sign_in(request.db, access, settings, wanted.username, wanted.password, request.address)
+    if signed_in.has_factor or signed_in.needs_factor:
+        raise GrantRefused("invalid_grant", PASSWORD_NOT_ENOUGH)
+    return answer(
+        {"access_token": await access.token(signed_in), "expires_in": str(TOKEN_SECONDS), "token_type": "Bearer"},
+        headers=FRESH,
+    )
+
+
+async def _for_client(request: Request, wanted: ClientGrant, settings: Settings, access: Access) -> Answer:
+    proven = access.check()
+    shown = await _shown(request, credentials(request.authorization, wanted), settings)
+    access.hold(proven)
+    scopes = sorted(shown.scopes) if wanted.scope is None else wanted.scope.split()
+    if not shown.scopes.issuperset(scopes):
+        raise GrantRefused("invalid_scope", INVALID_SCOPE)
+    told = {
+        "access_token": await access.client_token(shown, scopes),
+        "expires_in": TOKEN_SECONDS,
+        "token_type": "Bearer",
+        "scope": " ".join(scopes),
+    }
+    return answer(told, headers=FRESH)
+
+
+async def _shown(request: Request, given: Credentials | None, settings: Settings) -> Shown:
+    """The client that shows a secret. Raises `InvalidClient`, `TooManyRequests`."""
+    by_header = request.authorization is not None
+    if given is None:
+        raise InvalidClient(INVALID_CLIENT, by_header=by_header)
+    return await client_authentication.shown(
+        request.db, settings, given.id, given.secret, request.address, by_header=by_header
+    )
+
+
+@endpoints.post(
+    "/oauth2/revoke",
+    "Have an access token refused from now on",
+    body=Revocation,
+    form=revocation,
+    refuses={400: (*FORM, OTHERS_TOKEN), 401: (INVALID_CLIENT, NO_CLIENT), 429: (RATE_LIMITED,)},
+    media_type="",
+    ours=True,
+    **SECRETS,
+)
+async def revoke(request: Request, wanted: Revocation, settings: Settings, access: Access) -> Answer:
+    """RFC 7009. What is no token of ours, or is over, is revoked already. A manager's token is revoked by whoever has
+    it and the API key, which is all that it takes to use it."""
+    given = credentials(request.authorization, wanted)
+    shown = await _shown(request, given, settings) if given else None
+    if shown is None and request.without_key:
+        raise KeyRefused(f"{settings.brand}-API-Key", MISSING)
+    try:
+        found = await access.token_of(f"Bearer {wanted.token}")
+    except Unauthorized:
+        return Answer(200, headers=FRESH)
+    if shown is None and found.secret is not None:
+        raise InvalidClient(NO_CLIENT)
+    if shown is not None and found.subject != shown.subject:
+        raise GrantRefused("unauthorized_client", OTHERS_TOKEN)
+    limit = Limit("revocations", settings.revocation_rate, settings.revocation_burst)
+    await limit.take(request.db, str(found.subject))
+    await access_tokens.revoke(request.db, found)
+    access.forget()  # the other processes hear of it
+    return Answer(200, headers=FRESH)

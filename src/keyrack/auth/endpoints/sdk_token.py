@@ -1,0 +1,79 @@
+"""App SDK: an id token for a user of a customer, `Anonymous` or `Normal`.
+
+What it says of the user is good for this customer alone: the subject is pairwise (OpenID Connect Core 1.0, section 8.1)
+and the audience is the customer's, so two customers cannot put together what they know, and neither takes the other's
+tokens.
+"""
+
+from __future__ import annotations
+
+from typing import LiteralString
+
+from pydantic import BaseModel
+
+from keyrack.api.caller import permit
+from keyrack.api.endpoint import Endpoints
+from keyrack.api.exchange import Answer, Request, answer
+from keyrack.api.permissions import Permission
+from keyrack.api.schema.request_body import Body, Int32, Name
+from keyrack.auth import app_tokens
+from keyrack.auth.authenticator import Access
+from keyrack.core.error_codes import Reason
+from keyrack.core.errors import BadRequest
+from keyrack.core.secret_hashes import digest
+from keyrack.fleet import group_scope_checks
+
+endpoints = Endpoints("App SDK", "sdk")
+
+INVALID_COMBINATION = Reason(
+    "invalid-sdk-combination",
+    "Invalid combination of customerId, sdkKey and userId.",
+    "The key and the user must both be of the customer, and the customer one of yours.",
+)
+
+SUBJECT: LiteralString = """
+select subject_at(k.customer_id, p.seed)
+from sdk_key k join customer_user u using (customer_id) join person p using (user_id)
+where k.customer_id = $1 and k.hash = $2 and k.revoked_at is null and u.user_id = $3
+"""
+
+
+class SdkTokenRequest(Body):
+    customer_id: Int32
+    sdk_key: Name
+    user_id: Int32
+
+
+class SdkToken(BaseModel):
+    id_token: str
+
+
+@endpoints.post(
+    "/sdk/token",
+    "An id token for a user",
+    body=SdkTokenRequest,
+    what="get token",
+    status=200,
+    customer=False,
+    once=False,
+    answers=SdkToken,
+    secret=True,
+    refuses={400: (INVALID_COMBINATION,)},
+)
+async def token(request: Request, wanted: SdkTokenRequest, access: Access) -> Answer:
+    subject = None
+    if request.caller and wanted.customer_id in request.caller.grants:
+        permit(request.caller, Permission.SDK_WRITE, wanted.customer_id)
+        scope = request.caller.grant(wanted.customer_id).scope
+        user = wanted.user_id
+        if scope is not None and await group_scope_checks.hidden(
+            request.db, wanted.customer_id, scope, [("userId", user)]
+        ):
+            raise BadRequest(INVALID_COMBINATION)
+        subject = await request.db.fetchval(SUBJECT, wanted.customer_id, digest(wanted.sdk_key), user)
+    if subject is None:
+        raise BadRequest(INVALID_COMBINATION)
+    customer = wanted.customer_id
+    await app_tokens.remember(request.db, customer, subject, wanted.user_id)
+    signed = await access.sign(subject, app_tokens.audience(customer), customer_id=customer, email=str(subject))
+    return answer({"id_token": signed}, headers={"Cache-Control": "no-store"})

@@ -1,0 +1,160 @@
+"""In charge of invitations: made for an address and a role, accepted once by a link, or withdrawn."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import LiteralString, NamedTuple
+
+from keyrack.api.permissions import Role
+from keyrack.auth.owners import OWNER_LIMITED
+from keyrack.core.error_codes import Reason
+from keyrack.core.errors import Conflict
+from keyrack.core.secret_hashes import digest, new_secret
+from keyrack.core.settings import Settings
+from keyrack.db.connection import Statements
+
+PLACE = "/console/invitation#"  # behind the public address; what follows it reaches no server and no log
+TOO_MANY = Reason(
+    "too-many-invitations",
+    "The customer has as many open invitations as it may have.",
+    "Withdraw one that nobody will accept: GET /invitations lists them.",
+)
+ALREADY = Reason(
+    "already-a-manager",
+    "Whoever has this address acts for the customer already.",
+    "Change the role instead: PATCH /managers/{managerId}.",
+)
+
+HELD: LiteralString = """
+select count(*) from invitation where customer_id = $1 and lower(address) <> lower($2) and expires_at > now()
+"""
+ACTS: LiteralString = """
+select exists (select from manager_customer join manager using (manager_id)
+  where customer_id = $1 and lower(username) = lower($2))
+"""
+REPLACED: LiteralString = "delete from invitation where customer_id = $1 and lower(address) = lower($2)"
+INSERT: LiteralString = """
+insert into invitation (customer_id, address, role, groups, invited_by, hash, expires_at)
+values ($1, $2, $3, $4, $5, $6, now() + make_interval(hours => $7)) returning invitation_id, expires_at
+"""
+MAIL: LiteralString = """
+insert into mail (kind, address, invited_to, invitation, language) values ('invitation', $1, $2, $3, $4)
+"""
+FIND: LiteralString = """
+select i.customer_id, i.invitation_id, i.address, i.role, i.groups, i.invited_by, c.name as customer,
+  (select manager_id from manager m where lower(m.username) = lower(i.address)) as manager
+from invitation i join customer c using (customer_id)
+where (i.hash = $1 or i.mailed_hash = $1) and i.expires_at > now()
+"""
+TAKEN: LiteralString = "delete from invitation where customer_id = $1 and invitation_id = $2 returning true"
+MAKE: LiteralString = """
+insert into manager (username, password_hash) values ($1, $2) on conflict do nothing returning manager_id
+"""
+JOIN: LiteralString = "insert into manager_customer (customer_id, manager_id) values ($1, $2) on conflict do nothing"
+# Who has got a role meanwhile keeps it: it may be the last owner's. A group that is not there any more is in no limit;
+# who is limited to none that is there sees nothing
+GIVE: LiteralString = """
+insert into manager_role (customer_id, manager_id, role, groups, is_limited) values ($1, $2, $3,
+  case when $4::integer[] is not null then array(select group_id from fleet_group
+    where customer_id = $1 and group_id = any($4)) end, $4 is not null)
+on conflict (customer_id, manager_id) do nothing
+"""
+
+
+class LinkOver(LookupError):
+    """The link is not good any more: it was used, withdrawn or replaced, or its time is over."""
+
+
+class AccountThere(ValueError):
+    """There is an account of the name already: it accepts by signing in."""
+
+
+class Invited(NamedTuple):
+    """An invitation that was made; the link is shown once."""
+
+    id: int
+    link: str
+    expires: datetime
+
+
+class Found(NamedTuple):
+    """What a link is good for."""
+
+    customer: int
+    id: int
+    address: str
+    role: Role
+    groups: tuple[int, ...] | None  # it will be limited to
+    invited_by: str
+    name: str  # of the customer
+    manager: int | None  # who has the address already
+
+
+async def invite(
+    connection: Statements,
+    settings: Settings,
+    customer: int,
+    address: str,
+    role: Role,
+    groups: Sequence[int] | None,
+    by: str,
+    *,
+    mail: bool,
+    language: str | None = None,
+) -> Invited:
+    """Invite an address, in the caller's transaction, which holds the customer (`owners.hold`); an open invitation of
+    the same address is replaced. Without `groups` it is for the whole fleet. With `mail` a mail with a link of its own
+    is sent as well. Raises `Conflict`."""
+    if role is Role.OWNER and groups is not None:
+        raise Conflict(OWNER_LIMITED)
+    if await connection.fetchval(ACTS, customer, address):
+        raise Conflict(ALREADY)
+    await connection.execute(REPLACED, customer, address)
+    if await connection.fetchval(HELD, customer, address) >= settings.invitation_limit:
+        raise Conflict(TOO_MANY)
+    secret = new_secret()
+    row = await connection.fetchrow(
+        INSERT, customer, address, str(role), groups, by, digest(secret), settings.invitation_hours
+    )
+    assert row is not None  # noqa: S101 - an insert without a condition
+    if mail:
+        await connection.execute(MAIL, address, customer, row["invitation_id"], language)
+    return Invited(row["invitation_id"], link(settings, secret), row["expires_at"])
+
+
+def link(settings: Settings, secret: str) -> str:
+    """The address at which an invitation is accepted."""
+    return settings.public_url + PLACE + secret
+
+
+async def found(statements: Statements, hash: bytes) -> Found:
+    """What the link is good for of whose secret this is the digest. Raises `LinkOver` where it is not, or never was
+    good."""
+    row = await statements.fetchrow(FIND, hash)
+    if row is None:
+        raise LinkOver
+    return Found(
+        row["customer_id"], row["invitation_id"], row["address"], Role(row["role"]),
+        None if row["groups"] is None else tuple(row["groups"]), row["invited_by"], row["customer"],
+        row["manager"],
+    )  # fmt: skip
+
+
+async def accept(connection: Statements, hash: bytes, *, manager: int | None, password_hash: str | None = None) -> int:
+    """Accept an invitation, in the caller's transaction: as `manager`, whoever shows the link to be signed in as, or as
+    somebody new, whose user name is the address. The manager's number. Raises `LinkOver`, `AccountThere`.
+
+    It works once: the row that goes is the lock.
+    """
+    invitation = await found(connection, hash)
+    if not await connection.fetchval(TAKEN, invitation.customer, invitation.id):
+        raise LinkOver
+    if manager is None:
+        manager = await connection.fetchval(MAKE, invitation.address, password_hash)
+        if manager is None:
+            raise AccountThere
+    assert manager is not None  # noqa: S101 - an insert without a condition
+    await connection.execute(JOIN, invitation.customer, manager)
+    await connection.execute(GIVE, invitation.customer, manager, str(invitation.role), invitation.groups)
+    return manager

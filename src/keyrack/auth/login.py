@@ -1,0 +1,52 @@
+"""In charge of signing in with a password, a code or a passkey: for tokens and for sessions alike."""
+
+from __future__ import annotations
+
+from keyrack.api.rate_limits import network
+from keyrack.auth import login_challenges, passkeys, totp
+from keyrack.auth.authenticator import Access, SignedIn
+from keyrack.auth.login_throttle import slowed
+from keyrack.core.errors import WrongCredentials
+from keyrack.core.settings import Settings
+from keyrack.db.connection import Database, Statements
+
+
+async def sign_in(
+    statements: Statements, access: Access, settings: Settings, username: str, password: str, address: str
+) -> SignedIn:
+    """The manager of a user name and a password. Raises `WrongCredentials`, `TooManyRequests`, `Unavailable`."""
+    async with slowed(statements, settings, address, username):
+        signed_in = await access.verified(username, password, network(address))
+        if signed_in is None:
+            raise WrongCredentials
+    return signed_in
+
+
+async def show_code(
+    statements: Statements, access: Access, settings: Settings, secret: str, given: str, address: str
+) -> tuple[SignedIn, str | None] | None:
+    """Who has shown a code, of the app or for recovery, after a right password, and the time zone that the browser
+    said; None where that is over, or was tried too often. Raises as `sign_in` does: a wrong code costs like a wrong
+    password."""
+    step = await login_challenges.find(statements, secret)
+    if step is None or not await login_challenges.attempt(statements, secret):
+        return None
+    async with slowed(statements, settings, address, step.username):
+        if not (
+            await totp.use(statements, access.vault, step.manager, given)
+            or await totp.use_recovery(statements, step.manager, given)
+        ):
+            raise WrongCredentials
+    if not await login_challenges.end(statements, secret):
+        return None
+    amr = (*step.amr, "otp", "mfa")
+    return SignedIn(step.manager, step.subject, step.sign_outs, amr, provider=step.provider), step.time_zone
+
+
+async def show_passkey(db: Database, settings: Settings, secret: str, credential: str, address: str) -> SignedIn:
+    """Whose passkey has signed the browser's challenge. Raises `WrongCredentials`, `TooManyRequests`."""
+    async with slowed(db, settings, address):
+        signed_in = await passkeys.signed_in(db, settings, secret, credential)
+        if signed_in is None:
+            raise WrongCredentials
+    return signed_in

@@ -1,0 +1,147 @@
+"""In charge of what signing in waits for between two pages: a right password that wants a code, a challenge that a
+passkey is to sign. Each is for one browser, or one manager, for five minutes, once. None of them is a session.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import LiteralString
+from uuid import UUID
+
+from keyrack.auth.authenticator import SignedIn
+from keyrack.core.secret_hashes import digest, new_secret
+from keyrack.core.settings import Settings
+from keyrack.db.connection import Database, Statements
+from keyrack.db.row_batches import repeat
+
+SECONDS = 300  # for which a step is good
+TRIES = 5  # codes for one right password
+
+# The newest ones stay
+WAIT: LiteralString = """
+with begun as (
+  insert into sign_in_step (hash, kind, manager_id, sign_outs, time_zone, amr, provider_id)
+  values ($1, 'password', $2, $3, $4, $6, $7)),
+gone as (
+  delete from sign_in_step where hash = any(array(
+    select hash from sign_in_step where manager_id = $2 and kind = 'password'
+    order by created_at desc, hash offset $5)))
+select
+"""
+FIND: LiteralString = """
+select s.manager_id, m.subject, m.username, s.sign_outs, s.time_zone,
+  exists (select from totp t where t.manager_id = m.manager_id and t.confirmed_at is not null) as has_app,
+  exists (select from passkey p where p.manager_id = m.manager_id) as has_passkey, s.amr, s.provider_id
+from sign_in_step s join manager m using (manager_id)
+where s.hash = $1 and s.kind = 'password' and s.tries < $2 and s.sign_outs = m.sign_outs and not m.is_disabled
+  and s.created_at > now() - make_interval(secs => $3) and (s.provider_id is null or exists (
+    select from manager_identity i where i.manager_id = s.manager_id and i.provider_id = s.provider_id))
+"""
+# The row's lock counts those that come at once one by one
+TRY: LiteralString = """
+update sign_in_step set tries = tries + 1 where hash = $1 and kind = 'password' and tries < $2 returning true
+"""
+END: LiteralString = "delete from sign_in_step where hash = $1 returning true"
+BEGIN_PASSKEY: LiteralString = """
+with begun as (insert into sign_in_step (hash, kind, challenge) values ($1, 'passkey', $2)),
+gone as (
+  delete from sign_in_step where hash = any(array(
+    select hash from sign_in_step where kind = 'passkey' order by created_at desc, hash offset $3)))
+select
+"""
+TAKE_PASSKEY: LiteralString = """
+delete from sign_in_step where hash = $1 and kind = 'passkey' returning challenge,
+  created_at > now() - make_interval(secs => $2) as good
+"""
+BEGIN_REGISTRATION: LiteralString = """
+with gone as (delete from sign_in_step where manager_id = $2 and kind = 'registration')
+insert into sign_in_step (hash, kind, manager_id, challenge) values ($1, 'registration', $2, $3)
+"""
+TAKE_REGISTRATION: LiteralString = """
+delete from sign_in_step where hash = $1 and manager_id = $2 and kind = 'registration'
+returning created_at > now() - make_interval(secs => $3)
+"""
+HAS_FACTOR: LiteralString = """
+select exists (select from passkey where manager_id = $1)
+  or exists (select from totp where manager_id = $1 and confirmed_at is not null)
+"""
+FORGET: LiteralString = """
+with gone as (delete from sign_in_step where hash = any(array(
+  select hash from sign_in_step where created_at <= now() - make_interval(secs => $1) limit $2)) returning true)
+select count(*) from gone
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """Somebody whose password was right, or for whom a provider has spoken, and who has yet to show a second factor."""
+
+    manager: int
+    subject: UUID
+    username: str
+    sign_outs: int
+    time_zone: str | None
+    has_app: bool
+    has_passkey: bool
+    amr: Sequence[str]  # how, until now
+    provider: int | None
+
+
+async def begin(statements: Statements, signed_in: SignedIn, time_zone: str | None, settings: Settings) -> str:
+    """Wait for the second factor of somebody who has shown a first one: the secret for the browser."""
+    secret = new_secret()
+    most = settings.sign_in_steps_per_manager - 1
+    await statements.execute(
+        WAIT, digest(secret), signed_in.manager, signed_in.sign_outs, time_zone, most, signed_in.amr, signed_in.provider
+    )
+    return secret
+
+
+async def has_factor(statements: Statements, manager: int) -> bool:
+    """Whether a manager has a second factor: a passkey, or an app for codes."""
+    return bool(await statements.fetchval(HAS_FACTOR, manager))
+
+
+async def find(statements: Statements, secret: str) -> Step | None:
+    """Whom the browser's secret is of, unless that is over."""
+    row = await statements.fetchrow(FIND, digest(secret), TRIES, SECONDS)
+    return None if row is None else Step(*row.values())
+
+
+async def attempt(statements: Statements, secret: str) -> bool:
+    """Whether one more code may be tried; it counts."""
+    return await statements.fetchval(TRY, digest(secret), TRIES) is not None
+
+
+async def end(statements: Statements, secret: str) -> bool:
+    """End it; False: it was ended already."""
+    return await statements.fetchval(END, digest(secret)) is not None
+
+
+async def challenge(statements: Statements, challenge: bytes, settings: Settings) -> str:
+    """Keep a challenge for who signs in with a passkey: the secret for the browser."""
+    secret = new_secret()
+    await statements.execute(BEGIN_PASSKEY, digest(secret), challenge, settings.sign_in_challenges - 1)
+    return secret
+
+
+async def challenged(statements: Statements, secret: str) -> bytes | None:
+    """The challenge of a browser, once; None where it is over."""
+    row = await statements.fetchrow(TAKE_PASSKEY, digest(secret), SECONDS)
+    return row["challenge"] if row is not None and row["good"] else None
+
+
+async def registering(statements: Statements, manager: int, secret: str, challenge: bytes) -> None:
+    """Keep the challenge for a new passkey of a manager, in place of the one before; `secret` tells it again."""
+    await statements.execute(BEGIN_REGISTRATION, digest(secret), manager, challenge)
+
+
+async def registered(statements: Statements, manager: int, secret: str) -> bool:
+    """Whether the manager was given this challenge, once."""
+    return bool(await statements.fetchval(TAKE_REGISTRATION, digest(secret), manager, SECONDS))
+
+
+async def forget(db: Database, settings: Settings) -> None:
+    """Forget what nobody went on with. A step of housekeeping."""
+    await repeat(db, settings.housekeeping_rows, FORGET, SECONDS)

@@ -1,0 +1,63 @@
+"""In charge of slowing down who guesses: passwords and codes of people, and secrets of programs alike."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from typing import LiteralString
+
+import structlog
+
+from keyrack.api.rate_limits import Limit, Taken, give_back_each, network, shown, take_each
+from keyrack.core.errors import InvalidClient, TooManyRequests, WrongCredentials
+from keyrack.core.metrics.catalog import LOG_INS
+from keyrack.core.secret_hashes import digest
+from keyrack.core.settings import Settings
+from keyrack.db.connection import Statements
+
+log = structlog.get_logger("keyrack.log-ins")
+
+COMPARED: LiteralString = "select lower($1)"  # a name as the database compares it; Python's `lower` differs
+
+
+@asynccontextmanager
+async def slowed(
+    statements: Statements, settings: Settings, address: str, name: str | None = None
+) -> AsyncGenerator[None]:
+    """A try from this address, of somebody who says to have this name: taken from each bucket, and given back unless
+    the block says that it was wrong. Raises `TooManyRequests`."""
+    tried = await _tries(statements, settings, network(address), name)
+    try:
+        await take_each(statements, *tried)
+    except TooManyRequests:
+        LOG_INS.add("limited")
+        raise
+    try:
+        yield
+    except (WrongCredentials, InvalidClient):
+        LOG_INS.add("wrong")
+        log.warning("log-in refused", address=shown(address))  # programs read it: docs/operating.md
+        raise
+    except Exception:  # whether it was right is not known
+        LOG_INS.add("failed")
+        await give_back_each(statements, *tried)
+        raise
+    LOG_INS.add("accepted")
+    await give_back_each(statements, *tried)
+
+
+async def _tries(statements: Statements, settings: Settings, whose: str, name: str | None) -> tuple[Taken, ...]:
+    """The three buckets of a try: the address's, that of the name at this address, and the name's.
+
+    The last one is far larger than the others: who has used up the first two takes nothing from it, so no single
+    address locks out whom it can name. It bounds what many addresses may guess together.
+    """
+    of_address = (Limit("address", settings.address_rate, settings.address_burst), whose)
+    if name is None:
+        return (of_address,)
+    named = digest(await statements.fetchval(COMPARED, name)).hex()
+    return (
+        of_address,
+        (Limit("login", settings.login_rate, settings.login_burst), f"{named} {whose}"),
+        (Limit("name", settings.name_rate, settings.name_burst), named),
+    )

@@ -1,0 +1,132 @@
+"""In charge of sending: mails that wait are written and given to the SMTP server one after another, and tried again.
+
+A mail in the table holds no secret. Its link is made when it is written, in a transaction that is over before the
+server is spoken to: only the newest mail's link is good, and what is in the database opens nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from email.message import EmailMessage
+from typing import LiteralString
+
+import aiosmtplib
+import asyncpg
+import structlog
+
+from keyrack.auth import password_reset
+from keyrack.auth.invitations import link
+from keyrack.auth.mail.templates import INVITATION, PASSWORD, ROLES_DE, language_of, written
+from keyrack.core.metrics.catalog import MAILS
+from keyrack.core.secret_hashes import digest, new_secret
+from keyrack.core.settings import Settings
+from keyrack.db.connection import UNREACHABLE, Database, Row
+from keyrack.db.throttled_log import Interruptions
+
+log = structlog.get_logger("keyrack.mail")
+seldom = Interruptions("keyrack.mail")
+
+POLL = 2.0  # seconds between two looks for mails that wait
+FIRST, LONGEST = 30, 3_600  # seconds until a mail that was not taken is tried again, at first and at most
+# Who claims one schedules the next try: a worker that dies with it has it tried again
+CLAIM: LiteralString = """
+update mail set attempts = attempts + 1, due_at = now() + make_interval(secs => least($1 * 2 ^ attempts, $2))
+where mail_id = (select mail_id from mail where due_at <= now() order by due_at, mail_id limit 1 for update skip locked)
+returning *, created_at < now() - make_interval(hours => $3) as is_old
+"""
+DONE: LiteralString = "delete from mail where mail_id = $1"
+FAILED: LiteralString = "update mail set last_error = $2 where mail_id = $1"
+OF_INVITATION: LiteralString = """
+update invitation i set mailed_hash = $3 from customer c
+where i.customer_id = $1 and i.invitation_id = $2 and i.expires_at > now() and c.customer_id = i.customer_id
+returning i.role, i.invited_by, c.name, to_char(i.expires_at at time zone 'UTC', 'YYYY-MM-DD HH24:MI "UTC"') as until
+"""
+
+
+async def send(settings: Settings, message: EmailMessage) -> None:
+    """Give a mail to the server. Raises what `aiosmtplib.send` raises."""
+    await aiosmtplib.send(
+        message,
+        hostname=settings.mail_host,
+        port=settings.mail_port,
+        username=settings.mail_user,
+        password=settings.mail_password,
+        start_tls=settings.mail_tls == "starttls",
+        use_tls=settings.mail_tls == "tls",
+        timeout=settings.mail_seconds,
+    )
+
+
+class Postman:
+    """The mails of all customers, sent by one worker at a time."""
+
+    def __init__(self, db: Database, settings: Settings) -> None:
+        self._db = db
+        self._settings = settings
+
+    async def run(self) -> None:
+        """Send until cancelled."""
+        while True:
+            try:
+                while await self.one():
+                    pass
+            except (*UNREACHABLE, asyncpg.PostgresError, TimeoutError) as error:
+                seldom.warning("mails wait for the database", error=error)
+            await asyncio.sleep(POLL)
+
+    async def one(self) -> bool:
+        """Send the mail that waits for longest; whether there was one."""
+        settings = self._settings
+        row = await self._db.fetchrow(CLAIM, FIRST, LONGEST, settings.mail_hours)
+        if row is None:
+            return False
+        if row["is_old"]:
+            MAILS.add("given up")
+            log.error("a mail is given up", kind=row["kind"], error=row["last_error"])
+            await self._db.execute(DONE, row["mail_id"])
+            return True
+        message = await self._written(row)
+        if message is None:  # there is nothing to tell any more, or nobody to tell it
+            await self._db.execute(DONE, row["mail_id"])
+            return True
+        try:
+            await send(settings, message)
+        except (aiosmtplib.SMTPException, OSError, ValueError) as error:
+            await self._not_taken(row, error)
+        else:
+            MAILS.add("sent")
+            await self._db.execute(DONE, row["mail_id"])
+        return True
+
+    async def _not_taken(self, row: Row, error: Exception) -> None:
+        """A refusal for good (5yz of RFC 5321) ends it; anything else is tried again."""
+        told = f"{type(error).__name__}: {error}"[:500]
+        code = getattr(error, "code", 0)
+        refused = isinstance(error, aiosmtplib.SMTPRecipientsRefused) or (isinstance(code, int) and code >= 500)
+        for_good = refused and not isinstance(error, aiosmtplib.SMTPAuthenticationError)
+        MAILS.add("refused" if for_good else "failed")
+        log.warning("a mail was not taken", kind=row["kind"], error=told, attempts=row["attempts"], for_good=for_good)
+        await (self._db.execute(DONE, row["mail_id"]) if for_good else self._db.execute(FAILED, row["mail_id"], told))
+
+    async def _written(self, row: Row) -> EmailMessage | None:
+        """The mail with a new link, None where there is nothing to tell."""
+        settings, secret = self._settings, new_secret()
+        language = language_of(row["language"])
+        sender = settings.mail_from or ""
+        async with self._db.transaction() as connection:
+            if row["kind"] == "password":
+                anew = await password_reset.made(connection, settings, row["address"])
+                if anew is None:
+                    return None
+                return written(
+                    PASSWORD[language_of(anew.language)], sender, row["address"], address=row["address"],
+                    link=anew.link, minutes=settings.password_link_minutes,
+                )  # fmt: skip
+            found = await connection.fetchrow(OF_INVITATION, row["invited_to"], row["invitation"], digest(secret))
+        if found is None:
+            return None
+        role = ROLES_DE[found["role"]] if language == "de" else found["role"]
+        return written(
+            INVITATION[language], sender, row["address"], customer=found["name"], by=found["invited_by"], role=role,
+            until=found["until"], link=link(settings, secret),
+        )  # fmt: skip

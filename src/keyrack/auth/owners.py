@@ -1,0 +1,43 @@
+"""In charge of owners: that a customer is never left without one by those who act for it."""
+
+from __future__ import annotations
+
+from typing import LiteralString
+
+from keyrack.core.error_codes import Reason
+from keyrack.core.errors import Conflict
+from keyrack.db.connection import Statements
+
+LAST_OWNER = Reason(
+    "last-owner",
+    "The customer would be left without an owner who may sign in.",
+    "Make somebody else an owner first, and wait until that person has accepted.",
+)
+OWNER_LIMITED = Reason(
+    "owner-not-limited",
+    "An owner says who may in the whole customer, and cannot be limited to groups.",
+    "Give another role, or remove the groups in the same change.",
+)
+# Who changes who may waits for whoever else does so: two owners do not remove each other
+LOCK: LiteralString = "select true from customer where customer_id = any($1) order by customer_id for no key update"
+WITHOUT: LiteralString = """
+select c as customer_id from unnest($1::integer[]) c where not exists (
+  select from manager_role r join manager m using (manager_id)
+  where r.customer_id = c and r.role = 'Owner' and not r.is_limited and not m.is_disabled)
+"""
+
+
+async def hold(connection: Statements, *customers: int) -> None:
+    """Hold who may act for these customers, in the caller's transaction."""
+    await connection.execute(LOCK, sorted(customers))
+
+
+async def without(connection: Statements, *customers: int) -> list[int]:
+    """Those of the customers that have no owner who may sign in."""
+    return [row["customer_id"] for row in await connection.fetch(WITHOUT, sorted(customers))]
+
+
+async def check(connection: Statements, customer: int) -> None:
+    """Raises `Conflict` where what the caller's transaction has done leaves nobody who may say who may."""
+    if await without(connection, customer):
+        raise Conflict(LAST_OWNER)

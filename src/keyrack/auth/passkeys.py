@@ -1,0 +1,247 @@
+"""In charge of passkeys: made, shown and refused as WebAuthn says (W3C, Level 3), the user always verified.
+
+Attestation is not asked for: which make of device somebody has is theirs to choose.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import json
+from collections.abc import Mapping
+from typing import Any, LiteralString
+from urllib.parse import urlsplit
+from uuid import UUID
+
+import structlog
+from webauthn import (
+    generate_authentication_options,
+    generate_registration_options,
+    options_to_json,
+    verify_authentication_response,
+    verify_registration_response,
+)
+from webauthn.authentication.verify_authentication_response import VerifiedAuthentication
+from webauthn.helpers import (
+    bytes_to_base64url,
+    parse_authentication_credential_json,
+    parse_client_data_json,
+    parse_registration_credential_json,
+)
+from webauthn.helpers.cose import COSEAlgorithmIdentifier
+from webauthn.helpers.structs import (
+    AuthenticatorSelectionCriteria,
+    CredentialDeviceType,
+    PublicKeyCredentialDescriptor,
+    ResidentKeyRequirement,
+    UserVerificationRequirement,
+)
+
+from keyrack.auth import login_challenges
+from keyrack.auth.authenticator import SignedIn
+from keyrack.core.error_codes import Reason
+from keyrack.core.errors import Conflict, Unprocessable, on_constraint
+from keyrack.core.settings import Settings
+from keyrack.db.connection import Connection, Database, Row, Statements
+
+log = structlog.get_logger("keyrack.log-ins")
+
+ALGORITHMS = [
+    COSEAlgorithmIdentifier.ECDSA_SHA_256,
+    COSEAlgorithmIdentifier.EDDSA,
+    COSEAlgorithmIdentifier.RSASSA_PKCS1_v1_5_SHA_256,
+]
+LONGEST_ID = 1_023  # bytes (WebAuthn, section 4, "Credential ID")
+
+NO_PASSKEYS = Reason(
+    "passkeys-not-here",
+    "Passkeys need a public address with a name: {url} has none.",
+    "Set KEYRACK_PUBLIC_URL to an address with a host name, with https; to try it out, localhost is one.",
+)
+NOT_VERIFIED = Reason(
+    "passkey-not-verified",
+    "The passkey could not be verified.",
+    "Ask for new options and try again; the device must verify its user, by a fingerprint, a face or a PIN.",
+)
+KNOWN = Reason("passkey-known", "This passkey is registered already.", "Use it, or choose another device.")
+TOO_MANY = Reason(
+    "too-many-passkeys",
+    "The manager has as many passkeys as it may have. Remove one first.",
+    "Remove one: DELETE /me/passkeys/{passkeyId}.",
+)
+
+OF_MANAGER: LiteralString = "select credential_id, transports from passkey where manager_id = $1 order by passkey_id"
+WHO: LiteralString = "select username, subject from manager where manager_id = $1"
+LOCK: LiteralString = "select manager_id from manager where manager_id = $1 for no key update"
+INSERT: LiteralString = """
+insert into passkey (manager_id, credential_id, public_key, sign_count, transports, aaguid, name, is_backed_up)
+values ($1, $2, $3, $4, $5, $6, $7, $8) returning passkey_id
+"""
+FIND: LiteralString = """
+select p.passkey_id, p.public_key, p.sign_count, p.is_refused, m.manager_id, m.subject, m.sign_outs
+from passkey p join manager m using (manager_id) where p.credential_id = $1 and not m.is_disabled for update of p
+"""
+USED: LiteralString = """
+update passkey set sign_count = $2, is_backed_up = $3, used_at = now() where passkey_id = $1
+"""
+REFUSE: LiteralString = "update passkey set is_refused = true where passkey_id = $1"
+
+
+class NotVerified(Unprocessable):
+    """What a browser sent is no passkey of ours, or not for this challenge."""
+
+    def __init__(self) -> None:
+        super().__init__(NOT_VERIFIED)
+
+
+def host(settings: Settings) -> str | None:
+    """The name that passkeys are bound to (the RP ID); None where the public address has none: an IP address cannot
+    have passkeys."""
+    name = urlsplit(settings.public_url).hostname or ""
+    try:
+        ipaddress.ip_address(name)
+    except ValueError:
+        return name or None
+    return None
+
+
+async def creation(statements: Statements, settings: Settings, manager: int) -> dict[str, Any]:
+    """The options for a new passkey (PublicKeyCredentialCreationOptionsJSON). Raises `Conflict` where none can be."""
+    name = host(settings)
+    if name is None:
+        raise Conflict(NO_PASSKEYS.format(url=settings.public_url))
+    who = await statements.fetchrow(WHO, manager)
+    assert who is not None  # noqa: S101 - who calls
+    has = await statements.fetch(OF_MANAGER, manager)
+    if len(has) >= settings.passkeys_per_manager:
+        raise Conflict(TOO_MANY)
+    options = generate_registration_options(
+        rp_id=name,
+        rp_name="Keyrack",
+        user_name=who["username"],
+        user_id=who["subject"].bytes,
+        authenticator_selection=AuthenticatorSelectionCriteria(
+            resident_key=ResidentKeyRequirement.REQUIRED, user_verification=UserVerificationRequirement.REQUIRED
+        ),
+        exclude_credentials=[PublicKeyCredentialDescriptor(row["credential_id"]) for row in has],
+        supported_pub_key_algs=ALGORITHMS,
+        timeout=login_challenges.SECONDS * 1000,
+    )
+    await login_challenges.registering(statements, manager, bytes_to_base64url(options.challenge), options.challenge)
+    return json.loads(options_to_json(options))
+
+
+async def asked(statements: Statements, manager: int, credential: Mapping[str, Any]) -> bytes:
+    """The challenge that a new passkey answers, if the manager was given it; it is over then, whatever comes of it.
+    Raises `NotVerified`."""
+    try:
+        parsed = parse_registration_credential_json(dict(credential))
+        challenge = parse_client_data_json(parsed.response.client_data_json).challenge
+    except Exception as error:  # what a stranger sends breaks the parser in many ways
+        raise _unverified(error) from None
+    if not await login_challenges.registered(statements, manager, bytes_to_base64url(challenge)):
+        raise NotVerified
+    return challenge
+
+
+async def register(
+    connection: Connection, settings: Settings, manager: int, name: str, credential: Mapping[str, Any], challenge: bytes
+) -> tuple[int, str]:
+    """Keep a new passkey that answers this challenge: its id, and how its key is called in `amr`. Raises `NotVerified`,
+    `Conflict`.
+
+    In one transaction, in which the manager's row is locked first.
+    """
+    rp = host(settings)
+    if rp is None:
+        raise Conflict(NO_PASSKEYS.format(url=settings.public_url))
+    if len(await connection.fetch(OF_MANAGER, manager)) >= settings.passkeys_per_manager:
+        raise Conflict(TOO_MANY)
+    try:
+        parsed = parse_registration_credential_json(dict(credential))
+        made = verify_registration_response(
+            credential=parsed,
+            expected_challenge=challenge,
+            expected_rp_id=rp,
+            expected_origin=sorted(settings.own_origins),
+            require_user_verification=True,
+            supported_pub_key_algs=ALGORITHMS,
+        )
+    except Exception as error:  # the same
+        raise _unverified(error) from None
+    if len(made.credential_id) > LONGEST_ID:
+        raise NotVerified
+    told = [each.value for each in parsed.response.transports or []]
+    with on_constraint({"passkey_credential_id_key": (Conflict, KNOWN)}):
+        id = await connection.fetchval(
+            INSERT, manager, made.credential_id, made.credential_public_key, made.sign_count, told, made.aaguid, name,
+            made.credential_backed_up,
+        )  # fmt: skip
+    return id, _kind(made.credential_device_type)
+
+
+async def request(statements: Statements, settings: Settings) -> tuple[dict[str, Any], str] | None:
+    """The options to sign in (PublicKeyCredentialRequestOptionsJSON), and the secret for the browser that asks; None
+    where there are no passkeys. No name is asked for: the device knows whose they are."""
+    rp = host(settings)
+    if rp is None:
+        return None
+    options = generate_authentication_options(
+        rp_id=rp, user_verification=UserVerificationRequirement.REQUIRED, timeout=login_challenges.SECONDS * 1000
+    )
+    secret = await login_challenges.challenge(statements, options.challenge, settings)
+    return json.loads(options_to_json(options)), secret
+
+
+async def signed_in(db: Database, settings: Settings, secret: str, credential: str) -> SignedIn | None:
+    """Who has signed this browser's challenge; None for anything that is wrong with it.
+
+    A sign count that does not grow is that of a copy: the passkey is refused from then on, which the log of changes
+    has. Those that are synced between devices count nothing and say 0 each time (section 6.1.1).
+    """
+    rp, challenge = host(settings), await login_challenges.challenged(db, secret)
+    if rp is None or challenge is None:
+        return None
+    async with db.transaction() as connection:
+        try:
+            parsed = parse_authentication_credential_json(credential)
+            row = await connection.fetchrow(FIND, parsed.raw_id)
+            if row is None or row["is_refused"] or not _is_of(parsed.response.user_handle, row["subject"]):
+                return None
+            shown = verify_authentication_response(
+                credential=parsed,
+                expected_challenge=challenge,
+                expected_rp_id=rp,
+                expected_origin=sorted(settings.own_origins),
+                credential_public_key=row["public_key"],
+                credential_current_sign_count=0,  # compared below, so that one that goes back is recorded
+                require_user_verification=True,
+            )
+        except Exception as error:  # the same
+            _unverified(error)
+            return None
+        return await _counted(connection, row, shown)
+
+
+async def _counted(connection: Connection, row: Row, shown: VerifiedAuthentication) -> SignedIn | None:
+    count = shown.new_sign_count
+    if (count or row["sign_count"]) and count <= row["sign_count"]:
+        log.warning("a passkey's count went back: it is refused from now on", passkey=row["passkey_id"], alert=True)
+        await connection.execute(REFUSE, row["passkey_id"])
+        return None
+    await connection.execute(USED, row["passkey_id"], count, shown.credential_backed_up)
+    amr = (_kind(shown.credential_device_type), "user", "mfa")
+    return SignedIn(row["manager_id"], row["subject"], row["sign_outs"], amr)
+
+
+def _kind(device: CredentialDeviceType) -> str:
+    """How RFC 8176 calls its key: bound to one piece of hardware, or synced by software."""
+    return "hwk" if device is CredentialDeviceType.SINGLE_DEVICE else "swk"
+
+
+def _is_of(handle: bytes | None, subject: UUID) -> bool:
+    return handle == subject.bytes
+
+
+def _unverified(error: Exception) -> NotVerified:
+    log.info("a passkey was not verified", kind=type(error).__name__)
+    return NotVerified()

@@ -1,0 +1,66 @@
+"""In charge of people's passwords: hashed, checked, few at a time."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import secrets
+import sys
+import threading
+from collections.abc import Callable, Hashable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from typing import TypeVar
+
+from argon2 import PasswordHasher
+from argon2.exceptions import InvalidHashError, VerificationError
+
+from keyrack.db.fair_semaphore import Shares, Who
+
+V = TypeVar("V")
+SHORTEST = 8  # characters of a manager's password
+
+
+class Passwords:
+    """Argon2id with OWASP's profile (19 MiB, two passes), two at a time, off the event loop and behind it.
+
+    A party, such as a customer or the address of a log-in, has one of the two; so many may wait for each, for so many
+    seconds: then `Unavailable`.
+    """
+
+    THREADS = 2
+
+    def __init__(self, waiting: int = 1, seconds: float = 1.0) -> None:
+        self._hasher = PasswordHasher(time_cost=2, memory_cost=19_456, parallelism=1)
+        self._threads = ThreadPoolExecutor(self.THREADS, thread_name_prefix="passwords", initializer=_stand_back)
+        self._turns = Shares(self.THREADS, waiting, seconds, "passwords")
+        self._nobody = self._hasher.hash(secrets.token_hex(16))
+
+    async def hash(self, password: str, *parties: Hashable) -> str:
+        return await self._in_turn(parties, self._hasher.hash, password)
+
+    async def verify(self, password: str, hash: str | None, *parties: Hashable) -> bool:
+        """Whether the password is the one; without a hash (nobody has that name) it takes the same time: False."""
+        return await self._in_turn(parties, self._verify, password, hash)
+
+    async def _in_turn(self, parties: tuple[Hashable, ...], work: Callable[..., V], *args: object) -> V:
+        who = Who(parties, 1)
+        await self._turns.take(who)
+        try:
+            return await asyncio.get_running_loop().run_in_executor(self._threads, work, *args)
+        finally:
+            self._turns.give_back(who)
+
+    def _verify(self, password: str, hash: str | None) -> bool:
+        try:
+            self._hasher.verify(hash or self._nobody, password)
+        except (VerificationError, InvalidHashError):
+            return False
+        return hash is not None
+
+
+def _stand_back() -> None:
+    """Let the event loop and the database have the processor first: they are done long before a hash is."""
+    if sys.platform == "linux":  # where it is the thread's alone
+        with suppress(OSError):  # where a filter of system calls forbids it, hashing must go on all the same
+            os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), 10)

@@ -1,0 +1,111 @@
+"""In charge of sessions: where a manager is signed in with a browser, for how long, and how that ends.
+
+The secret of a session is in the browser's cookie alone; the database has its digest. Nothing of it is remembered by a
+process, so a session that is ended is over with the next request.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import LiteralString
+from uuid import UUID
+
+from keyrack.auth.authenticator import SignedIn
+from keyrack.core.secret_hashes import digest, new_secret
+from keyrack.core.settings import Settings
+from keyrack.db.connection import Database, Statements
+from keyrack.db.row_batches import repeat
+
+LONGEST_AGENT = 250  # characters of what a browser says of itself, that are kept
+
+FIND: LiteralString = """
+select s.session_id, s.time_zone, s.seen_at < now() - interval '1 minute' as stale, m.subject, m.username,
+  m.language, coalesce(m.time_zone, s.time_zone) as zone, m.theme, s.amr,
+  extract(epoch from s.created_at)::float8 as began
+from session s join manager m using (manager_id)
+where s.hash = $1 and s.sign_outs = m.sign_outs and not m.is_disabled
+  and s.seen_at > now() - make_interval(mins => $2) and s.created_at > now() - make_interval(hours => $3)
+"""
+SEEN: LiteralString = """
+update session set seen_at = now() where session_id = $1 and seen_at < now() - interval '1 minute'
+"""
+# Those that were seen last stay; the new one is among them
+BEGIN: LiteralString = """
+with begun as (
+  insert into session (manager_id, hash, sign_outs, address, agent, time_zone, amr, provider_id)
+  values ($1, $2, $3, $4, $5, $6, $8, $9)),
+gone as (
+  delete from session where session_id = any(array(
+    select session_id from session where manager_id = $1 order by seen_at desc, session_id desc offset $7)))
+select
+"""
+STRENGTHEN: LiteralString = """
+update session set amr = (select array_agg(distinct one) from unnest(amr || $2::text[]) one) where hash = $1
+"""
+END: LiteralString = "delete from session where hash = $1"
+FORGET: LiteralString = """
+with gone as (delete from session where session_id = any(array(
+  select session_id from session
+  where seen_at <= now() - make_interval(mins => $1) or created_at <= now() - make_interval(hours => $2) limit $3))
+  returning true)
+select count(*) from gone
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """A manager who is signed in with a browser, and how the manager likes the pages; None for what was never said.
+
+    `time_zone` is the one to show times in: the manager's, else `browser_zone`, which the browser said at signing in.
+    """
+
+    id: int
+    subject: UUID
+    username: str
+    language: str | None
+    time_zone: str | None
+    browser_zone: str | None
+    theme: str | None
+    amr: tuple[str, ...]  # how the manager has signed in (RFC 8176)
+    began: float  # seconds since 1970
+
+
+async def begin(
+    db: Database, signed_in: SignedIn, address: str, agent: str, time_zone: str | None, settings: Settings
+) -> str:
+    """Begin a session: the secret for the browser. Of more than `sessions_per_manager` the ones unseen for longest
+    end."""
+    secret = new_secret()
+    await db.execute(
+        BEGIN, signed_in.manager, digest(secret), signed_in.sign_outs, address, agent[:LONGEST_AGENT], time_zone,
+        settings.sessions_per_manager - 1, signed_in.amr, signed_in.provider,
+    )  # fmt: skip
+    return secret
+
+
+async def find(db: Database, secret: str, settings: Settings, *, used: bool = True) -> Session | None:
+    """The session of a secret, unless it is over. Where it is `used`, that is written down once a minute."""
+    row = await db.fetchrow(FIND, digest(secret), settings.session_minutes, settings.session_hours)
+    if row is None:
+        return None
+    if used and row["stale"]:
+        await db.execute(SEEN, row["session_id"])
+    return Session(
+        row["session_id"], row["subject"], row["username"], row["language"], row["zone"], row["time_zone"],
+        row["theme"], tuple(row["amr"]), row["began"],
+    )  # fmt: skip
+
+
+async def strengthen(statements: Statements, secret: str, amr: tuple[str, ...]) -> None:
+    """Who is signed in has shown more than before."""
+    await statements.execute(STRENGTHEN, digest(secret), list(amr))
+
+
+async def end(statements: Statements, secret: str) -> None:
+    """End the session of a secret, if there is one."""
+    await statements.execute(END, digest(secret))
+
+
+async def forget(db: Database, settings: Settings) -> None:
+    """Forget the sessions that are over. A step of housekeeping."""
+    await repeat(db, settings.housekeeping_rows, FORGET, settings.session_minutes, settings.session_hours)

@@ -1,0 +1,133 @@
+"""In charge of the keys that sign tokens: made, loaded, replaced, revoked. Their private parts are sealed."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import secrets
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, LiteralString
+
+import structlog
+from joserfc.jwk import KeySet, RSAKey
+
+from keyrack.db.connection import Connection, Database, Statements
+from keyrack.db.encryption.cipher import CannotOpen, Vault
+from keyrack.db.encryption.encrypted_columns import PRIVATE_KEY
+
+log = structlog.get_logger("keyrack.signing")
+
+LOAD: LiteralString = """
+select kid, private_key from signing_key where revoked_at is null order by created_at desc, kid
+"""
+# Whatever the clock says, the newest key is the newest
+INSERT: LiteralString = """
+insert into signing_key (kid, private_key, created_at) values ($1, $2, greatest(
+  clock_timestamp(), (select max(created_at) + interval '1 microsecond' from signing_key)))
+"""
+# A key that has been replaced is kept for as long as a token that it signed may live
+DROP_OLD: LiteralString = """
+delete from signing_key k where k.revoked_at is null and exists (
+  select from signing_key n where n.created_at > k.created_at and n.created_at < now() - interval '2 hours')
+"""
+LOCK: LiteralString = "lock table signing_key in share row exclusive mode"
+CURRENT: LiteralString = "select kid from signing_key where revoked_at is null order by created_at desc, kid limit 1"
+REVOKE: LiteralString = """
+update signing_key set revoked_at = now(), private_key = null where kid = $1 and revoked_at is null
+returning revoked_at
+"""
+REVOKED: LiteralString = "select revoked_at from signing_key where kid = $1"
+REVOKE_ALL: LiteralString = """
+update signing_key set revoked_at = now(), private_key = null where revoked_at is null
+"""
+
+
+class SigningKeys:
+    """The RS256 keys of the tokens, by their texts: the newest signs, all verify."""
+
+    def __init__(self, keys: Mapping[str, RSAKey]) -> None:
+        self._keys = keys
+        self.newest = next(iter(keys.values()))
+        self.set = KeySet(list(keys.values()))
+
+    @classmethod
+    async def load(cls, statements: Statements, vault: Vault, before: SigningKeys | None) -> SigningKeys:
+        """All keys that are not revoked; to read one that was not there `before` takes 30 ms.
+
+        Raises `CannotOpen` if none of them opens; one that does not is left out.
+        """
+        read: Mapping[str, RSAKey] = before._keys if before else {}
+        keys: dict[str, RSAKey] = {}
+        for row in await statements.fetch(LOAD):
+            try:
+                text = await vault.open(row["private_key"], PRIVATE_KEY, 0, row["kid"])
+            except CannotOpen:
+                log.error("A signing key is left out: it does not open", kid=row["kid"], alert=True)
+            else:
+                keys[text] = read.get(text) or RSAKey.import_key(json.loads(text))
+        if not keys:
+            raise CannotOpen
+        return cls(keys)
+
+    def public(self) -> Mapping[str, Any]:
+        """The JSON Web Key Set that verifiers fetch (RFC 7517)."""
+        return self.set.as_dict(private=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Revoked:
+    """A revoked key: since when, whether it was so before, and the key that signs now."""
+
+    at: datetime
+    before: bool
+    signs: str
+
+
+async def ensure(db: Database, vault: Vault) -> None:
+    """Make the first key, once, however many processes start together."""
+    async with db.transaction() as connection:
+        await connection.execute(LOCK)
+        if await connection.fetchval(CURRENT) is None:
+            await _make(connection, vault)
+
+
+async def rotate(connection: Connection, vault: Vault) -> str:
+    """Make a new key that signs from now on, and drop those whose tokens have all expired. Returns its `kid`."""
+    await connection.execute(LOCK)
+    kid = await _make(connection, vault)
+    await connection.execute(DROP_OLD)
+    return kid
+
+
+async def revoke(connection: Connection, vault: Vault, kid: str) -> Revoked | None:
+    """Have a key's tokens refused from now on, and its private part forgotten; None: there is no such key.
+
+    If it is the one that signs, a new one takes its place in the same transaction: an older one never does.
+    """
+    await connection.execute(LOCK)
+    current = await connection.fetchval(CURRENT)
+    at = await connection.fetchval(REVOKE, kid)
+    before = at is None
+    at = at or await connection.fetchval(REVOKED, kid)
+    if at is None:
+        return None
+    if current is None or current == kid:
+        current = await _make(connection, vault)
+    return Revoked(at, before, current)
+
+
+async def revoke_all(connection: Connection, vault: Vault) -> str:
+    """Revoke every key, and make a new one. Returns its `kid`."""
+    await connection.execute(LOCK)
+    await connection.execute(REVOKE_ALL)
+    return await _make(connection, vault)
+
+
+async def _make(connection: Connection, vault: Vault) -> str:
+    kid = secrets.token_hex(16)
+    key = await asyncio.to_thread(RSAKey.generate_key, 2048, {"use": "sig", "alg": "RS256", "kid": kid})
+    private = json.dumps(key.as_dict(private=True))
+    await connection.execute(INSERT, kid, await vault.seal(connection, private, PRIVATE_KEY, 0, kid))
+    return kid

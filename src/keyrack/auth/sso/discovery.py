@@ -1,0 +1,161 @@
+"""In charge of what providers say of themselves: where they are asked, and their keys (OpenID Connect Discovery 1.0).
+
+What it says is no reason to trust anything else: issuer, client and algorithms are the operator's (`providers`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import deque
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+from joserfc.errors import JoseError
+from joserfc.jwk import ECKey, KeySet, OKPKey, RSAKey
+
+from keyrack.auth.sso.errors import ProviderTrouble
+from keyrack.auth.sso.provider_urls import allows
+from keyrack.auth.sso.providers import Provider
+from keyrack.core.settings import Settings
+
+Key = RSAKey | ECKey | OKPKey
+MOST_KEYS = 100
+AGAIN = 5.0  # seconds for which whoever waits is told the same of a provider that did not answer
+LOOKS, LOOKS_SECONDS = 5, 300.0  # how often keys are fetched anew for tokens of keys that are not known
+
+
+Fetch = Callable[[str], Awaitable[dict[str, Any]]]  # the JSON object at an address
+
+
+@dataclass(frozen=True, slots=True)
+class Metadata:
+    """Where a provider is asked."""
+
+    authorization: str
+    token: str
+    keys: str
+    end_session: str | None
+    tells_issuer: bool  # in the answer to an authorization request (RFC 9207)
+    in_body: bool  # how a client shows its secret
+
+
+def read(document: dict[str, Any], provider: Provider, settings: Settings) -> Metadata:
+    """What a discovery document says. Raises `ProviderTrouble`: it is another issuer's, lacks something, or leads to
+    where nobody may be sent."""
+    if document.get("issuer") != provider.issuer:
+        raise ProviderTrouble(f"the discovery document is of {str(document.get('issuer'))[:200]!r}, not of the issuer")
+
+    def where(name: str) -> str:
+        address = document.get(name)
+        if not isinstance(address, str) or not allows(address, settings):
+            raise ProviderTrouble(f"the discovery document has no https address as {name}")
+        return address
+
+    methods = document.get("token_endpoint_auth_methods_supported", ["client_secret_basic"])
+    if not isinstance(methods, list) or not {"client_secret_basic", "client_secret_post"}.intersection(
+        str(one) for one in cast("list[object]", methods)
+    ):
+        raise ProviderTrouble("the provider takes neither client_secret_basic nor client_secret_post")
+    return Metadata(
+        where("authorization_endpoint"),
+        where("token_endpoint"),
+        where("jwks_uri"),
+        where("end_session_endpoint") if document.get("end_session_endpoint") else None,
+        document.get("authorization_response_iss_parameter_supported") is True,
+        "client_secret_basic" not in methods,
+    )
+
+
+def keys_of(document: dict[str, Any]) -> list[Key]:
+    """The keys of a JSON Web Key Set that may verify; what is no public key of a kind that is known is left out (RFC
+    7517, section 5). Raises `ProviderTrouble` where there is none."""
+    given = document.get("keys")
+    found: list[Key] = []
+    for one in cast("list[Any]", given)[:MOST_KEYS] if isinstance(given, list) else []:
+        try:
+            key = KeySet.import_key_set({"keys": [one]}).keys[0]
+        except (JoseError, ValueError, KeyError, TypeError, AttributeError):
+            continue
+        if isinstance(key, (RSAKey, ECKey, OKPKey)) and one.get("use", "sig") == "sig":
+            found.append(key)
+    if not found:
+        raise ProviderTrouble("the provider has no key that could verify a token")
+    return found
+
+
+@dataclass(slots=True)
+class _Known:
+    """What is known of one provider, and since when."""
+
+    metadata: Metadata
+    keys: list[Key]
+    since: float
+    looks: deque[float] = field(default_factory=lambda: deque[float](maxlen=LOOKS))
+
+
+class Directory:
+    """What one process knows of providers: looked up once for all who want it, and again when it is old."""
+
+    def __init__(self, settings: Settings, fetch: Fetch) -> None:
+        self._settings = settings
+        self._fetch = fetch
+        self._known: dict[Provider, _Known] = {}
+        self._turns: dict[str, asyncio.Lock] = {}
+        self._failed: dict[Provider, tuple[float, ProviderTrouble]] = {}
+
+    async def metadata(self, provider: Provider) -> Metadata:
+        """Where a provider is asked. Raises `ProviderTrouble`."""
+        return (await self._get(provider)).metadata
+
+    async def keys(self, provider: Provider, kid: str | None) -> list[Key]:
+        """The keys of a provider that a token with this `kid` may be signed by. Raises `ProviderTrouble`."""
+        known = await self._get(provider)
+        if not (found := _matching(known.keys, kid)):
+            async with self._turn(provider):
+                if not _matching(known.keys, kid) and self._may_look(known):
+                    known.keys = keys_of(await self._fetch(known.metadata.keys))
+            found = _matching(known.keys, kid)
+        return found
+
+    async def _get(self, provider: Provider) -> _Known:
+        async with self._turn(provider):
+            known = self._known.get(provider)
+            if known is None or known.since + self._settings.provider_seconds < time.monotonic():
+                known = await self._look(provider)
+            return known
+
+    async def _look(self, provider: Provider) -> _Known:
+        """Ask for all that is known; who was waiting for an answer that did not come does not wait for the next."""
+        until, trouble = self._failed.pop(provider, (0.0, None))
+        if trouble is not None and time.monotonic() < until:
+            self._failed[provider] = until, trouble
+            raise ProviderTrouble(str(trouble))
+        try:
+            address = provider.issuer.rstrip("/") + "/.well-known/openid-configuration"
+            metadata = read(await self._fetch(address), provider, self._settings)
+            keys = keys_of(await self._fetch(metadata.keys))
+        except ProviderTrouble as error:
+            self._failed = {one: known for one, known in self._failed.items() if one.id != provider.id}
+            self._failed[provider] = time.monotonic() + AGAIN, error
+            raise
+        for old in [one for one in self._known if one.id == provider.id]:
+            del self._known[old]
+        known = self._known[provider] = _Known(metadata, keys, time.monotonic())
+        return known
+
+    def _turn(self, provider: Provider) -> asyncio.Lock:
+        return self._turns.setdefault(provider.name, asyncio.Lock())
+
+    @staticmethod
+    def _may_look(known: _Known) -> bool:
+        now = time.monotonic()
+        if len(known.looks) == LOOKS and known.looks[0] > now - LOOKS_SECONDS:
+            return False
+        known.looks.append(now)
+        return True
+
+
+def _matching(keys: list[Key], kid: str | None) -> list[Key]:
+    return [key for key in keys if kid is None or key.kid == kid]

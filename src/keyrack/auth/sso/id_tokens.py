@@ -1,0 +1,132 @@
+"""In charge of identity tokens: what of one is believed, and why one is refused (OpenID Connect Core, 3.1.3.7).
+
+By which algorithm a token may be signed the operator has said: neither the token nor the provider's metadata has a say.
+"""
+
+from __future__ import annotations
+
+import hmac
+import math
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any, cast
+
+from joserfc import jws, jwt
+from joserfc.errors import JoseError
+from joserfc.jwk import ECKey, OKPKey, RSAKey
+
+from keyrack.auth.sso.discovery import Key
+from keyrack.auth.sso.errors import ProviderTrouble
+from keyrack.auth.sso.providers import Provider
+
+Find = Callable[[str | None], Awaitable[list[Key]]]  # the keys of a `kid`
+LONGEST = 32_768  # characters of a token
+LONGEST_SUBJECT = 255  # ASCII characters (OpenID Connect Core, section 2)
+OLDEST = 600  # seconds since a token was issued, which is asked for at once
+KINDS: dict[str, type[Key]] = {"RS": RSAKey, "PS": RSAKey, "ES": ECKey, "Ed": OKPKey}
+# How a provider says that there was a second factor (RFC 8176; OpenID PAPE)
+MFA = frozenset(("mfa", "http://schemas.openid.net/pape/policies/2007/06/multi-factor"))
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """Who somebody is at a provider."""
+
+    subject: str
+    email: str | None  # one that the provider has verified
+    has_mfa: bool  # a second factor was shown, and the provider is believed
+
+
+async def verified(
+    token: object,
+    provider: Provider,
+    nonce: str,
+    now: float,
+    skew: int,
+    keys: Callable[[str | None], Awaitable[list[Key]]],
+) -> Account:
+    """The account that a token is about; `keys` finds the provider's by their `kid`. Raises `ProviderTrouble`."""
+    if not isinstance(token, str) or not token:
+        raise ProviderTrouble("id_token: there is none in the answer")
+    if len(token) > LONGEST:
+        raise ProviderTrouble("id_token: it is too long")
+    algorithm, kid = _head(token, provider)
+    claims = _claims(token, algorithm, [key for key in await keys(kid) if _suits(key, algorithm)])
+    _check_parties(claims, provider)
+    _check_times(claims, now, skew)
+    if not hmac.compare_digest(str(claims.get("nonce", "")).encode(), nonce.encode()):
+        raise ProviderTrouble("nonce: the identity token was not asked for by this browser")
+    return _account(claims, provider)
+
+
+def _head(token: str, provider: Provider) -> tuple[str, str | None]:
+    """The algorithm, which is one of those that are pinned, and the id of the key."""
+    try:
+        header: dict[str, Any] = dict(jws.extract_compact(token.encode()).headers())
+    except (JoseError, ValueError, TypeError):
+        raise ProviderTrouble("id_token: it is no signed token") from None
+    algorithm, kid = header.get("alg"), header.get("kid")
+    if algorithm not in provider.algorithms:
+        raise ProviderTrouble(f"alg: the identity token is signed by {str(algorithm)[:20]!r}")
+    if "crit" in header:
+        raise ProviderTrouble("crit: the identity token wants what is not known here")
+    if str(header.get("typ", "JWT")).upper() != "JWT":
+        raise ProviderTrouble("typ: the token is no identity token")
+    if kid is not None and not isinstance(kid, str):
+        raise ProviderTrouble("kid: the identity token names no key")
+    return cast("str", algorithm), kid
+
+
+def _suits(key: Key, algorithm: str) -> bool:
+    return isinstance(key, KINDS[algorithm[:2]]) and key.get("alg", algorithm) == algorithm
+
+
+def _claims(token: str, algorithm: str, keys: list[Key]) -> dict[str, Any]:
+    """What the token says, signed by the key that it names, or by the only one that there is for its algorithm."""
+    if len(keys) != 1:
+        raise ProviderTrouble("kid: no key of the provider is known that the identity token could be signed by")
+    try:
+        return jwt.decode(token, keys[0], algorithms=[algorithm]).claims
+    except (JoseError, ValueError, TypeError, AttributeError, KeyError):
+        raise ProviderTrouble("signature: the identity token is not signed by the provider") from None
+
+
+def _check_parties(claims: dict[str, Any], provider: Provider) -> None:
+    if claims.get("iss") != provider.issuer:
+        raise ProviderTrouble("iss: the identity token is another issuer's")
+    audience = claims.get("aud")
+    audiences: list[object] = cast("list[object]", audience) if isinstance(audience, list) else [audience]
+    if provider.client_id not in audiences:
+        raise ProviderTrouble("aud: the identity token is for another client")
+    if (len(audiences) > 1 or "azp" in claims) and claims.get("azp") != provider.client_id:
+        raise ProviderTrouble("azp: the identity token was given to another client")
+
+
+def _check_times(claims: dict[str, Any], now: float, skew: int) -> None:
+    expires, issued = _time(claims, "exp"), _time(claims, "iat")
+    if expires <= now - skew:
+        raise ProviderTrouble("exp: the identity token has expired")
+    if issued > now + skew:
+        raise ProviderTrouble("iat: the identity token is of the future")
+    if issued < now - skew - OLDEST:
+        raise ProviderTrouble("iat: the identity token is an old one")
+    if "nbf" in claims and _time(claims, "nbf") > now + skew:
+        raise ProviderTrouble("nbf: the identity token is not valid yet")
+
+
+def _time(claims: dict[str, Any], name: str) -> float:
+    value = claims.get(name)
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
+        raise ProviderTrouble(f"{name}: the identity token does not say when")
+    return value
+
+
+def _account(claims: dict[str, Any], provider: Provider) -> Account:
+    subject, email = claims.get("sub"), claims.get("email")
+    if not isinstance(subject, str) or not 1 <= len(subject) <= LONGEST_SUBJECT or not subject.isprintable():
+        raise ProviderTrouble("sub: the identity token is about nobody")
+    is_verified = claims.get("email_verified") is True and isinstance(email, str) and "\0" not in email
+    methods, acr = claims.get("amr"), claims.get("acr")
+    said = [acr, *cast("list[object]", methods)] if isinstance(methods, list) else [acr]
+    has_mfa = provider.counts_mfa and any(isinstance(one, str) and one in MFA for one in said)
+    return Account(subject, email if is_verified else None, has_mfa)

@@ -1,0 +1,168 @@
+"""In charge of the way of a sign-in by a provider: there, and back with a code (OpenID Connect Core, section 3.1).
+
+The authorization code flow with PKCE. Nothing is held open while a provider is asked: neither a connection of the
+database nor a lock.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlencode
+
+from keyrack.auth.sso import id_tokens, login_states, providers
+from keyrack.auth.sso.discovery import Directory, Metadata
+from keyrack.auth.sso.errors import NotSignedIn, ProviderTrouble
+from keyrack.auth.sso.id_tokens import Account
+from keyrack.auth.sso.login_states import Asked
+from keyrack.auth.sso.providers import Provider
+from keyrack.core.secret_hashes import new_secret
+from keyrack.core.settings import Settings
+from keyrack.db.connection import Database
+from keyrack.db.encryption.cipher import Vault
+
+if TYPE_CHECKING:
+    from keyrack.auth.sso.provider_client import Fetcher
+
+CALLBACK = "/console/sign-in/callback"  # behind the public address; registered at the provider, compared there exactly
+SIGNED_OUT = "/console/sign-in?out"  # likewise
+LONGEST = 4_096  # characters of what a provider gives back
+# What people and providers decide (RFC 6749, section 4.1.2.1; OpenID Connect Core, section 3.1.2.6)
+DECLINED = ("access_denied", "login_required", "interaction_required", "consent_required", "account_selection_required")
+
+
+@dataclass(frozen=True, slots=True)
+class Came:
+    """Who has come back from a provider, and what for."""
+
+    provider: Provider
+    account: Account
+    asked: Asked
+
+
+class SignOn:
+    """What one process needs for single sign-on; it asks nobody until somebody signs in."""
+
+    def __init__(self, db: Database, settings: Settings, vault: Vault) -> None:
+        self._db = db
+        self._settings = settings
+        self._vault = vault
+        self._made: Fetcher | None = None
+        self._directory = Directory(settings, self._document)
+
+    async def close(self) -> None:
+        if self._made is not None:
+            await self._made.close()
+
+    async def begin(self, name: str, browser: str, asked: Asked) -> str:
+        """Where to send the browser with this secret in its cookie. Raises `NotSignedIn`."""
+        provider = await providers.named(self._db, name)
+        if provider is None:
+            raise ProviderTrouble("there is no such provider")
+        metadata = await self._directory.metadata(provider)
+        state = new_secret()
+        await login_states.begin(self._db, provider.id, state, browser, asked, self._settings)
+        told = {
+            "response_type": "code",
+            "client_id": provider.client_id,
+            "redirect_uri": self._at(CALLBACK),
+            "scope": "openid email",
+            "state": state,
+            "nonce": login_states.nonce(browser, state),
+            "code_challenge": login_states.challenge(login_states.verifier(browser, state)),
+            "code_challenge_method": "S256",
+        }
+        if asked.manager is not None:  # who connects an account shows it anew
+            told["prompt"] = "login"
+        return _with(metadata.authorization, told)
+
+    async def finish(self, query: Mapping[str, Sequence[str]], browser: str | None) -> Came:
+        """Who has come back with this query of the callback's address. Raises `NotSignedIn`."""
+        state = _one(query, "state")
+        if not browser or not state:
+            raise NotSignedIn("lapsed", "the answer has no state, or the browser no cookie")
+        taken = await login_states.take(self._db, state, browser)
+        provider = await providers.of_id(self._db, taken.provider)
+        if provider is None:
+            raise ProviderTrouble("there is no such provider any more")
+        metadata = await self._directory.metadata(provider)
+        _check_issuer(query, provider, metadata)
+        code = _code(query)
+        answer = await self._redeem(provider, metadata, code, login_states.verifier(browser, state))
+        account = await id_tokens.verified(
+            answer.get("id_token"),
+            provider,
+            login_states.nonce(browser, state),
+            time.time(),
+            self._settings.provider_skew,
+            lambda kid: self._directory.keys(provider, kid),
+        )
+        return Came(provider, account, taken.asked)
+
+    async def end(self, provider: int) -> str | None:
+        """Where a browser signs out at the provider as well (OpenID Connect RP-Initiated Logout, section 2), if it
+        can."""
+        found = await providers.of_id(self._db, provider)
+        try:
+            address = found and (await self._directory.metadata(found)).end_session
+        except ProviderTrouble:  # who signs out here is signed out here
+            return None
+        if found is None or not address:
+            return None
+        return _with(address, {"client_id": found.client_id, "post_logout_redirect_uri": self._at(SIGNED_OUT)})
+
+    async def examine(self, provider: Provider) -> Metadata:
+        """What a provider says of itself and its keys, asked just now. Raises `ProviderTrouble`."""
+        return await self._directory.metadata(provider)
+
+    async def _redeem(self, provider: Provider, metadata: Metadata, code: str, verifier: str) -> dict[str, Any]:
+        client = provider.client_id, await providers.secret(self._db, self._vault, provider)
+        form = {
+            "grant_type": "authorization_code",
+            "code": code,
+            "redirect_uri": self._at(CALLBACK),
+            "code_verifier": verifier,
+        }
+        return await self._fetcher().token(metadata.token, form, client, in_body=metadata.in_body)
+
+    async def _document(self, address: str) -> dict[str, Any]:
+        return await self._fetcher().document(address)
+
+    def _fetcher(self) -> Fetcher:
+        if self._made is None:
+            from keyrack.auth.sso.provider_client import Fetcher
+
+            self._made = Fetcher(self._settings)
+        return self._made
+
+    def _at(self, path: str) -> str:
+        return self._settings.public_url.rstrip("/") + path
+
+
+def _with(address: str, told: Mapping[str, str]) -> str:
+    """An address with these parameters behind those that it has (RFC 6749, section 3.1)."""
+    return f"{address}{'&' if '?' in address else '?'}{urlencode(told)}"
+
+
+def _one(query: Mapping[str, Sequence[str]], name: str) -> str:
+    """The value of a parameter, "" for none; which none has twice (RFC 6749, section 3.1)."""
+    values = query.get(name, [""])
+    return values[0] if len(values) == 1 and len(values[0]) <= LONGEST else ""
+
+
+def _check_issuer(query: Mapping[str, Sequence[str]], provider: Provider, metadata: Metadata) -> None:
+    """That it is the provider that was asked who answers (RFC 9207, section 2.4)."""
+    if ("iss" in query or metadata.tells_issuer) and _one(query, "iss") != provider.issuer:
+        raise ProviderTrouble("iss: the answer is not of the provider that was asked")
+
+
+def _code(query: Mapping[str, Sequence[str]]) -> str:
+    if "error" in query:
+        error = _one(query, "error")
+        told = f"the provider answered {error[:100]!r}: {_one(query, 'error_description')[:200]!r}"
+        raise NotSignedIn("declined", told) if error in DECLINED else ProviderTrouble(told)
+    if not (code := _one(query, "code")):
+        raise ProviderTrouble("the provider answered without a code")
+    return code

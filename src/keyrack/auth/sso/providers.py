@@ -1,0 +1,98 @@
+"""In charge of the providers that the operator has named: each is pinned to its issuer, client and algorithms."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import LiteralString
+
+from keyrack.db.connection import Connection, Row, Statements
+from keyrack.db.encryption.cipher import Vault
+from keyrack.db.encryption.encrypted_columns import CLIENT_SECRET
+
+# What may sign an identity token: a public key verifies each of them (RFC 7518, section 3.1; RFC 8037)
+ALGORITHMS = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA")
+LONGEST = 1_000  # characters of an issuer, a client id and a label
+
+_COLUMNS: LiteralString = "provider_id, name, label, issuer, client_id, algorithms, counts_mfa"
+NAMED: LiteralString = "select " + _COLUMNS + " from provider where name = $1"
+OF_ID: LiteralString = "select " + _COLUMNS + " from provider where provider_id = $1"
+SHOWN: LiteralString = "select name, label from provider order by name limit $1"
+SECRET: LiteralString = "select client_secret from provider where provider_id = $1"  # noqa: S105 - SQL
+INSERT: LiteralString = """
+insert into provider (name, label, issuer, client_id, client_secret, algorithms, counts_mfa)
+values ($1, $2, $3, $4, '', $5, $6) returning provider_id
+"""
+SEAL: LiteralString = "update provider set client_secret = $2 where provider_id = $1"
+LIST: LiteralString = """
+select provider_id as id, name, label, issuer, client_id as "clientId", algorithms, counts_mfa as "countsMfa",
+  array(select domain from provider_domain d where d.provider_id = p.provider_id order by 1) as domains,
+  (select count(*) from manager_identity i where i.provider_id = p.provider_id) as people, created_at as "createdAt"
+from provider p order by name
+"""
+MOST = 50  # of which buttons are shown
+
+
+@dataclass(frozen=True, slots=True)
+class Provider:
+    """What is expected of a provider: nothing that it says of itself changes any of it."""
+
+    id: int
+    name: str
+    label: str
+    issuer: str
+    client_id: str
+    algorithms: tuple[str, ...]
+    counts_mfa: bool  # whether what it says of a second factor counts
+
+
+def _provider(row: Row | None) -> Provider | None:
+    if row is None:
+        return None
+    return Provider(
+        row["provider_id"], row["name"], row["label"], row["issuer"], row["client_id"], tuple(row["algorithms"]),
+        row["counts_mfa"],
+    )  # fmt: skip
+
+
+async def named(statements: Statements, name: str) -> Provider | None:
+    """The provider of a name, None where there is none."""
+    return _provider(await statements.fetchrow(NAMED, name))
+
+
+async def of_id(statements: Statements, id: int) -> Provider | None:
+    """The provider of an id, None where there is none."""
+    return _provider(await statements.fetchrow(OF_ID, id))
+
+
+async def shown(statements: Statements) -> list[tuple[str, str]]:
+    """Name and label of each, as pages offer them."""
+    return [(row["name"], row["label"]) for row in await statements.fetch(SHOWN, MOST)]
+
+
+async def secret(statements: Statements, vault: Vault, provider: Provider) -> str:
+    """The client's secret at a provider. Raises `CannotOpen`."""
+    return await vault.open(await statements.fetchval(SECRET, provider.id), CLIENT_SECRET, 0, provider.id)
+
+
+async def seal(connection: Connection, vault: Vault, id: int, client_secret: str) -> None:
+    """Keep the client's secret, sealed. Raises `CannotOpen`."""
+    await connection.execute(SEAL, id, await vault.seal(connection, client_secret, CLIENT_SECRET, 0, id))
+
+
+async def add(
+    connection: Connection,
+    vault: Vault,
+    name: str,
+    label: str,
+    issuer: str,
+    client: tuple[str, str],
+    algorithms: Sequence[str],
+    *,
+    counts_mfa: bool,
+) -> int:
+    """Add one, whose client has this id and this secret; its id. Raises `IntegrityConstraintViolationError` for a name
+    that there is already."""
+    id: int = await connection.fetchval(INSERT, name, label, issuer, client[0], list(algorithms), counts_mfa)
+    await seal(connection, vault, id, client[1])
+    return id

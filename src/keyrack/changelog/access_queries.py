@@ -1,0 +1,208 @@
+"""In charge of who could open: what custody answers of a car or a user, at a time or over one.
+
+A row of custody counts from `began` until `ended`, with the beginning and without the end. What counts at a time is
+looked for by classes of how long that is: of each class behind that much time before, so nothing that was over for long
+is read.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any, Literal, LiteralString
+
+from keyrack.changelog.schema import CHANGE
+from keyrack.db.connection import Row, Statements
+
+Thing = Literal["car", "user"]
+
+MOMENT = timedelta(microseconds=1)  # the shortest time: what counts in it counts at its beginning
+AROUND = timedelta(days=1)  # before and after a time: whose changes are told
+EVENTS = 100  # changes that are told, at most
+NEAR = 200  # things of each kind whose changes are looked for, at most
+SOON = 0.3  # seconds in which nothing may be left that waits for its number
+PATIENCE = 2.0  # seconds in which what was written before the question gets its number
+PAUSE = 0.02  # seconds between two looks
+
+# How far the customer's custody goes, since when something waits for its number, and whether the thing $2 is there, or
+# has been in custody
+_LOOK: LiteralString = """
+select l.since, k.now, coalesce(c.last_id, 0) as last_id, coalesce(c.last_recorded_at, l.since) as recorded_at,
+  (select min(i.at) from change_inbox i where i.customer_id = $1) as waiting,
+"""
+_FROM: LiteralString = """
+from (select clock_timestamp() as now) k left join custody_log l on l.customer_id = $1
+left join change_log c on c.customer_id = $1
+"""
+LOOK: dict[Thing, LiteralString] = {
+    "car": _LOOK + " exists (select from car where customer_id = $1 and car_id = $2) or exists (select from custody"
+    " where customer_id = $1 and car_id = $2 and ended > began) as known" + _FROM,
+    "user": _LOOK + " exists (select from customer_user where customer_id = $1 and user_id = $2) or exists (select from"
+    " custody where customer_id = $1 and user_id = $2 and ended > began) as known" + _FROM,
+}  # fmt: skip
+EVER: LiteralString = """
+select exists (select from change where customer_id = $1 and resource = $2 and resource_id = $3::integer::text)
+"""
+
+# What counts between $3 and $4, the end apart: of each class a stretch of the index, which is why each has its limit.
+# The bounds are those of the column `span`; the last two have none
+_COUNTS: LiteralString = """
+(values (0, interval '60 s'), (1, '240 s'), (2, '960 s'), (3, '3840 s'), (4, '15360 s'), (5, '61440 s'),
+  (6, '245760 s'), (7, '983040 s'), (8, '3932160 s'), (9, '15728640 s'), (10, '62914560 s'), (11, '251658240 s'),
+  (12, '6000 years'), (13, '6000 years')) l (span, reach)
+cross join lateral (
+  select * from custody c where c.customer_id = $1 and c.span = l.span and c.ended > c.began
+  and c.began > $3::timestamptz - l.reach and c.began < $4::timestamptz and c.ended > $3 and """
+
+
+def _of(thing: LiteralString, order: LiteralString) -> LiteralString:
+    """The first $5 rows of the car or user $2 that count between $3 and $4."""
+    return (
+        "(select c.* from " + _COUNTS + "c." + thing + "_id = $2 order by " + order + " limit $5) c"
+        " order by " + order + " limit $5)"
+    )  # fmt: skip
+
+
+# The newest of what was put there, if it was there still
+_FITTED: LiteralString = """
+left join lateral (
+  select case when f.known_until > p.at then f.part_id end as part_id from fitting f
+  where f.customer_id = $1 and f.kind = 'box' and f.place_id = s.car_id and f.known_from <= p.at
+  order by f.known_from desc, f.fitting_id desc limit 1) b on true
+left join lateral (
+  select case when f.known_until > p.at then f.part_id end as part_id from fitting f
+  where f.customer_id = $1 and f.kind = 'service' and f.place_id = b.part_id and f.known_from <= p.at
+  order by f.known_from desc, f.fitting_id desc limit 1) v on true
+"""
+_SHOWN: LiteralString = """
+select s.stretch_id, s.assignment_id, s.car_id, s.user_id, s.known_from,
+  nullif(s.known_until, 'infinity') as known_until, b.part_id as box_id, v.part_id as service_id,"""
+_AT: LiteralString = _SHOWN + " s.since, nullif(s.until, 'infinity') as until from "
+_AT_END: LiteralString = (
+    " s cross join lateral (select $3::timestamptz as at) p" + _FITTED + " order by s.began, s.stretch_id"
+)
+# A stretch in parts: another one begins where another box or service was there
+_OVER: LiteralString = _SHOWN + " p.at as since, nullif(p.until, 'infinity') as until from "
+_OVER_END: LiteralString = """ s cross join lateral (
+  select q.at, coalesce(lead(q.at) over (order by q.at), s.ended) as until from (
+    select s.began as at
+    union
+    select t.at from fitting f, unnest(array[f.known_from, f.known_until]) t (at)
+    where f.customer_id = $1 and f.kind = 'box' and f.place_id = s.car_id and t.at > s.began and t.at < s.ended
+    union
+    select t.at from fitting f join fitting g on g.customer_id = $1 and g.kind = 'service' and g.place_id = f.part_id,
+      unnest(array[g.known_from, g.known_until]) t (at)
+    where f.customer_id = $1 and f.kind = 'box' and f.place_id = s.car_id and t.at > s.began and t.at < s.ended) q
+) p""" + _FITTED + " where p.at < $4 and p.until > $3 order by p.at, s.stretch_id limit $5"  # fmt: skip
+
+FIRST: LiteralString = "c.began, c.stretch_id"
+AT: dict[Thing, LiteralString] = {
+    "car": _AT + _of("car", FIRST) + _AT_END,
+    "user": _AT + _of("user", FIRST) + _AT_END,
+}
+OVER: dict[Thing, LiteralString] = {
+    "car": _OVER + _of("car", FIRST) + _OVER_END,
+    "user": _OVER + _of("user", FIRST) + _OVER_END,
+}
+
+# The changes nearest to $8 of the thing itself ($6), of the assignments that count there, and of the boxes of their
+# cars, with the services of these
+_EVENTS: LiteralString = """), boxes as (
+  select distinct f.part_id from cars c join fitting f on f.customer_id = $1 and f.kind = 'box'
+    and f.place_id = c.car_id
+  where f.known_from < $4 and f.known_until >= $3 limit $5
+), services as (
+  select distinct f.part_id from boxes b join fitting f on f.customer_id = $1 and f.kind = 'service'
+    and f.place_id = b.part_id
+  where f.known_from < $4 and f.known_until >= $3 limit $5
+), things (resource, id) as (
+  select $6::text, $2::integer::text
+  union select 'assignment', assignment_id::text from near
+  union select 'product', part_id::text from boxes
+  union select 'service', part_id::text from services
+)
+select t.change_id, row_to_json(x)::text as item from (
+  select c.* from things, lateral (
+    select t.* from change t where t.customer_id = $1 and t.resource = things.resource and t.resource_id = things.id
+    and t.recorded_at >= $3 and t.recorded_at < $4 and t.change_id <= $7
+    order by abs(extract(epoch from t.recorded_at - $8::timestamptz)), t.change_id limit $9) c
+  order by abs(extract(epoch from c.recorded_at - $8::timestamptz)), c.change_id limit $9
+) t, lateral (select """ + CHANGE.shown("t") + ") x"  # fmt: skip
+_BY_NEARNESS: LiteralString = " order by abs(extract(epoch from t.recorded_at - $8::timestamptz)), t.change_id"
+NEWEST: LiteralString = "c.began desc, c.stretch_id desc"
+_NEAR: LiteralString = "with near as (select car_id, assignment_id from "
+EVENTS_OF: dict[Thing, LiteralString] = {
+    "car": _NEAR + _of("car", NEWEST) + " s), cars as (select $2::integer as car_id" + _EVENTS + _BY_NEARNESS,
+    "user": _NEAR + _of("user", NEWEST) + " s), cars as (select distinct car_id from near" + _EVENTS + _BY_NEARNESS,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """How far custody goes, as it was looked at."""
+
+    since: datetime  # the oldest time that can be answered; now, where it has not begun
+    at: datetime  # the time in question
+    now: datetime
+    last: int  # the number of the newest change that is in it
+    recorded: datetime  # when that got its number
+    waits: bool  # whether something that happened up to the time in question is not in it yet
+    has: bool  # whether the customer has the thing, or ever had it
+
+
+async def look(statements: Statements, customer: int, thing: Thing, id: int, at: datetime | None) -> Known:
+    """How far custody goes, when everything has its number that was written up to a time.
+
+    Without a time it is now; where something new is always written, it is the time of the question.
+    """
+    begun = asyncio.get_running_loop().time()
+    asked_about: datetime | None = None
+    while True:
+        (row,) = await statements.fetch(LOOK[thing], customer, id)
+        now: datetime = row["now"]
+        waiting: datetime | None = row["waiting"]
+        took = asyncio.get_running_loop().time() - begun
+        asked_about = asked_about or min(at or now, now)
+        until = now if at is None and took < SOON else asked_about
+        waits = row["since"] is None or (waiting is not None and waiting <= until)
+        if not waits or took > PATIENCE:
+            since = row["since"] or now
+            has = row["known"] or await statements.fetchval(EVER, customer, thing, id)
+            return Known(since, until, now, row["last_id"], row["recorded_at"] or since, waits, has)
+        await asyncio.sleep(PAUSE)
+
+
+async def assigned(
+    statements: Statements, customer: int, thing: Thing, id: int, since: datetime, until: datetime | None, most: int
+) -> list[Mapping[str, Any]]:
+    """What counted at a time, or between two: up to `most` rows, the first ones."""
+    if until is None:
+        return [dict(row) for row in await statements.fetch(AT[thing], customer, id, since, since + MOMENT, most)]
+    return _joined(await statements.fetch(OVER[thing], customer, id, since, until, most))
+
+
+async def events(
+    statements: Statements, customer: int, thing: Thing, id: int, since: datetime, until: datetime | None, last: int
+) -> tuple[list[str], bool]:
+    """The changes around a time, or between two, up to the number `last`: each as JSON, in the order of the numbers;
+    and whether there are more than `EVENTS`, of which these are the nearest to the time, or to the end."""
+    place, begins, ends = (since, since - AROUND, since + AROUND) if until is None else (until, since, until)
+    rows = await statements.fetch(EVENTS_OF[thing], customer, id, begins, ends, NEAR, thing, last, place, EVENTS + 1)
+    near = sorted(rows[:EVENTS], key=lambda row: row["change_id"])
+    return [row["item"] for row in near], len(rows) > EVENTS
+
+
+def _joined(rows: Sequence[Row]) -> list[Mapping[str, Any]]:
+    """Parts of a stretch that follow one another and differ in nothing are one."""
+    found: list[Mapping[str, Any]] = []
+    newest: dict[int, dict[str, Any]] = {}  # of each stretch
+    for row in map(dict, rows):
+        before = newest.get(row["stretch_id"])
+        if before is not None and all(before[name] == row[name] for name in ("box_id", "service_id")):
+            before["until"] = row["until"]
+            continue
+        newest[row["stretch_id"]] = row
+        found.append(row)
+    return found

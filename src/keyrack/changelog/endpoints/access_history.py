@@ -1,0 +1,217 @@
+"""Access: who could open a car, and which cars a user could, at a time or over one. Ours, beside the spec."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Annotated, Any
+
+from pydantic import Field
+
+from keyrack.api import conditional_requests
+from keyrack.api.endpoint import TAGGED, Endpoints
+from keyrack.api.exchange import Answer, Request
+from keyrack.api.query_parameters import INVALID, MOMENT, Parameter, a_time, given
+from keyrack.api.schema.request_body import Body, Id, Moment
+from keyrack.changelog import access_queries
+from keyrack.changelog.access_queries import Known, Thing
+from keyrack.core.error_codes import EMPTY_RANGE, Fault, Reason
+from keyrack.core.errors import BadRequest, Gone, NotFound, Unavailable
+from keyrack.core.settings import Settings
+from keyrack.fleet import group_scope_checks
+from keyrack.fleet.endpoints.cars import NO_CAR
+from keyrack.fleet.endpoints.users import NO_USER
+
+endpoints = Endpoints("Access", "access")
+
+AT_OR_RANGE = Reason(
+    "at-or-range",
+    "Either at is given, or both from and to, or none of them.",
+    "Send at for a time, from and to for what was between, and nothing for now.",
+)
+IN_FUTURE = Reason(
+    "time-in-future",
+    "The {name} lies in the future, and nobody knows yet what will be known then.",
+    "Send a time that has been, or none for now. What is to come is in GET /assignments.",
+)
+GONE = Reason(
+    "access-gone",
+    "Who had access is known from {oldest} on.",
+    "Ask for that time or a later one: `oldestTime` of the problem has it. What was before is not kept any more.",
+)
+BEHIND = Reason(
+    "access-behind",
+    "What was changed up to that time has not got its numbers yet, and an answer would leave it out.",
+    "Ask again soon. If it stays so, `keyrack status` says what holds the numbers up.",
+)
+TOO_MANY = Reason(
+    "too-many-stretches",
+    "More than {most} stretches are in that time.",
+    "Ask for a shorter time, or of each user or car alone.",
+)
+AT = Parameter("at", a_time, "The time that is asked about; without it, and without `from` and `to`, now.", MOMENT)
+FROM = Parameter("from", a_time, "The beginning of the time that is asked about, with `to`.", MOMENT)
+TO = Parameter("to", a_time, "Its end, which is not part of it; one that lies in the future is now.", MOMENT)
+OPTIONS = (AT, FROM, TO)
+
+LONG = Annotated[int, Field(ge=0, json_schema_extra={"format": "int64"})]
+
+
+class Stretch(Body):
+    """An assignment that was in force."""
+
+    assignment_id: Id
+    car_id: Id
+    user_id: Id
+    since: Moment
+    until: Moment | None
+    known_from: Moment
+    known_until: Moment | None
+    box_id: Id | None
+    service_id: Id | None
+
+
+class AsOf(Body):
+    change_id: LONG
+    recorded_time: Moment
+
+
+class _Access(Body):
+    at: Moment | None = None
+    begins: Annotated[Moment | None, Field(alias="from")] = None
+    to: Moment | None = None
+    as_of: AsOf
+    assigned: list[Stretch]
+    events: list[dict[str, Any]]
+    more_events: bool
+
+
+class CarAccess(_Access):
+    """Who could open a car."""
+
+    car_id: Id
+
+
+class UserAccess(_Access):
+    """Which cars a user could open."""
+
+    user_id: Id
+
+
+ROW: Mapping[str, Any] = {
+    "status": 200, "headers": TAGGED, "options": OPTIONS, "leads": True, "ours": True,
+}  # fmt: skip
+REFUSES = {400: (INVALID, AT_OR_RANGE, EMPTY_RANGE, IN_FUTURE, TOO_MANY), 410: (GONE,), 503: (BEHIND,)}
+
+
+@endpoints.write(
+    "GET",
+    "/cars/{carId}/access",
+    "Who could open a car, at a time or over one",
+    limited=(),
+    answers=CarAccess,
+    refuses={**REFUSES, 404: (NO_CAR,)},
+    **ROW,
+)
+async def of_car(request: Request, settings: Settings) -> Answer:
+    return await _answer(request, "car", NO_CAR, settings)
+
+
+@endpoints.write(
+    "GET",
+    "/users/{userId}/access",
+    "Which cars a user could open, at a time or over one",
+    limited=(),
+    answers=UserAccess,
+    refuses={**REFUSES, 404: (NO_USER,)},
+    **ROW,
+)
+async def of_user(request: Request, settings: Settings) -> Answer:
+    return await _answer(request, "user", NO_USER, settings)
+
+
+async def _answer(request: Request, thing: Thing, missing: Reason, settings: Settings) -> Answer:
+    """What custody has. Raises `BadRequest`, `NotFound`, `Gone`, `Unavailable`."""
+    given_at, since, until = _times(request.query)
+    (id,) = request.ids
+    of = (request.db, request.customer, thing, id)
+    known = await access_queries.look(*of, until or given_at)
+    since, until = _checked(known, missing, since or given_at or known.at, until)
+    most = settings.access_stretches
+    rows = await access_queries.assigned(*of, since, until, most + 1)
+    if len(rows) > most:
+        raise BadRequest(TOO_MANY.format(most=most))
+    events, more = await access_queries.events(*of, since, until, known.last)
+    if request.scope is not None:
+        rows, events = await _of_groups(request, request.scope, rows), _in_groups(request, events)
+    asked = {"at": _utc(since)} if until is None else {"from": _utc(since), "to": _utc(until)}
+    told = {
+        f"{thing}Id": id,
+        **asked,
+        "asOf": {"changeId": known.last, "recordedTime": _utc(known.recorded)},
+        "assigned": [{name: _shown(row[column]) for name, column in MEMBERS.items()} for row in rows],
+    }
+    body = json.dumps(told)[:-1] + f', "events": [{", ".join(events)}], "moreEvents": {json.dumps(more)}}}'
+    return conditional_requests.made(request, body.encode())
+
+
+async def _of_groups(request: Request, scope: int, rows: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """Those whose car and user exist for who asks, with the box and the service as far as they do."""
+    named = {(name, row[column]) for row in rows for name, column in PARTS.items() if row[column] is not None}
+    gone = await group_scope_checks.hidden(request.db, request.customer, scope, named)
+    seen = [row for row in rows if not gone & {("carId", row["car_id"]), ("userId", row["user_id"])}]
+    hides = {"box_id": "productId", "service_id": "serviceId"}
+    return [{**row, **{column: None for column, name in hides.items() if (name, row[column]) in gone}} for row in seen]
+
+
+def _in_groups(request: Request, events: Sequence[str]) -> list[str]:
+    """Those about what was in one of the groups when it changed."""
+    return [item for item in events if request.grant.groups & set(json.loads(item)["groups"])]
+
+
+PARTS = {"carId": "car_id", "userId": "user_id", "productId": "box_id", "serviceId": "service_id"}
+MEMBERS = {
+    "assignmentId": "assignment_id", "carId": "car_id", "userId": "user_id", "since": "since", "until": "until",
+    "knownFrom": "known_from", "knownUntil": "known_until", "boxId": "box_id", "serviceId": "service_id",
+}  # fmt: skip
+
+
+def _times(query: bytes) -> tuple[datetime | None, datetime | None, datetime | None]:
+    """`at`, `from` and `to`. Raises `BadRequest` unless they are at most the first, or both of the others."""
+    values = given(query, OPTIONS)
+    at, since, until = (values.get(option.name) for option in OPTIONS)
+    if (since is None) != (until is None) or (at is not None and since is not None):
+        wrong = ("not-supported", "at") if at is not None else ("missing", "from" if since is None else "to")
+        raise BadRequest(AT_OR_RANGE, errors=[Fault(wrong[0], AT_OR_RANGE.text, parameter=wrong[1])])
+    if since is not None and until is not None and until <= since:
+        raise BadRequest(EMPTY_RANGE, errors=[Fault("out-of-range", EMPTY_RANGE.text, parameter="to")])
+    return at, since, until
+
+
+def _checked(
+    known: Known, missing: Reason, since: datetime, until: datetime | None
+) -> tuple[datetime, datetime | None]:
+    """The times, as far as they have been. Raises what is wrong with them."""
+    if since > known.now:
+        name = "at" if until is None else "from"
+        reason = IN_FUTURE.format(name=name)
+        raise BadRequest(reason, errors=[Fault("out-of-range", reason.text, parameter=name)])
+    if known.waits:
+        raise Unavailable(BEHIND)
+    if not known.has:
+        raise NotFound(missing)
+    if since < known.since:
+        oldest = _utc(known.since)
+        raise Gone(GONE.format(oldest=oldest), {"oldestTime": oldest}, {})
+    return since, until and min(until, known.now)
+
+
+def _shown(value: Any) -> Any:
+    return _utc(value) if isinstance(value, datetime) else value
+
+
+def _utc(time: datetime) -> str:
+    """As lists show times: with a fraction only where there is one."""
+    text = time.astimezone(UTC).replace(tzinfo=None).isoformat()
+    return (text.rstrip("0") if "." in text else text) + "Z"

@@ -1,0 +1,179 @@
+"""The log of changes: what has happened to a customer's data, numbered, to be read from where somebody stopped, and to
+be heard as it comes. Ours, beside the spec."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from dataclasses import replace
+from typing import Any
+from urllib.parse import parse_qsl
+from uuid import UUID
+
+from keyrack.api import list_responses, odata
+from keyrack.api.endpoint import Endpoints
+from keyrack.api.event_stream import EVENTS, FULL, FULL_OF_CALLER, FULL_OF_CUSTOMER
+from keyrack.api.exchange import NO_CONTENT, Answer, Request, varied
+from keyrack.api.odata import Limits
+from keyrack.api.query_parameters import INVALID, Parameter, given
+from keyrack.api.read_endpoint import Read
+from keyrack.api.read_sql import Select
+from keyrack.api.response_spool import Spool
+from keyrack.changelog import feed
+from keyrack.changelog.endpoints.live import OLD_HTTP
+from keyrack.changelog.feed import Extent
+from keyrack.changelog.feed_fanout import GONE, gone, place_of
+from keyrack.changelog.feed_stream import Feed, Follower, Waiter
+from keyrack.changelog.schema import CHANGE
+from keyrack.core.error_codes import Fault, Reason
+from keyrack.core.errors import BadRequest, Forbidden
+from keyrack.core.settings import Settings
+
+endpoints = Endpoints("Changes", "changes")
+
+# Up to the newest change that the answer's head tells of: what came since is for the next request
+READ = Read(Select(CHANGE, paged=True, by="{t}.change_id <= $2"))
+LONGEST = 60  # seconds that a request may wait
+NOT_OF_STREAMS = Reason(
+    "stream-with-options",
+    "A stream of changes takes no query options but epoch and $filter=id gt N.",
+    "Leave out the others, and pass over what is not wanted; or ask for the list, with `wait`.",
+)
+
+NOT_FOR_LIMITED = Reason(
+    "no-stream-for-limited",
+    "A stream of changes is the same for all who listen, and you are limited to groups.",
+    "Ask for the list with `wait`; `Changes-Newest` of each answer is the number to go on from.",
+)
+
+
+def an_epoch(text: str) -> UUID:
+    """Raises `ValueError`."""
+    try:
+        return UUID(text)
+    except ValueError:
+        raise ValueError(f"It is what the header {feed.EPOCH} told, as 5f0c1c1e-7c0e-4a55-9a0b-9a2f4d8a1e55.") from None
+
+
+def seconds(text: str) -> int:
+    """Raises `ValueError`."""
+    if not (text.isascii() and text.isdigit() and len(text) <= 2 and 1 <= int(text) <= LONGEST):
+        raise ValueError(f"It is a whole number of seconds from 1 to {LONGEST}.")
+    return int(text)
+
+
+OF_EPOCH = Parameter(
+    "epoch",
+    an_epoch,
+    f"The epoch that the number in `$filter=id gt N` is of, as the header {feed.EPOCH} told it.",
+    {"type": "string", "format": "uuid"},
+)
+WAIT = Parameter(
+    "wait",
+    seconds,
+    "Seconds that an empty list waits for what comes; then it is answered as it is.",
+    {"type": "integer", "minimum": 1, "maximum": LONGEST},
+)
+OPTIONS = (OF_EPOCH, WAIT)
+NOT_STREAMED = {WAIT.name, *odata.OPTIONS} - {"filter", "format"}
+
+Listed = tuple[Answer, Extent]
+
+
+@endpoints.write(
+    "GET",
+    "/changes",
+    "What has happened to the customer's data, in the order of its numbers",
+    status=200,
+    read=READ,
+    refuses={
+        400: (INVALID, OLD_HTTP, NOT_OF_STREAMS),
+        403: (NOT_FOR_LIMITED,),
+        410: (feed.CURSOR_GONE,),
+        429: (FULL_OF_CUSTOMER, FULL_OF_CALLER),
+        503: (FULL,),
+    },
+    options=OPTIONS,
+    headers=feed.HEADERS,
+    leads=True,  # a replica may show a number before the standby that commits wait for has it
+    ours=True,
+    follows=True,
+)
+async def changes(request: Request, limits: Limits, spool: Spool, settings: Settings, following: Feed) -> Answer:
+    own = given(request.query, OPTIONS, beside=True)
+    epoch: UUID | None = own.get(OF_EPOCH.name)
+    READ.query(replace(request, ids=(0,)), limits)  # what is wrong with the options comes first
+    begins = odata.beginning(request.query, "id", limits)
+    if request.events and request.stays is not None:
+        if request.scope is not None:
+            raise Forbidden(NOT_FOR_LIMITED)
+        return await _stream(request, epoch, begins, following)
+
+    async def listed() -> Listed:
+        extent = await feed.look(request.db, request.customer)
+        extent.check(begins and begins.number, epoch)
+        answer = await READ(replace(request, ids=(extent.newest,)), None, limits, spool, settings)
+        if begins is not None and begins.number < extent.newest:  # the oldest ones may have gone while they were read
+            (await feed.look(request.db, request.customer)).check(begins.number, epoch)
+        return replace(answer, headers=varied(answer.headers, "Accept") | extent.headers()), extent
+
+    found = await listed()
+    if WAIT.name not in own or request.method == "HEAD" or not _has_nothing(found):
+        return found[0]
+    return await _awaited(request, own[WAIT.name], found, listed, following)
+
+
+def _has_nothing(found: Listed) -> bool:
+    """Whether the list is empty, or one that the client has already."""
+    return found[0].body == b"[]" or found[0].status == 304
+
+
+async def _awaited(
+    request: Request, seconds: int, found: Listed, listed: Callable[[], Coroutine[Any, Any, Listed]], following: Feed
+) -> Answer:
+    """What there is once something comes, or the empty list after so many seconds."""
+    if request.stays is None or request.holds is None or request.caller is None:  # a page waits for nothing
+        return found[0]
+    until = asyncio.get_running_loop().time() + seconds
+    waiter = Waiter(request.customer, request.caller.id, await request.stays(), request.stays)
+    following.check(waiter.customer, waiter.caller)
+    request.holds(waiter)
+    with following.waiting(waiter) as log:
+        while _has_nothing(found) and await waiter.awaits(log, found[1], until):
+            wanted = (request.customer, request.scope, log.extent, request.query, request.if_none_match)
+            found = await following.once(wanted, listed)
+            if found[0].parts is not None:  # which can be read once
+                found = await listed()
+    await request.stays()  # what was read for somebody who may no longer read it is not told
+    return found[0]
+
+
+async def _stream(request: Request, epoch: UUID | None, begins: odata.Beginning | None, following: Feed) -> Answer:
+    """Changes as they come, behind a number or the last id that was heard; without either, from the oldest on."""
+    _check_options(request, begins)
+    if not request.chunks:
+        raise BadRequest(OLD_HTTP)
+    if request.last_event == GONE:  # by which a browser stops coming back (HTML, section 9.2.3)
+        return NO_CONTENT
+    extent = await feed.look(request.db, request.customer)
+    place = (epoch, extent.oldest - 1 if begins is None else begins.number)
+    if request.last_event is not None:
+        place = place_of(request.last_event)
+    headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no", "Vary": "Accept", **extent.headers()}
+    if place is None or not extent.has(place[1], place[0]):
+        return Answer(200, gone(extent), headers, EVENTS)
+    if request.method == "HEAD" or request.stays is None or request.caller is None:
+        return Answer(200, None, headers, EVENTS, list_responses.nothing())
+    until = await request.stays()
+    following.check(request.customer, request.caller.id)
+    at = (place[0] or extent.epoch, place[1])
+    stream = Follower(following, request.customer, request.caller.id, until, request.stays, at)
+    return Answer(200, None, headers, EVENTS, stream)
+
+
+def _check_options(request: Request, begins: odata.Beginning | None) -> None:
+    """Raises `BadRequest` for what a stream does not do: its bytes are the same for all who listen."""
+    for name, _ in parse_qsl(request.query.decode(), keep_blank_values=True):
+        option = name.removeprefix("$").lower()
+        if option in NOT_STREAMED or (option == "filter" and (begins is None or not begins.alone)):
+            raise BadRequest(NOT_OF_STREAMS, errors=[Fault("not-supported", NOT_OF_STREAMS.text, parameter=name)])

@@ -1,0 +1,167 @@
+"""What proves the log of changes: its newest checkpoint, and that one change is in it. Ours, beside the spec."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from keyrack.api import conditional_requests
+from keyrack.api.endpoint import TAGGED, Endpoints
+from keyrack.api.exchange import Answer, Request, answer, varied
+from keyrack.api.path_ids import path_number
+from keyrack.api.query_parameters import INVALID, Parameter, given
+from keyrack.api.schema.request_body import Body, Moment
+from keyrack.changelog import feed
+from keyrack.changelog.transparency import checkpoints, proof_service
+from keyrack.changelog.transparency.checkpoints import Made
+from keyrack.changelog.transparency.proof_service import NoTile
+from keyrack.core.error_codes import Reason
+from keyrack.core.errors import PLAIN_TEXT, Conflict, NotFound
+
+endpoints = Endpoints("Changes", "changes")
+
+NO_CHECKPOINT = Reason(
+    "no-checkpoint",
+    "There is no checkpoint of the log of changes yet.",
+    "Ask again in some minutes. If there still is none though something was changed, tell the operator: the server "
+    "has no key that signs.",
+)
+NO_SUCH_SIZE = Reason(
+    "checkpoint-ahead",
+    "The newest checkpoint is of {size} changes, so none of {since} can be compared with it.",
+    "If you hold one of as many changes, the log has lost some: keep it, and tell the operator.",
+)
+NO_CHANGE = Reason(
+    "change-not-found", "Unable to find a change for the given changeId.", "Use the id of a change of GET /changes."
+)
+NOT_PROVEN = Reason(
+    "change-not-proven",
+    "The change is newer than the newest checkpoint, which is of {size} changes.",
+    "Ask again in some minutes, when there is a newer one.",
+)
+ALTERED = Reason(
+    "log-altered",
+    "What the server has kept of the log of changes is not what was signed.",
+    "Keep the checkpoints that you have, and tell the operator: `keyrack audit verify` says what was altered.",
+)
+
+
+def a_size(text: str) -> int:
+    """Raises `ValueError`."""
+    if not (text.isascii() and text.isdigit() and len(text) <= 18):
+        raise ValueError("It is the size of an older checkpoint.")
+    return int(text)
+
+
+SINCE = Parameter(
+    "since",
+    a_size,
+    "The size of a checkpoint that you hold: `consistency` proves that the log begins with it.",
+    {"type": "integer", "format": "int64", "minimum": 0},
+)
+
+
+class ChangeCheckpoint(Body):
+    """What the log was, signed: `note` is what others verify."""
+
+    customer_id: int
+    epoch: str
+    size: int
+    root: str
+    time: Moment
+    note: str
+    consistency: list[str] | None
+
+
+class ChangeProof(Body):
+    """That a change is in the log: the record is leaf `index` of the checkpoint's tree."""
+
+    id: int
+    epoch: str
+    index: int
+    record: str
+    inclusion: list[str]
+    checkpoint: ChangeCheckpoint
+
+
+@endpoints.write(
+    "GET",
+    "/changes/checkpoint",
+    "The newest checkpoint of the log of changes",
+    status=200,
+    answers=ChangeCheckpoint,
+    also=PLAIN_TEXT,
+    headers=TAGGED,
+    options=(SINCE,),
+    refuses={400: (INVALID,), 404: (NO_CHECKPOINT, NO_SUCH_SIZE), 409: (ALTERED,)},
+    leads=True,  # as GET /changes: what it proves is not lost with a leader
+    ours=True,
+)
+async def checkpoint(request: Request) -> Answer:
+    since: int | None = given(request.query, (SINCE,)).get(SINCE.name)
+    made = await _newest(request)
+    proof: list[bytes] | None = None
+    if since is not None:
+        if since > made.size:
+            raise NotFound(NO_SUCH_SIZE.format(size=made.size, since=since))
+        try:
+            proof = await proof_service.consistency(request.db, request.customer, made.epoch, made.size, since)
+        except NoTile:
+            raise Conflict(ALTERED) from None
+    told = answer(_told(made, proof)) if not request.also else Answer(200, made.note.encode())
+    found = conditional_requests.made(request, told.body or b"")
+    media_type = PLAIN_TEXT if request.also else found.media_type
+    return replace(found, headers=varied(found.headers, "Accept"), media_type=media_type)
+
+
+@endpoints.write(
+    "GET",
+    "/changes/{changeId}/proof",
+    "The proof that a change is in the log",
+    status=200,
+    answers=ChangeProof,
+    headers=TAGGED,
+    convert={"changeId": path_number},
+    refuses={404: (NO_CHANGE, NOT_PROVEN, NO_CHECKPOINT), 409: (ALTERED,), 410: (feed.CURSOR_GONE,)},
+    leads=True,
+    ours=True,
+)
+async def proof(request: Request) -> Answer:
+    (number,) = request.ids
+    extent = await feed.look(request.db, request.customer)
+    if not 0 < number <= extent.newest:
+        raise NotFound(NO_CHANGE)
+    extent.check(number - 1, None)
+    made = await _newest(request)
+    index = number - extent.first
+    if index >= made.size:
+        raise NotFound(NOT_PROVEN.format(size=made.size))
+    record = await proof_service.record_of(request.db, request.customer, number)
+    shown = list[bytes]()
+    try:
+        if record is not None and index >= 0:
+            shown = await proof_service.inclusion(request.db, request.customer, made.epoch, made.size, index)
+    except NoTile:
+        record = None
+    if record is None or not proof_service.holds(made.root, made.size, record, index, shown):
+        # A month that was dropped meanwhile, or another epoch, is no alarm
+        (await feed.look(request.db, request.customer)).check(number - 1, extent.epoch)
+        raise Conflict(ALTERED)
+    told = {
+        "id": number, "epoch": str(made.epoch), "index": index, "record": proof_service.text(record),
+        "inclusion": proof_service.texts(shown),
+        "checkpoint": _told(made, None),
+    }  # fmt: skip
+    return conditional_requests.made(request, answer(told).body or b"")
+
+
+async def _newest(request: Request) -> Made:
+    """Raises `NotFound`."""
+    made = await checkpoints.newest(request.db, request.customer)
+    if made is None:
+        raise NotFound(NO_CHECKPOINT)
+    return made
+
+
+def _told(made: Made, consistency: Sequence[bytes] | None) -> dict[str, object]:
+    return made.told() | {"consistency": None if consistency is None else proof_service.texts(consistency)}

@@ -1,0 +1,78 @@
+"""Live updates: a stream that tells which lists to read again. Ours, beside the spec."""
+
+from __future__ import annotations
+
+from keyrack.api import list_responses
+from keyrack.api.endpoint import Endpoints
+from keyrack.api.event_stream import EVENTS, FULL, FULL_OF_CALLER, FULL_OF_CUSTOMER, NEEDS, Hub, Stream
+from keyrack.api.exchange import Answer, Request
+from keyrack.api.query_parameters import INVALID, Parameter, given
+from keyrack.core.error_codes import Reason
+from keyrack.core.errors import BadRequest
+from keyrack.db.change_notifier import TOPICS, Topic
+
+endpoints = Endpoints("Live updates", "live")
+
+OLD_HTTP = Reason(
+    "http-too-old",
+    "A live stream needs HTTP/1.1.",
+    "Let the client, or the proxy before the server, speak HTTP/1.1: of nginx `proxy_http_version 1.1`.",
+)
+
+
+def wanted(text: str) -> frozenset[Topic]:
+    """The topics of a list. Raises `ValueError`."""
+    names = {name.strip() for name in text.split(",")}
+    if not names <= set(TOPICS):
+        raise ValueError(f"The topics are {', '.join(TOPICS)}; several are separated by commas.")
+    return frozenset(topic for topic in TOPICS if topic in names)
+
+
+ONLY = Parameter(
+    "topics",
+    wanted,
+    "Only these topics, comma-separated; all without it.",
+    {"type": "string", "examples": ["cars,operations"]},
+    TOPICS,
+)
+
+
+def _permitted(request: Request, named: frozenset[Topic] | None) -> frozenset[Topic]:
+    """The topics that are told: those that are named, or all that the caller may hear of. Raises `NotPermitted`."""
+    caller = request.caller
+    missing = [topic for topic in TOPICS if caller is None or not caller.may(NEEDS[topic], request.customer)]
+    for topic in named or ():
+        request.permit(NEEDS[topic])
+    return (named or frozenset(TOPICS)).difference(missing)
+
+
+@endpoints.write(
+    "GET",
+    "/live",
+    "What has changed, as it happens: names of topics as server-sent events",
+    limited=(),
+    status=200,
+    media_type=EVENTS,
+    refuses={
+        400: (INVALID, OLD_HTTP),
+        429: (FULL_OF_CUSTOMER, FULL_OF_CALLER),
+        503: (FULL,),
+    },
+    options=(ONLY,),
+    headers={"Last-Event-ID": "Where the stream begins: whoever begins another one with it hears what came since."},
+    leads=True,
+    ours=True,
+)
+async def live(request: Request, hub: Hub) -> Answer:
+    topics = _permitted(request, given(request.query, (ONLY,)).get(ONLY.name))
+    if not request.chunks:
+        raise BadRequest(OLD_HTTP)
+    # No proxy is to gather what comes (`X-Accel-Buffering` is nginx's name for that), and nobody to keep it
+    headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no", "Last-Event-ID": hub.id}
+    if request.method == "HEAD" or request.stays is None:  # a page of the console asks where it is, and has no stream
+        return Answer(200, None, headers, EVENTS, list_responses.nothing())
+    assert request.caller is not None  # noqa: S101 - the row wants a token
+    until = await request.stays()
+    hub.check(request.customer, request.caller.id)  # nobody else comes between this and the first bytes, which count
+    stream = Stream(hub, request.customer, request.caller.id, topics, request.last_event, until, request.stays)
+    return Answer(200, None, headers, EVENTS, stream)

@@ -1,0 +1,68 @@
+"""In charge of taking a person out of the log, and out of deliveries that tell of it: what was personal goes with its
+salt, and the proof still verifies."""
+
+from __future__ import annotations
+
+from typing import LiteralString
+
+from keyrack.changelog.personal_data import PERSONAL
+from keyrack.db.connection import Statements
+from keyrack.webhooks import erasure as deliveries
+
+MEMBERS = sorted(PERSONAL["user"])
+
+# First what has no number yet: whoever is numbering it is waited for, and then the log has it
+UNNUMBERED: LiteralString = """
+update change_inbox set before = before - $2::text[], after = after - $2::text[]
+where resource = 'user' and resource_id = $1::integer::text
+"""
+EVERYWHERE: LiteralString = """
+update change set person = null, person_salt = null
+where customer_id = any(array(select customer_id from change_log)) and resource = 'user'
+and resource_id = $1::integer::text and person is not null
+"""
+# Of one customer, up to the last time that the person was taken out of it
+LAST: LiteralString = """
+select max(change_id) from change
+where customer_id = $1 and resource = 'user' and resource_id = $2::integer::text and kind = 'user.deleted'
+"""
+OF_CUSTOMER: LiteralString = """
+update change set person = null, person_salt = null
+where customer_id = $1 and resource = 'user' and resource_id = $2::integer::text and change_id <= $3
+and person is not null
+"""
+NAMING: LiteralString = """
+with gone as (
+  update change set before = null, after = null, content_salt = null
+  where customer_id = $1 and change_id = any(array(
+    select change_id from change where customer_id = $1 and change_id <= $3 and resource in ('assignment', 'group')
+    and (before ->> 'userId' = $2::integer::text or after ->> 'userId' = $2::integer::text) limit $4)) returning 1
+)
+select count(*)::integer from gone
+"""
+WAITING: LiteralString = """
+select exists (
+  select from change_inbox where customer_id = $1 and resource = 'user' and resource_id = $2::integer::text)
+"""
+
+
+async def erase(statements: Statements, user: int) -> None:
+    """Take what is personal of a user out of the logs of all customers, in the caller's transaction.
+
+    Assignments and groups go on to name the bare number, as logs of operations do.
+    """
+    await statements.execute(UNNUMBERED, user, MEMBERS)
+    await deliveries.erase(statements, user, MEMBERS)
+    await statements.execute(EVERYWHERE, user)
+
+
+async def finish(statements: Statements, customer: int, user: int, rows: int) -> bool:
+    """Take a user who was erased from a customer out of its log, `rows` at a time; whether nothing is left."""
+    waits = await statements.fetchval(WAITING, customer, user)  # before the look: what gets its number then is seen
+    last = await statements.fetchval(LAST, customer, user)
+    if last is not None:
+        await deliveries.erase_of_customer(statements, customer, user, last, MEMBERS)
+        await statements.execute(OF_CUSTOMER, customer, user, last)
+        while await statements.fetchval(NAMING, customer, user, last, rows) >= rows:
+            pass
+    return not waits

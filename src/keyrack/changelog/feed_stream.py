@@ -1,0 +1,225 @@
+"""In charge of who follows the log of changes: streams, and requests that wait until it goes on.
+
+A stream that is at the end of the log shares the bytes of each new piece with the others. One that is not there yet
+reads by itself, a piece at a time, as fast as its client takes them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import secrets
+import time
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Coroutine, Generator, Hashable
+from contextlib import contextmanager, suppress
+from contextvars import Context
+from typing import Any, TypeVar
+from uuid import UUID
+
+from keyrack.api.event_stream import RETRY, SPREAD, Hub
+from keyrack.api.subscriptions import Held, Stays
+from keyrack.changelog.feed import Extent, Piece
+from keyrack.changelog.feed_fanout import Listener, Log, Proof, events, gone, id_of
+from keyrack.core.background_tasks import lasting
+from keyrack.core.errors import Refusal
+from keyrack.core.log_config import MINUTE, Seldom
+from keyrack.core.metrics.catalog import LIMITS
+from keyrack.core.settings import Settings
+from keyrack.db.change_notifier import EVERYBODY, NUMBERED, heard
+from keyrack.db.connection import Database, is_interruption
+
+seldom = Seldom("keyrack.feed", MINUTE)
+Result = TypeVar("Result")
+
+ALIVE = b":\n\n"
+
+
+class Feed:
+    """The logs that are followed in one process."""
+
+    def __init__(self, db: Database, hub: Hub, settings: Settings, proof: Proof) -> None:
+        self.settings = settings
+        self.db = db
+        self._proof = proof
+        self._hub = hub
+        self._logs: dict[int, tuple[Log, asyncio.Task[None]]] = {}
+        self._reads: dict[Hashable, asyncio.Task[Any]] = {}
+
+    def hear(self, payload: str) -> None:
+        """What a notice tells."""
+        if not self._logs:
+            return
+        for customer, topics in heard(payload):
+            if topics >= NUMBERED and customer == EVERYBODY:
+                self.lost()
+            elif topics >= NUMBERED and customer in self._logs:
+                self._logs[customer][0].ask()
+
+    def lost(self) -> None:
+        """Notices may have been missed."""
+        for one, _ in self._logs.values():
+            one.ask()
+
+    def check(self, customer: int, caller: int) -> None:
+        """Raises `Unavailable` and `TooManyRequests` where too much is held open already."""
+        self._hub.check(customer, caller)
+
+    def enter(self, held: Held) -> Log:
+        """It follows its customer's log from now on, until it leaves."""
+        self._hub.add(held)
+        held.begin()
+        if held.customer not in self._logs:
+            db = self.db.of(held.customer, reads=True)
+            new = Log(db, held.customer, self.settings.feed_look, self._proof)
+            self._logs[held.customer] = new, asyncio.create_task(lasting("feed", new.run), context=Context())
+        found = self._logs[held.customer][0]
+        found.held[held] = None
+        return found
+
+    def leave(self, held: Held) -> None:
+        self._hub.remove(held)
+        held.release()
+        found, task = self._logs[held.customer]
+        del found.held[held]
+        if not found.held:
+            del self._logs[held.customer]
+            task.cancel()
+
+    @contextmanager
+    def waiting(self, waiter: Waiter) -> Generator[Log]:
+        """The log, which it follows within the block."""
+        log = self.enter(waiter)
+        try:
+            yield log
+        finally:
+            self.leave(waiter)
+
+    async def once(self, key: Hashable, ask: Callable[[], Coroutine[Any, Any, Result]]) -> Result:
+        """What `ask` answers; several who want the same at the same time ask once."""
+        task = self._reads.get(key)
+        if task is None:
+            task = self._reads[key] = asyncio.create_task(ask(), context=Context())  # of no one caller
+            task.add_done_callback(lambda _: self._reads.pop(key))
+        return await asyncio.shield(task)
+
+    async def close(self) -> None:
+        """End what is under way."""
+        tasks = [*(task for _, task in self._logs.values()), *self._reads.values()]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+class Waiter(Held):
+    """A request that waits until the log goes on."""
+
+    async def awaits(self, log: Log, known: Extent, until: float) -> bool:
+        """Wait until the log goes further than is known, or is another one; False if it does not until then, by the
+        loop's clock, or if nobody is to wait any more."""
+        begun, renewed = time.monotonic(), log.renewed
+
+        def is_new() -> bool:
+            found = log.extent or known
+            return log.renewed != renewed or found.newest > known.newest or found.epoch != known.epoch
+
+        with suppress(TimeoutError):
+            async with asyncio.timeout_at(until):
+                while not (self._ended or is_new()):
+                    await self._wake.wait()
+                    self._wake.clear()
+        self.waited += time.monotonic() - begun
+        return is_new() and not self._ended
+
+
+class Follower(Listener, AsyncIterator[bytes]):
+    """A stream of changes behind a number."""
+
+    def __init__(self, feed: Feed, customer: int, caller: int, until: float, stays: Stays, at: tuple[UUID | None, int]):
+        super().__init__(customer, caller, until, stays)
+        self._feed = feed
+        self._epoch, self._at = at
+        self._recorded = Extent()
+        self._log: Log | None = None
+        self._renewed = 0
+        self._queue: deque[bytes] = deque()
+        self._bytes = 0
+        self._word: bytes | None = None  # the last one, once there is nothing else to say
+
+    def offer(self, piece: Piece, body: bytes, epoch: UUID | None) -> None:
+        if not self.is_live or piece.last <= self._at:
+            return
+        self._epoch, settings = epoch, self._feed.settings
+        body = body if piece.first > self._at else events(epoch, piece, self._at)
+        full = len(self._queue) >= settings.feed_queue or self._bytes + len(body) > settings.feed_queue_bytes
+        if self._queue and full:
+            LIMITS.add("live-queue")
+            seldom.warning("a listener of changes takes less than comes: its stream ends", customer=self.customer)
+            self.is_live = False
+            self._word = f"event: slow\ndata: {json.dumps({'lastId': id_of(epoch, self._at)})}\n\n".encode()
+        else:
+            self._at = piece.last
+            self._queue.append(body)
+            self._bytes += len(body)
+        self._wake.set()
+
+    async def __anext__(self) -> bytes:
+        if self._log is None:
+            return self._enter()
+        while not self._ended:
+            if self._queue:
+                body = self._queue.popleft()
+                self._bytes -= len(body)
+                return body
+            if self._word is not None:
+                self.end()
+                return self._word
+            if (told := await self._next(self._log)) is not None:
+                return told
+            if self._breathes:
+                self._breathes = False
+                return ALIVE
+            if not (self._queue or self._word or self._ended):
+                await self._wake.wait()
+            self._wake.clear()
+        raise StopAsyncIteration
+
+    async def close(self) -> None:
+        """Whoever iterates has come to an end, whatever the reason."""
+        if self._log is not None:
+            self._feed.leave(self)
+
+    def _enter(self) -> bytes:
+        """The first bytes go out at once: the client sees that it is connected, and from where on."""
+        self._log = self._feed.enter(self)
+        self._renewed = self._log.renewed
+        head = f"retry: {RETRY + secrets.randbelow(SPREAD)}\nid: {id_of(self._epoch, self._at)}\n\n"
+        return head.encode()
+
+    async def _next(self, log: Log) -> bytes | None:
+        """What comes next, where it is still to be read; None where nothing is."""
+        known = log.extent
+        if known is None:
+            return None
+        if log.renewed != self._renewed or (self._epoch not in (None, known.epoch)):
+            return self._gone(known)
+        self._epoch = known.epoch
+        if self._at >= known.newest:
+            self.is_live = True
+        if self.is_live:
+            return None
+        try:
+            piece = await log.piece(self._at, self._recorded)
+        except Exception as error:
+            if not (isinstance(error, Refusal) or is_interruption(error)):
+                raise
+            self.end()  # it comes back, and goes on where it was
+            return ALIVE
+        if piece is None or piece.first != self._at + 1:
+            return self._gone(known)
+        self._at, self._recorded = piece.last, Extent(recorded=piece.recorded)
+        return events(self._epoch, piece)
+
+    def _gone(self, extent: Extent) -> bytes:
+        self.end()
+        return gone(extent)

@@ -1,0 +1,108 @@
+"""In charge of how long changes are kept: months are made ahead, dropped by class of retention when its days are over,
+and what a change says is erased on the day, while its month still stands."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import LiteralString
+
+import asyncpg
+import structlog
+
+from keyrack.changelog import access_history
+from keyrack.changelog.sequencer import MAKE
+from keyrack.changelog.transparency import trust_anchors
+from keyrack.changelog.transparency.trust_anchors import CLASSES
+from keyrack.changelog.visibility_watermark import ALONE
+from keyrack.core.settings import Settings
+from keyrack.db.connection import Database, Statements
+from keyrack.db.partitions import months_ahead
+from keyrack.db.row_batches import repeat
+
+log = structlog.get_logger("keyrack.changes")
+
+DROP: LiteralString = "select drop_changes($1, $2)"
+
+# The first of a log's changes that are to go: {which}, and $1 of them at most
+_FIRST: LiteralString = (
+    "cross join lateral (select class, customer_id, change_id, recorded_at from change where customer_id ="
+    " l.customer_id and {which} order by change_id limit $1) c"
+)
+# What a customer had kept for longer before, and what was numbered later is gone already
+LEFT: LiteralString = (
+    "with left_over as materialized (select c.* from change_log l "
+    + _FIRST.replace("{which}", "change_id < l.oldest_id")
+    + " limit $1), gone as (delete from change c using left_over o where (c.class, c.customer_id, c.change_id,"
+    " c.recorded_at) = (o.class, o.customer_id, o.change_id, o.recorded_at) returning 1) select count(*) from gone"
+)
+# $2 the days chosen, $3 up to when, $4 the days where nothing was chosen. A log's changes are taken in their order, so
+# that the next piece begins behind them
+ERASE: LiteralString = (
+    "with old as materialized (select c.* from change_log l left join customer u using (customer_id) "
+    + _FIRST.replace("{which}", "change_id > l.erased_id and recorded_at < $3")
+    + " where coalesce(u.changes_days, $4) = $2 limit $1), gone as (update change c set who = null, before = null,"
+    " after = null, person = null, who_salt = null, content_salt = null, person_salt = null from old o where (c.class,"
+    " c.customer_id, c.change_id, c.recorded_at) = (o.class, o.customer_id, o.change_id, o.recorded_at) returning 1),"
+    " locked as (select customer_id from change_log where customer_id in (select customer_id from old)"
+    " order by customer_id for update), far as (update change_log l set erased_id = o.change_id from locked join"
+    " (select customer_id, max(change_id) as change_id from old group by customer_id) o using (customer_id)"
+    " where l.customer_id = o.customer_id) select count(*) from gone"
+)
+CHOOSE: LiteralString = "update customer set changes_days = $2 where customer_id = $1 returning true"
+# What a choice would have erased
+OLDER: LiteralString = """
+select count(*) from change c join change_log l using (customer_id)
+where l.customer_id = $1 and c.change_id > l.erased_id and c.recorded_at < now() - make_interval(days => $2)
+"""
+
+
+async def tend(db: Database, settings: Settings, now: datetime | None = None) -> list[str]:
+    """Make the months that will be needed, drop those that are too old; the names of these. A step of housekeeping."""
+    now = now or datetime.now(UTC)
+    for month in months_ahead(now):
+        await db.execute(MAKE, month)
+    dropped: list[str] = []
+    for days, retention in CLASSES.items():
+        try:
+            async with db.transaction() as connection:
+                # To drop a partition is to lock its parent for a moment: rather later than make everybody wait
+                await connection.execute("set local lock_timeout = '1s'")
+                await connection.execute(ALONE)
+                rows = await connection.fetch(DROP, retention, (now - timedelta(days=days)).date())
+                if rows:
+                    await trust_anchors.forget(connection)
+                dropped += [row[0] for row in rows]
+        except (asyncpg.LockNotAvailableError, asyncpg.DeadlockDetectedError):
+            log.info("the log of changes is in use; its old months will be dropped later", retention=retention)
+        await access_history.forget(db, settings, retention, _midnight(now - timedelta(days=days)))
+    if dropped:
+        log.info("old changes dropped", partitions=dropped)
+    await repeat(db, settings.housekeeping_rows, LEFT)
+    return dropped
+
+
+def _midnight(time: datetime) -> datetime:
+    return time.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
+
+
+async def erase(db: Database, settings: Settings, now: datetime | None = None) -> None:
+    """Erase what changes say whose days are over: who, what, and of whom; their records stay.
+
+    A step of housekeeping.
+    """
+    now = now or datetime.now(UTC)
+    for days in CLASSES:
+        rows = gone = settings.housekeeping_rows
+        while gone >= rows:
+            gone = await db.fetchval(ERASE, rows, days, now - timedelta(days=days), settings.changes_days)
+
+
+async def choose(statements: Statements, customer: int, days: int | None) -> bool:
+    """Keep a customer's changes for so many days, one of `CLASSES`; None: as the setting says. Whether there is such a
+    customer."""
+    return bool(await statements.fetchval(CHOOSE, customer, days))
+
+
+async def older(statements: Statements, customer: int, days: int) -> int:
+    """How many of a customer's changes are older than that and still say something."""
+    return await statements.fetchval(OLDER, customer, days)

@@ -1,0 +1,245 @@
+"""In charge of numbers: what stands in the inbox becomes the next records of its customers' logs, in order and gapless.
+
+The order is that of the inbox's sequence, drawn while the changed row is locked, so it respects every dependency.
+Nothing is numbered beyond the fence, so nothing ever comes before what has a number. Any number of workers try; one of
+them numbers at a time, and what it does is one transaction.
+
+It is woken by the notices of `database/telling` (channel `keyrack_live`), which every process gives after the commit of
+what it has changed; no trigger gives one. What nobody tells of, it finds within `KEYRACK_CHANGE_POLL`. It tells that
+there are new numbers by the topic `changes` of the same notices (`NUMBERED`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import date, datetime
+from typing import Any, LiteralString
+from uuid import UUID
+
+from keyrack.changelog import access_baseline, access_history, personal_data
+from keyrack.changelog.record_format import FIRST, SALT, Record, canonical, digest, encode, hash_of, loads
+from keyrack.changelog.transparency import epochs, trust_anchors
+from keyrack.changelog.transparency.merkle_tree import Tree, leaf_hash
+from keyrack.changelog.visibility_watermark import IF_ALONE, Fence
+from keyrack.core.metrics.catalog import CHANGE_SECONDS, CHANGES
+from keyrack.core.settings import Settings
+from keyrack.db.change_notifier import DELIVERED, NUMBERED, Tell
+from keyrack.db.connection import Connection, Database, Row, is_interruption
+from keyrack.db.partitions import month
+from keyrack.db.session_settings import UNHURRIED
+from keyrack.db.throttled_log import Interruptions
+from keyrack.db.worker_wakeup import DELIVER
+from keyrack.webhooks.change_deliveries import Numbered, Publisher
+
+seldom = Interruptions("keyrack.changes")
+
+SOON = 0.01  # seconds until the next look where there was something to number just now
+WHOLE = 5.0  # seconds between two looks at the whole inbox, in place of what lies behind the last fence
+
+ANY: LiteralString = "select exists (select from change_inbox where seq > $1)"
+# After the lock: what the one before has numbered is not seen any more. Nobody takes a person out of these rows until
+# they have their numbers
+READ: LiteralString = """
+select seq, customer_id, at, kind, resource, resource_id, who::text, groups, before::text, after::text,
+  (select clock_timestamp()) as now
+from change_inbox where seq > $1 and seq <= $2 order by seq limit $3 for update
+"""
+BEGIN: LiteralString = """
+insert into change_log (customer_id) select unnest($1::integer[]) on conflict (customer_id) do nothing
+"""
+LOGS: LiteralString = """
+select l.customer_id, epoch, class, last_id, last_recorded_at, hash, tree, changes_days
+from change_log l left join customer c on c.customer_id = l.customer_id
+where l.customer_id = any($1) order by l.customer_id for update of l
+"""
+MAKE: LiteralString = "select make_changes($1)"
+# What has no personal members goes from table to table as it stands there
+NUMBER: LiteralString = """
+with numbered as materialized (
+  select * from unnest($1::bigint[], $2::integer[], $3::smallint[], $4::bigint[], $5::timestamptz[], $6::bytea[],
+    $7::bytea[], $8::bytea[], $9::bytea[], $10::text[], $11::text[], $12::text[])
+  n (seq, customer_id, class, change_id, recorded_at, record, who_salt, content_salt, person_salt, person, before,
+     after)
+), gone as (
+  delete from change_inbox i using numbered n where i.seq = n.seq and i.customer_id = n.customer_id
+  returning n.class, i.customer_id, n.change_id, n.recorded_at, i.at, i.kind, i.resource, i.resource_id, i.who,
+    i.groups, case when n.person is null then i.before else n.before::jsonb end as before,
+    case when n.person is null then i.after else n.after::jsonb end as after, n.person::jsonb as person, n.who_salt,
+    n.content_salt, n.person_salt, n.record
+)
+insert into change (class, customer_id, change_id, recorded_at, at, kind, resource, resource_id, who, groups, before,
+  after, person, who_salt, content_salt, person_salt, record)
+select * from gone
+"""
+KEEP: LiteralString = """
+update change_log l set last_id = n.last_id, last_recorded_at = n.recorded_at, hash = n.hash, tree = n.tree
+from unnest($1::integer[], $2::bigint[], $3::timestamptz[], $4::bytea[], $5::bytea[])
+  n (customer_id, last_id, recorded_at, hash, tree)
+where l.customer_id = n.customer_id
+"""
+
+
+@dataclass(slots=True)
+class Log:
+    """The end of a customer's log, to which numbers are added."""
+
+    customer: int
+    epoch: UUID
+    retention: int  # its class
+    last: int
+    recorded_at: datetime
+    hash: bytes
+    tree: Tree
+
+    @classmethod
+    def of(cls, row: Row, retention: int, now: datetime) -> Log:
+        """As it stands in the table. Its time goes on with the database's clock, and never back."""
+        recorded_at = max(now, row["last_recorded_at"] or now)
+        return cls(
+            row["customer_id"], row["epoch"], retention, row["last_id"], recorded_at, row["hash"] or FIRST,
+            Tree.read(row["tree"]),
+        )  # fmt: skip
+
+    def add(self, row: Row) -> tuple[Any, ...]:
+        """Give a change its number: what `NUMBER` takes of it."""
+        before, after = loads(row["before"]), loads(row["after"])
+        person = personal_data.apart(row["resource"], before, after)
+        content = None if before is None and after is None else {"before": before, "after": after}
+        who_salt = secrets.token_bytes(SALT)
+        content_salt = secrets.token_bytes(SALT) if content else None
+        person_salt = secrets.token_bytes(SALT) if person else None
+        self.last += 1
+        record = encode(
+            Record(
+                self.customer, self.epoch, self.last, row["at"], self.recorded_at, row["kind"], row["resource"],
+                row["resource_id"], row["groups"], self.hash,
+                who=digest("who", who_salt, loads(row["who"])),
+                content=digest("content", content_salt, content) if content_salt else None,
+                person=digest("person", person_salt, person) if person_salt else None,
+            )
+        )  # fmt: skip
+        self.hash = hash_of(record)
+        self.tree.append(leaf_hash(record))
+        parts = (_text(person), _text(before), _text(after)) if person else (None, None, None)
+        return (row["seq"], self.customer, self.retention, self.last, self.recorded_at, record, who_salt,
+                content_salt, person_salt, *parts)  # fmt: skip
+
+
+@dataclass(slots=True)
+class Numbering:
+    """The numbering of one worker."""
+
+    db: Database
+    settings: Settings
+    tell: Tell
+    _asked: asyncio.Event = field(default_factory=asyncio.Event)
+    _done: int = epochs.BEFORE  # up to here the inbox is empty
+    _whole_at: float = 0.0  # when all of it is looked at again: a standby that leads now may have drawn less
+    _months: set[date] = field(default_factory=set[date])  # whose partitions exist
+    _begun: bool = False  # whether the custody of every customer is kept
+    _publisher: Publisher = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._publisher = Publisher(self.settings.webhook_waiting)
+
+    def wake(self) -> None:
+        """There may be something to number."""
+        self._asked.set()
+
+    async def run(self) -> None:
+        """Number what comes, until cancelled."""
+        fence, pause = Fence(self.db), SOON
+        while True:
+            try:
+                pause = SOON if await self.round(fence) else min(2 * pause, self.settings.change_poll)
+            except Exception as error:
+                if not is_interruption(error):
+                    raise
+                seldom.warning("numbering interrupted; it goes on", error=error)
+                pause = self.settings.change_poll
+            with suppress(TimeoutError):
+                async with asyncio.timeout(pause):
+                    await self._asked.wait()
+            self._asked.clear()
+
+    async def round(self, fence: Fence) -> int:
+        """Number what there is up to the next fence; how many changes that were, 0 where another worker does it."""
+        self._begun = self._begun or await access_baseline.begin_some(self.db)
+        if (now := time.monotonic()) >= self._whole_at:
+            self._done, self._whole_at = epochs.BEFORE, now + WHOLE
+            await self._look()
+        if not await self.db.reading().fetchval(ANY, self._done):
+            return 0
+        last = await fence.pass_on()
+        numbered = 0
+        while (count := await self._some(last)) is not None:
+            numbered += count
+            if count < self.settings.change_rows:
+                self._done = last
+                break
+        return numbered
+
+    async def _look(self) -> None:
+        """Whether numbers may be missing here, also where nothing waits for one."""
+        async with self.db.transaction() as connection:
+            if await connection.fetchval(IF_ALONE):
+                await epochs.look(connection)
+
+    async def _some(self, last: int) -> int | None:
+        """Number the first changes up to a fence, in one transaction; None where another worker is at it."""
+        async with self.db.transaction() as connection:
+            if not await connection.fetchval(IF_ALONE):
+                return None
+            await connection.execute(UNHURRIED)  # a batch that is slow is slow the next time, too
+            if await epochs.look(connection):
+                self._done = epochs.BEFORE
+            rows = await connection.fetch(READ, self._done, last, self.settings.change_rows)
+            logs, told = await self._number(connection, rows) if rows else ([], set[int]())
+        self._months.update(month(log.recorded_at) for log in logs)
+        CHANGES.of().add(len(rows))
+        for row in rows:
+            CHANGE_SECONDS.of().observe(max(0.0, (row["now"] - row["at"]).total_seconds()))
+        for log in logs:
+            self.tell(log.customer, NUMBERED | DELIVERED if log.customer in told else NUMBERED)
+        if told:
+            await self.db.execute(DELIVER)
+        return len(rows)
+
+    async def _number(self, connection: Connection, rows: Sequence[Row]) -> tuple[list[Log], set[int]]:
+        """The logs, and the customers of which webhooks are told of it."""
+        customers = sorted({row["customer_id"] for row in rows})
+        logs = await _logs(connection, customers, rows[0]["now"], self.settings.changes_days)
+        for missing in sorted({month(log.recorded_at) for log in logs.values()} - self._months):
+            await connection.execute(MAKE, missing)
+        await access_history.keep(connection, rows, {log.customer: log.recorded_at for log in logs.values()})
+        numbered = [logs[row["customer_id"]].add(row) for row in rows]
+        await connection.execute(NUMBER, *map(list, zip(*numbered, strict=True)))
+        ends = [(log.customer, log.last, log.recorded_at, log.hash, log.tree.stored) for log in logs.values()]
+        await connection.execute(KEEP, *map(list, zip(*ends, strict=True)))
+        told = await self._publisher.publish(connection, map(_told, rows, numbered))
+        return list(logs.values()), told
+
+
+async def _logs(connection: Connection, customers: list[int], now: datetime, days: int) -> dict[int, Log]:
+    """The ends of these customers' logs, locked; a log begins with its first change."""
+    rows = await connection.fetch(LOGS, customers)
+    if len(rows) < len(customers):
+        await connection.execute(BEGIN, sorted(set(customers) - {row["customer_id"] for row in rows}))
+        rows = await connection.fetch(LOGS, customers)
+    classes = await trust_anchors.turn(connection, rows, now, days)
+    return {row["customer_id"]: Log.of(row, classes[row["customer_id"]], now) for row in rows}
+
+
+def _told(row: Row, numbered: tuple[Any, ...]) -> Numbered:
+    """What webhooks are told by, of a row of the inbox and what `NUMBER` takes of it."""
+    _, customer, retention, id, recorded_at, *_ = numbered
+    return Numbered(customer, retention, id, recorded_at, row["kind"], row["resource"])
+
+
+def _text(value: Any) -> str | None:
+    return None if value is None else canonical(value).decode()

@@ -1,0 +1,235 @@
+"""In charge of checkpoints: what is signed of a log when something was added to it, and how long each is kept.
+
+One worker at a time signs, and only what is committed: a log's tree as it was read from its records, if it begins with
+what was signed before. A log that went back, or is another one, is never signed again: somebody has written it anew.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import LiteralString
+from uuid import UUID
+
+import structlog
+
+from keyrack.api.schema.request_body import stamp
+from keyrack.changelog.transparency import checkpoint_keys, tree_builder
+from keyrack.changelog.transparency.checkpoint_keys import CheckpointKeyError
+from keyrack.changelog.transparency.export_verifier import name_of
+from keyrack.changelog.transparency.signed_notes import Checkpoint, NotANote, Note, NotVerified, signed
+from keyrack.changelog.transparency.tree_builder import Log
+from keyrack.core.metrics.catalog import CHECKPOINTS
+from keyrack.core.settings import Settings
+from keyrack.db.connection import Connection, Database, Row, Statements
+from keyrack.db.row_batches import repeat
+from keyrack.db.worker_wakeup import DELIVER
+from keyrack.webhooks.change_deliveries import publish_checkpoints
+
+log = structlog.get_logger("keyrack.changes")
+
+ALONE: LiteralString = "select pg_try_advisory_xact_lock(7260928)"
+IN_TURN: LiteralString = "select pg_advisory_xact_lock(7260928)"
+INSERT: LiteralString = """
+insert into change_checkpoint (customer_id, epoch, size, root, at, note)
+select * from unnest($1::integer[], $2::uuid[], $3::bigint[], $4::bytea[], $5::timestamptz[], $6::text[])
+on conflict (customer_id, epoch, size) do nothing
+"""
+SIGNED: LiteralString = """
+update change_tree t set signed = s.size
+from unnest($1::integer[], $2::uuid[], $3::bigint[]) s (customer_id, epoch, size)
+where t.customer_id = s.customer_id and t.epoch = s.epoch
+"""
+REFUSED: LiteralString = """
+select customer_id, refused from change_tree where refused is not null order by refused_at, customer_id limit $1
+"""
+# Of the epoch that the log has now
+NEWEST: LiteralString = """
+select c.customer_id, c.epoch, c.size, c.root, c.at, c.note
+from change_log l join change_checkpoint c on c.customer_id = l.customer_id and c.epoch = l.epoch
+where l.customer_id = $1 order by c.size desc limit 1
+"""
+ALL: LiteralString = """
+select c.customer_id, c.epoch, c.size, c.root, c.at, c.note
+from change_checkpoint c where c.customer_id = $1 and c.epoch = $2 order by c.size
+"""
+# Of days that are over for long enough each but the last one of its log; then what is left of them is let be
+THIN: LiteralString = """
+with old as materialized (
+  select customer_id, epoch, size, at from change_checkpoint
+  where not is_of_day and at < $1 order by at limit $2
+), gone as (
+  delete from change_checkpoint c using old s
+  where c.customer_id = s.customer_id and c.epoch = s.epoch and c.size = s.size and exists (
+    select from change_checkpoint o
+    where o.customer_id = s.customer_id and o.epoch = s.epoch and o.size > s.size
+      and (o.at at time zone 'UTC')::date = (s.at at time zone 'UTC')::date)
+  returning c.customer_id, c.epoch, c.size
+), kept as (
+  update change_checkpoint c set is_of_day = true from old s
+  where c.customer_id = s.customer_id and c.epoch = s.epoch and c.size = s.size and not exists (
+    select from gone g where g.customer_id = s.customer_id and g.epoch = s.epoch and g.size = s.size)
+)
+select count(*)::integer from old
+"""
+# What lies wholly in months that were dropped, but for the last one: it is the one over them
+FORGET: LiteralString = """
+with over as materialized (
+  select l.customer_id, l.epoch, c.size from change_log l cross join lateral (
+    select size from change_checkpoint c
+    where c.customer_id = l.customer_id and c.epoch = l.epoch
+      and c.size <= l.oldest_id - l.first_id
+    order by c.size desc limit 1) c
+  where l.oldest_id > l.first_id
+), gone as (
+  delete from change_checkpoint c using over o
+  where c.customer_id = o.customer_id and c.epoch = o.epoch and c.size < o.size
+)
+select 1
+"""
+SHOWN = 3  # refused logs that a message names
+
+
+class LogRefused(Exception):
+    """Logs that are not what was signed of them; the text names the first."""
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """A checkpoint that was made."""
+
+    customer: int
+    epoch: UUID
+    size: int
+    root: bytes
+    at: datetime
+    note: str
+
+    @classmethod
+    def of(cls, row: Row) -> Made:
+        return cls(row["customer_id"], row["epoch"], row["size"], row["root"], row["at"], row["note"])
+
+    def told(self) -> dict[str, object]:
+        """As programs are told of it, in the API and by webhooks."""
+        return {
+            "customerId": self.customer, "epoch": str(self.epoch), "size": self.size,
+            "root": base64.b64encode(self.root).decode(), "time": stamp(self.at), "note": self.note,
+        }  # fmt: skip
+
+
+async def newest(statements: Statements, customer: int) -> Made | None:
+    """The newest checkpoint of a log; None where there is none."""
+    row = await statements.fetchrow(NEWEST, customer)
+    return None if row is None else Made.of(row)
+
+
+async def kept(statements: Statements, customer: int, epoch: UUID) -> list[Made]:
+    """Those that the database keeps of an epoch of a log, the oldest first."""
+    return [Made.of(row) for row in await statements.fetch(ALL, customer, epoch)]
+
+
+async def tend(db: Database, settings: Settings) -> None:
+    """Make the checkpoints that are due. A step of housekeeping; it goes on where it was interrupted.
+
+    Raises `CheckpointKeyError`: nothing signs; `LogRefused`.
+    """
+    trouble: CheckpointKeyError | None = None
+    secrets = list[bytes]()
+    try:
+        secrets = checkpoint_keys.needed(settings)
+    except CheckpointKeyError as error:  # the trees grow meanwhile
+        trouble = error
+    behind: int | None = -1
+    while behind is not None:
+        async with db.transaction() as sql:
+            if not await sql.fetchval(ALONE):
+                return
+            behind, _ = await _some(sql, settings, secrets, behind, settings.checkpoint_seconds)
+    if refused := await db.fetch(REFUSED, SHOWN):
+        named = "; ".join(f"customer {row['customer_id']}: {row['refused']}" for row in refused)
+        raise LogRefused(f"Logs are not what was signed of them, and get no checkpoints: {named}.")
+    if trouble is not None:
+        raise trouble
+
+
+async def make(sql: Connection, settings: Settings, customer: int) -> Made | None:
+    """The newest checkpoint of a log, made at once if there is something new; None where there is no log.
+
+    In the caller's transaction, one piece of the log at a time. Raises as `tend` does.
+    """
+    secrets = checkpoint_keys.needed(settings)
+    await sql.execute(IN_TURN)
+    while True:
+        _, dealt = await _some(sql, settings, secrets, customer - 1, 0, customer)
+        for one in dealt:
+            if one.refused is not None:
+                raise LogRefused(f"The log of customer {customer} gets no checkpoint: {one.refused}.")
+        if all(one.whole for one in dealt):
+            return await newest(sql, customer)
+
+
+async def thin(db: Database, settings: Settings) -> None:
+    """Forget old checkpoints: all but the last one of a day, and what lies before the last over dropped months. A step
+    of housekeeping."""
+    today = datetime.now(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
+    await repeat(db, settings.housekeeping_rows, THIN, today - timedelta(days=settings.checkpoint_days))
+    await db.execute(FORGET)
+
+
+async def _some(
+    sql: Connection, settings: Settings, secrets: Sequence[bytes], behind: int, seconds: float, only: int | None = None
+) -> tuple[int | None, list[Log]]:
+    """Deal with the next logs: behind which customer to go on, None at the end; and what was dealt with."""
+    logs = await tree_builder.due(sql, behind, seconds, signs=bool(secrets), only=only)
+    for one in logs:
+        one.refused = one.refused or _forged(one, secrets, settings)
+    dealt = await tree_builder.grow(sql, logs)
+    for one in dealt:
+        if one.refused is not None and not one.is_known:
+            log.critical(
+                "A LOG OF CHANGES IS NOT WHAT WAS SIGNED OF IT: it gets no checkpoint", alert=True,
+                customer=one.customer, epoch=str(one.epoch), why=one.refused,
+            )  # fmt: skip
+    if made := [_signed(one, secrets, settings) for one in dealt if secrets and one.whole and one.tree.size]:
+        rows = [(one.customer, one.epoch, one.size, one.root, one.at, one.note) for one in made]
+        await sql.execute(INSERT, *map(list, zip(*rows, strict=True)))
+        await sql.execute(SIGNED, *map(list, zip(*[row[:3] for row in rows], strict=True)))
+        if await publish_checkpoints(sql, {(one.customer, f"{one.epoch}/{one.size}"): one.told() for one in made}):
+            await sql.execute(DELIVER)
+        CHECKPOINTS.of().add(len(made))
+    if not dealt:
+        return None, []
+    last = dealt[-1]
+    return (last.customer if last.refused or last.whole else last.customer - 1), dealt
+
+
+def _signed(one: Log, secrets: Sequence[bytes], settings: Settings) -> Made:
+    """The checkpoint of a log as it stands in its tree."""
+    server, at = checkpoint_keys.server(settings), one.now.replace(microsecond=0)
+    origin = f"{server}/{name_of(one.customer, one.epoch)}"
+    text = str(Checkpoint(origin, one.tree.size, one.tree.root))
+    note = signed(text, *checkpoint_keys.signers(secrets, origin, server), at=int(at.timestamp()))
+    return Made(one.customer, one.epoch, one.tree.size, one.tree.root, at, bytes(note).decode())
+
+
+def _forged(one: Log, secrets: Sequence[bytes], settings: Settings) -> str | None:
+    """What is wrong with the newest checkpoint as the database has it. One that was signed by another key is believed:
+    there was one before this."""
+    if one.note is None or not secrets:
+        return None
+    try:
+        note = Note.read(one.note.encode())
+        said = Checkpoint.read(note.text)
+        ours = [
+            signer.key for signer in checkpoint_keys.signers(secrets, said.origin, checkpoint_keys.server(settings))
+        ]
+        ids = {signature.id for signature in note.signatures}
+        if own := [key for key in ours if key.id in ids]:
+            note.verify(own)
+        if (said.size, said.root) == (one.before, one.root):
+            return None
+    except (NotANote, NotVerified):
+        pass
+    return f"its newest checkpoint, of {one.before} records, is not what was signed"

@@ -1,0 +1,145 @@
+"""In charge of the form of an exported log: JSON lines with all that proves them, for verifiers without a database.
+
+The first line is about the log; each other one is a change: what it says, the salts of its parts, and its record.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from decimal import Decimal
+from typing import Any
+from uuid import UUID
+
+from keyrack.changelog.record_format import FIRST, HASH, PARTS, SALT, Part, canonical, loads
+from keyrack.changelog.transparency.merkle_tree import Tree
+
+FORMAT = "keyrack-changes"
+VERSION = 1  # of the lines' form; another one is refused
+LINE = 16 << 20  # bytes of one line
+
+
+class NotAnExport(ValueError):
+    """A line that no export has."""
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """Whose log it is, and what stood before the first change that is told."""
+
+    customer: int
+    epoch: UUID
+    behind: int = 0  # the number before the first change's
+    last: int = 0  # the number of the last change that is told
+    hash: bytes = FIRST  # of the record with the number `behind`
+    tree: Tree | None = field(default_factory=Tree)  # up to there; None where nobody knows it any more
+
+    @classmethod
+    def read(cls, line: bytes) -> Head:
+        """The head that a line is. Raises `NotAnExport`."""
+        try:
+            value = loads(line)
+            if (value["format"], value["version"]) != (FORMAT, VERSION):
+                raise NotAnExport(f"it is not of the form {FORMAT}, version {VERSION}")
+            return cls(
+                _integer(value["customerId"]),
+                UUID(value["epoch"]),
+                _integer(value["behind"]),
+                _integer(value["last"]),
+                _bytes(value["hash"], HASH),
+                None if value["tree"] is None else Tree.read(_bytes(value["tree"])),
+            )
+        except NotAnExport:
+            raise
+        except WRONG as error:
+            raise NotAnExport(f"the first line does not say whose log it is: {_told(error)}") from None
+
+    def __str__(self) -> str:
+        value = {
+            "format": FORMAT, "version": VERSION, "customerId": self.customer, "epoch": str(self.epoch),
+            "behind": self.behind, "last": self.last, "hash": _text(self.hash),
+            "tree": None if self.tree is None else _text(self.tree.stored),
+        }  # fmt: skip
+        return json.dumps(value, separators=(",", ":"))
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A numbered change with its proof. A part that there is not, or not any more, is None, and so is its salt."""
+
+    id: int
+    at: datetime
+    recorded_at: datetime
+    kind: str
+    resource: str
+    resource_id: str
+    groups: Sequence[int]
+    parts: Mapping[Part, Any]  # `who`, `content` ({"before": .., "after": ..}), `person` (the same of what is personal)
+    salts: Mapping[Part, bytes | None]
+    record: bytes
+
+    @classmethod
+    def read(cls, line: bytes) -> Change:
+        """The change that a line is. Raises `NotAnExport`."""
+        try:
+            value = loads(line)
+            salts = value["salts"]
+            return cls(
+                _integer(value["id"]),
+                datetime.fromisoformat(value["time"]),
+                datetime.fromisoformat(value["recordedTime"]),
+                value["kind"],
+                value["resource"],
+                value["resourceId"],
+                [*map(_integer, value["groups"])],
+                {part: value[part] for part in PARTS},
+                {part: None if salts[part] is None else _bytes(salts[part], SALT) for part in PARTS},
+                _bytes(value["record"]),
+            )
+        except WRONG as error:
+            raise NotAnExport(f"it is no change: {_told(error)}") from None
+
+    def __str__(self) -> str:
+        value = {
+            "id": self.id, "time": _time(self.at), "recordedTime": _time(self.recorded_at), "kind": self.kind,
+            "resource": self.resource, "resourceId": self.resource_id, "groups": [*self.groups], **self.parts,
+            "salts": {part: None if salt is None else _text(salt) for part, salt in self.salts.items()},
+            "record": _text(self.record),
+        }  # fmt: skip
+        return "{" + ",".join(f'"{name}":{canonical(member).decode()}' for name, member in value.items()) + "}"
+
+
+# What reading a line of anybody's may raise
+WRONG = (AttributeError, KeyError, TypeError, ValueError, ArithmeticError, RecursionError)
+
+
+def _told(error: BaseException) -> str:
+    """What is wrong, briefly and without quoting the line."""
+    if isinstance(error, KeyError):
+        return f"it has no {error.args[0]}"
+    return str(error)[:100] if isinstance(error, ValueError) else "a member of it is of another type"
+
+
+def _integer(value: Any) -> int:
+    """Compared before it is converted, which may take all memory."""
+    if not isinstance(value, Decimal) or not abs(value) < 1 << 63 or value != value.to_integral_value():
+        raise ValueError("a number in it is none of 64 bits")
+    return int(value)
+
+
+def _time(moment: datetime) -> str:
+    return f"{moment.astimezone(UTC):%Y-%m-%dT%H:%M:%S.%fZ}"
+
+
+def _text(data: bytes) -> str:
+    return base64.b64encode(data).decode()
+
+
+def _bytes(text: str, length: int | None = None) -> bytes:
+    data = base64.b64decode(text, validate=True)
+    if length is not None and len(data) != length:
+        raise ValueError(f"there are {len(data)} bytes in place of {length}")
+    return data

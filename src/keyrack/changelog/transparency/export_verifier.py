@@ -1,0 +1,164 @@
+"""In charge of verifying a log: each change against its record, each record against the one before, the tree of all."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from dataclasses import InitVar, dataclass, field
+from datetime import datetime
+
+from keyrack.changelog.record_format import PARTS, NotARecord, Part, Record, decode, digest, hash_of
+from keyrack.changelog.transparency.export_format import Change, Head, NotAnExport
+from keyrack.changelog.transparency.merkle_tree import Tree, leaf_hash
+from keyrack.changelog.transparency.signed_notes import Checkpoint
+
+
+class Mismatch(Exception):
+    """The first number of a log that does not fit, and why."""
+
+    def __init__(self, number: int, why: str) -> None:
+        super().__init__(f"Change {number}: {why}.")
+        self.number = number
+        self.why = why
+
+
+class NotComparable(ValueError):
+    """A checkpoint that says nothing about an export: of another log, or of less than what comes before the export."""
+
+
+@dataclass
+class Verification:
+    """How far a log was verified: from its head on, change after change, to its `end`.
+
+    It is compared with checkpoints, whose signatures were verified before. Raises `NotComparable`, `Mismatch`.
+    """
+
+    head: Head
+    checkpoints: InitVar[Collection[Checkpoint]] = ()
+    last: int = field(init=False)
+    hash: bytes = field(init=False)  # of the last record
+    tree: Tree | None = field(init=False)  # of all records, where it is known how it began
+    waiting: list[Checkpoint] = field(init=False)  # those of more records, the next one last
+    recorded_at: datetime | None = None  # when the last one was recorded
+    erased: int = 0  # changes of which a part is gone, with its salt
+    proven: int | None = None  # up to this number it is as a checkpoint says
+
+    def __post_init__(self, checkpoints: Collection[Checkpoint]) -> None:
+        self.last, self.hash, begun = self.head.behind, self.head.hash, self.head.tree
+        self.tree = None if begun is None else Tree(begun.size, [*begun.edge])
+        self.waiting = sorted(checkpoints, key=lambda checkpoint: checkpoint.size, reverse=True)
+        for checkpoint in self.waiting:
+            _comparable(checkpoint, self.head)
+        self._compare()
+
+    def take(self, change: Change) -> None:
+        """Verify the next change. Raises `Mismatch`; what was verified before stands."""
+        due = self.last + 1
+        if change.id != due:
+            raise Mismatch(due, f"number {change.id} stands in its place")
+        record = self._record(change)
+        self._chained(change.id, record)
+        for name, told, recorded in _members(change, record):
+            if told != recorded:
+                raise Mismatch(change.id, f"its `{name}` is not what its record says")
+        gone = [_is_erased(change, record, part) for part in PARTS]
+        self.erased += any(gone)
+        self.last, self.hash, self.recorded_at = change.id, hash_of(change.record), record.recorded_at
+        if self.tree is not None:
+            self.tree.append(leaf_hash(change.record))
+        self._compare()
+
+    def end(self) -> None:
+        """There is no further change. Raises `Mismatch` where there was one once."""
+        if self.last != self.head.last:
+            raise Mismatch(self.last + 1, f"it is missing: the log is to end with {self.head.last}")
+        if self.waiting:
+            raise Mismatch(self.last + 1, f"it is missing: there is a checkpoint of {self.waiting[-1].size} records")
+
+    def _compare(self) -> None:
+        """Compare with the checkpoints of as many records as there are by now."""
+        while self.waiting and self.tree is not None and self.waiting[-1].size == self.tree.size:
+            checkpoint = self.waiting.pop()
+            if checkpoint.root != self.tree.root:
+                first = 1 + (self.head.behind if self.proven is None else self.proven)
+                why = f"it, or one up to {self.last}, is not what it was at the checkpoint of {checkpoint.size} records"
+                raise Mismatch(first, why)
+            self.proven = self.last
+
+    def _record(self, change: Change) -> Record:
+        try:
+            return decode(change.record)
+        except NotARecord as error:
+            raise Mismatch(change.id, f"its record is none: {error}") from None
+
+    def _chained(self, number: int, record: Record) -> None:
+        if (record.customer, record.epoch) != (self.head.customer, self.head.epoch):
+            raise Mismatch(number, f"its record is of customer {record.customer}'s log, epoch {record.epoch}")
+        if record.number != number:
+            raise Mismatch(number, f"its record is that of number {record.number}")
+        if record.previous != self.hash:
+            raise Mismatch(number, f"its record does not hold the hash of the record of number {self.last}")
+        if self.recorded_at is not None and record.recorded_at < self.recorded_at:
+            raise Mismatch(number, "it was recorded before the one before it")
+
+
+def verify(lines: Iterator[bytes], checkpoints: Collection[Checkpoint]) -> Verification:
+    """Verify an export, line by line. Raises as `Verification` does; `NotAnExport` for a line that is none."""
+    found = Verification(Head.read(next(lines, b"")), checkpoints)
+    for number, line in enumerate(lines, start=2):
+        try:
+            change = Change.read(line)
+        except NotAnExport as error:
+            raise NotAnExport(f"line {number}: {error}") from None
+        found.take(change)
+    found.end()
+    return found
+
+
+def _comparable(checkpoint: Checkpoint, head: Head) -> None:
+    name = name_of(head.customer, head.epoch)
+    if not checkpoint.origin.endswith(f"/{name}"):
+        raise NotComparable(f"the checkpoint is of the log {checkpoint.origin}, and the export of {name}")
+    if head.tree is None:
+        raise NotComparable(f"no checkpoint can be compared: what stood before {head.behind + 1} is not known any more")
+    if checkpoint.size < head.tree.size:
+        raise NotComparable(
+            f"the checkpoint is of {checkpoint.size} records, and the export begins behind {head.tree.size}"
+        )
+
+
+def name_of(customer: int, epoch: object) -> str:
+    """How the origin of a log's checkpoints ends, behind the server's name and a slash."""
+    return f"changes/{customer}/{epoch}"
+
+
+def _members(change: Change, record: Record) -> list[tuple[str, object, object]]:
+    """What stands beside a record as well as in it: the name, what is told, what was recorded."""
+    return [
+        ("time", change.at, record.at),
+        ("recordedTime", change.recorded_at, record.recorded_at),
+        ("kind", change.kind, record.kind),
+        ("resource", change.resource, record.resource),
+        ("resourceId", change.resource_id, record.resource_id),
+        ("groups", [*change.groups], [*record.groups]),
+    ]
+
+
+def _is_erased(change: Change, record: Record, part: Part) -> bool:
+    """Whether a part was erased; else it is what its digest says. Raises `Mismatch`."""
+    value, salt = change.parts[part], change.salts[part]
+    recorded: bytes | None = getattr(record, part)
+    if recorded is None:
+        if value is not None or salt is not None:
+            raise Mismatch(change.id, f"it has a part `{part}`, of which its record does not know")
+        return False
+    if salt is None:
+        if value is not None:
+            raise Mismatch(change.id, f"its part `{part}` has no salt, and so proves nothing")
+        return True
+    try:
+        fits = digest(part, salt, value) == recorded
+    except (ValueError, RecursionError):  # a value that no log has
+        fits = False
+    if not fits:
+        raise Mismatch(change.id, f"its part `{part}` is not what its record has the digest of")
+    return False

@@ -1,0 +1,117 @@
+"""In charge of the hashes of a log's tree: kept in tiles of 256, so that any proof is made of a few of them.
+
+They lie as C2SP's tlog-tiles has them. A tile of level 0 has the hashes of 256 leaves, in their order; one of level 1
+the roots of 256 of those, and so on. The last tile of each level may have fewer, and grows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+
+from keyrack.changelog.transparency.merkle_tree import HASH, Tree, node_hash
+
+HEIGHT = 8  # of a tile: 2 ** 8 hashes
+WIDTH = 1 << HEIGHT
+
+Place = tuple[int, int]  # of a tile: its level, and its number from the left
+Range = tuple[int, int]  # leaves, from the first one up to one that is not among them any more
+
+
+class NoTile(LookupError):
+    """A hash that should be kept is not there."""
+
+
+@dataclass(slots=True)
+class Growth:
+    """A tree that grows, with the tiles that do. `open` has to hold those of `unfinished(tree.size)` at first."""
+
+    tree: Tree
+    open: dict[Place, bytearray] = field(default_factory=dict[Place, bytearray])
+    touched: dict[Place, bytes] = field(default_factory=dict[Place, bytes])  # what is to be kept anew
+
+    def append(self, leaf: bytes) -> None:
+        """One more leaf: its `leaf_hash`."""
+        number, level, hash = self.tree.size, 0, leaf
+        self.tree.append(leaf)
+        while True:
+            place = (level, number >> HEIGHT)
+            tile = self.open.setdefault(place, bytearray())
+            tile += hash
+            if len(tile) < WIDTH * HASH:
+                return
+            self.touched[place] = bytes(self.open.pop(place))
+            hash = _root(_split(self.touched[place]))
+            number, level = number >> HEIGHT, level + 1
+
+    def kept(self) -> dict[Place, bytes]:
+        """The tiles that have changed since this was asked last."""
+        found = self.touched | {place: bytes(tile) for place, tile in self.open.items()}
+        self.touched = {}
+        return found
+
+
+def unfinished(size: int) -> list[Place]:
+    """The tiles of a tree that are there and will grow."""
+    found, level = list[Place](), 0
+    while size:
+        if size % WIDTH:
+            found.append((level, size >> HEIGHT))
+        size, level = size >> HEIGHT, level + 1
+    return found
+
+
+def needed(ranges: Iterable[Range]) -> set[Place]:
+    """The tiles of which `root` makes the roots of these ranges."""
+    return {(height // HEIGHT, _first(height, index) >> HEIGHT) for one in ranges for height, index in _whole(one)}
+
+
+def root(leaves: Range, tiles: Mapping[Place, bytes]) -> bytes:
+    """RFC 6962, 2.1: the root over these leaves, which begin where a whole subtree of as many would.
+
+    Raises `NoTile`.
+    """
+    *others, found = [_node(height, index, tiles) for height, index in _whole(leaves)]
+    for left in reversed(others):
+        found = node_hash(left, found)
+    return found
+
+
+def rooted(tiles: Mapping[Place, bytes]) -> Callable[[Range], bytes]:
+    """`root` over these tiles."""
+    return lambda leaves: root(leaves, tiles)
+
+
+def _whole(leaves: Range) -> list[tuple[int, int]]:
+    """The whole subtrees that a range consists of, from the left: height, and number among those of its height."""
+    begin, end = leaves
+    found = list[tuple[int, int]]()
+    while begin < end:
+        height = (end - begin).bit_length() - 1
+        found.append((height, begin >> height))
+        begin += 1 << height
+    return found
+
+
+def _first(height: int, index: int) -> int:
+    """Of the hashes of a subtree's level the first one below it: its number there."""
+    return index << height % HEIGHT
+
+
+def _node(height: int, index: int, tiles: Mapping[Place, bytes]) -> bytes:
+    level, first, count = height // HEIGHT, _first(height, index), 1 << height % HEIGHT
+    tile, begin = tiles.get((level, first >> HEIGHT), b""), first % WIDTH * HASH
+    if len(tile) < begin + count * HASH:
+        raise NoTile(f"tile {first >> HEIGHT} of level {level} has no hash {first % WIDTH + count - 1}")
+    return _root(_split(tile[begin : begin + count * HASH]))
+
+
+def _split(hashes: bytes) -> list[bytes]:
+    return [hashes[place : place + HASH] for place in range(0, len(hashes), HASH)]
+
+
+def _root(hashes: list[bytes]) -> bytes:
+    """Of as many hashes as a power of two, the one above them all."""
+    while len(hashes) > 1:
+        hashes = [node_hash(hashes[place], hashes[place + 1]) for place in range(0, len(hashes), 2)]
+    return hashes[0]

@@ -1,0 +1,192 @@
+"""In charge of replaying a log against the tables: what it says last of each resource is what stands there now.
+
+Whoever changes a row while the triggers are switched off is found out by nothing else. The log and what has no number
+yet are read together with the rows, in one snapshot, resource by resource, so one at a time is held.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, LiteralString, NamedTuple, cast
+
+from keyrack.changelog.record_format import decode
+from keyrack.db.connection import Connection, Row
+from keyrack.db.session_settings import UNHURRIED
+
+PIECE = 1_000  # rows that are fetched at a time
+UNNUMBERED = 1 << 62  # above every number
+
+# The state of a resource stands behind what the log says of it. Whether a part of a person was erased or never was is
+# told by the record alone
+BOTH: LiteralString = """
+select resource, resource_id, place, kind, part, members::text, person::text, is_erased, record from (
+  select resource, resource_id, change_id as place, kind, null as part, coalesce(after, before) as members,
+    coalesce(nullif(person -> 'after', 'null'), person -> 'before') as person,
+    content_salt is null and coalesce(before, after) is null as is_erased,
+    case when person_salt is null and resource in ('user', 'manager') then record end as record
+  from change where customer_id = $1 and resource not in ('log', 'permission')
+    and change_id >= coalesce((select oldest_id from change_log where customer_id = $1), 1)
+  union all
+  select resource, resource_id, seq + $2, kind, null, coalesce(after, before), null, false, null
+  from change_inbox where customer_id = $1 and resource not in ('log', 'permission')
+  union all
+  select resource, resource_id, null, null, part, members, null, false, null
+  from recorded_state where customer_id = $1
+) t order by resource collate "C", resource_id collate "C", place nulls last
+"""
+
+Members = dict[str, Any]
+Item = tuple[str, str]  # what is in a group: the part, and its member as JSON
+
+
+class Difference(Exception):
+    """The first resource that is not what the log says, and why."""
+
+    def __init__(self, resource: str, id: str, member: str | None, why: str) -> None:
+        super().__init__(f"{resource} {id}: {why}.")
+        self.resource = resource
+        self.id = id
+        self.member = member
+        self.why = why
+
+
+@dataclass
+class Found:
+    """How many resources were compared: `whole`, all of it; `in_part`, what the log still says; `unsaid`, of which it
+    says nothing, since they are older than it, and which are taken as they are."""
+
+    whole: int = 0
+    in_part: int = 0
+    unsaid: int = 0
+
+
+class _Said(NamedTuple):
+    value: Any
+    place: int
+
+    def __str__(self) -> str:
+        return "a change that has no number yet" if self.place >= UNNUMBERED else f"change {self.place}"
+
+
+@dataclass
+class _Resource:
+    """What the log says of one resource, and what there is of it."""
+
+    resource: str
+    id: str
+    there: _Said | None = None  # whether it is there; None where the log says nothing
+    is_whole: bool = False  # it was made in the log, and nothing that was said since was erased
+    members: dict[str, _Said] = field(default_factory=dict[str, _Said])
+    items: dict[Item, _Said] = field(default_factory=dict[Item, _Said])
+    row: Members | None = None
+    found: set[Item] = field(default_factory=set[Item])
+
+    def take(self, row: Row) -> None:
+        """The next that is known of it."""
+        members: Members = json.loads(row["members"] or "{}")
+        if row["place"] is not None:
+            self._say(row, members | json.loads(row["person"] or "{}"))
+        elif row["part"]:
+            self.found.add(_item(members))
+        else:
+            self.row = members
+
+    def _say(self, row: Row, members: Members) -> None:
+        word, place = row["kind"].partition(".")[2], row["place"]
+        is_erased = row["is_erased"] or (row["record"] is not None and decode(row["record"]).person is not None)
+        if word.endswith(("Added", "Removed")):
+            if is_erased:
+                self._forget()
+            else:
+                self.items[_item(members)] = _Said(word.endswith("Added"), place)
+            return
+        is_made, is_gone = word in ("created", "granted"), word in ("deleted", "withdrawn")
+        self.there = _Said(not is_gone, place)
+        if is_made or is_gone:
+            self.members.clear()
+            self.is_whole = is_made
+        if is_erased:
+            self._forget()
+        elif not is_gone:
+            self.members |= {name: _Said(value, place) for name, value in members.items()}
+
+    def _forget(self) -> None:
+        """Something was changed, and nobody knows any more what."""
+        self.members.clear()
+        self.items.clear()
+        self.is_whole = False
+
+    def compare(self) -> None:
+        """Raises `Difference`."""
+        if self.there is not None and self.there.value is not (self.row is not None):
+            be = "is not there, and {} says that it is" if self.there.value else "is there, and {} says that it is not"
+            raise self._differs(None, be.format(self.there))
+        if self.row is not None:
+            self._compare_members(self.row)
+        for item in sorted(self.found | self.items.keys()):
+            said = self.items.get(item)
+            if said is not None and said.value is not (item in self.found):
+                be = "is not in it, and {} says that it is" if said.value else "is in it, and {} says that it is not"
+                raise self._differs(item[0], f"`{item[0]}` {item[1]} {be.format(said)}")
+            if said is None and self.is_whole:
+                raise self._differs(item[0], f"`{item[0]}` {item[1]} is in it, and no change says so")
+
+    def _compare_members(self, row: Members) -> None:
+        for name, said in sorted(self.members.items()):
+            if _plain(row.get(name)) != _plain(said.value):
+                raise self._differs(name, f"its `{name}` is not what {said} says")
+        if self.is_whole and (more := sorted(row.keys() - self.members.keys())):
+            raise self._differs(more[0], f"it has a `{more[0]}`, and no change says so")
+
+    def _differs(self, member: str | None, why: str) -> Difference:
+        return Difference(self.resource, self.id, member, why if member else f"it {why}")
+
+    def count(self, found: Found) -> None:
+        if self.row is not None:
+            found.whole += self.is_whole
+            found.in_part += not self.is_whole and (self.there is not None or bool(self.items))
+            found.unsaid += not self.is_whole and self.there is None and not self.items
+
+
+async def replay(sql: Connection, customer: int, told: Callable[[int], None]) -> Found:
+    """Compare a customer's rows with what the log says last of them; customer 0 is the installation.
+
+    In a transaction that shows one moment (`exporting.SNAPSHOT`). `told` hears how many rows were read. Raises
+    `Difference` for the first resource that is another one.
+    """
+    await sql.execute(UNHURRIED)
+    await sql.declare(BOTH, customer, UNNUMBERED)
+    found, current, count = Found(), None, 0
+    while rows := await sql.some(PIECE):
+        for row in rows:
+            key = (row["resource"], row["resource_id"])
+            if current is None or key != (current.resource, current.id):
+                _end(current, found)
+                current = _Resource(*key)
+            current.take(row)
+        count += len(rows)
+        told(count)
+    _end(current, found)
+    return found
+
+
+def _end(one: _Resource | None, found: Found) -> None:
+    if one is not None:
+        one.compare()
+        one.count(found)
+
+
+def _item(members: Members) -> Item:
+    """What was put into something: a member alone, as `carId`."""
+    ((name, value),) = members.items()
+    return name, json.dumps(value)
+
+
+def _plain(value: Any) -> Any:
+    """Without the members that have no value: a creation leaves them out."""
+    if isinstance(value, dict):
+        members = cast("Members", value)
+        return {name: _plain(one) for name, one in members.items() if one is not None}
+    return value

@@ -1,0 +1,236 @@
+"""In charge of the trees of logs as they are kept: what was numbered since the last look is read once, in pieces,
+hashed anew from its records, and compared with what the log says of itself and with its newest checkpoint.
+
+So a record that was altered before its checkpoint, a log that was written anew and one that went back are seen here,
+by whoever signs: each is refused, and stays as it was.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import LiteralString
+from uuid import UUID
+
+from keyrack.changelog.transparency.merkle_tiles import Growth, NoTile, Place, needed, root, unfinished
+from keyrack.changelog.transparency.merkle_tree import Tree, leaf_hash
+from keyrack.db.connection import Connection, Row, Statements
+
+PIECE = 5_000  # records that are read in one transaction
+LOGS = 500  # logs that are looked at in one
+LONG_AGO = datetime.min.replace(tzinfo=UTC)
+
+# Logs that have grown, or are not what they were; those that are not signed, where there is a key ($4). Newest
+# checkpoints are looked up of these alone
+DUE: LiteralString = """
+select l.customer_id, l.epoch, l.last_id, l.tree as told, coalesce(t.edge, '') as edge, t.recorded_at, t.refused,
+  c.size as before, c.root, c.note, now() as now
+from change_log l
+left join change_tree t on t.customer_id = l.customer_id and t.epoch = l.epoch
+left join lateral (
+  select c.size, c.root, c.note, c.at from change_checkpoint c
+  where c.customer_id = l.customer_id and c.epoch = l.epoch order by c.size desc limit 1) c on true
+where l.customer_id > $1 and ($5::integer is null or l.customer_id = $5)
+  and (coalesce(t.edge, '') <> l.tree or t.refused is not null or ($4 and t.signed is distinct from t.size))
+  and (c.at is null or c.at <= now() - make_interval(secs => $2))
+order by l.customer_id limit $3
+"""
+RECORDS: LiteralString = """
+select d.customer_id, c.change_id, c.recorded_at, c.record
+from unnest($1::integer[], $2::bigint[], $3::bigint[], $4::timestamptz[]) d (customer_id, behind, last, since)
+join change c on c.customer_id = d.customer_id and c.change_id > d.behind and c.change_id <= d.last
+  and c.recorded_at >= d.since
+order by d.customer_id, c.change_id
+"""
+TILES: LiteralString = """
+select t.customer_id, t.level, t.place, t.hashes from change_tile t
+join unnest($1::integer[], $2::uuid[], $3::smallint[], $4::bigint[]) w (customer_id, epoch, level, place)
+  using (customer_id, epoch, level, place)
+"""
+KEEP_TILES: LiteralString = """
+insert into change_tile (customer_id, epoch, level, place, hashes)
+select * from unnest($1::integer[], $2::uuid[], $3::smallint[], $4::bigint[], $5::bytea[])
+on conflict (customer_id, epoch, level, place) do update set hashes = excluded.hashes
+"""
+KEEP: LiteralString = """
+insert into change_tree (customer_id, epoch, size, edge, recorded_at)
+select * from unnest($1::integer[], $2::uuid[], $3::bigint[], $4::bytea[], $5::timestamptz[])
+on conflict (customer_id, epoch) do update set size = excluded.size, edge = excluded.edge,
+  recorded_at = excluded.recorded_at, refused = null, refused_at = null
+"""
+REFUSE: LiteralString = """
+insert into change_tree (customer_id, epoch, refused, refused_at)
+select customer_id, epoch, refused, now() from unnest($1::integer[], $2::uuid[], $3::text[])
+  r (customer_id, epoch, refused)
+on conflict (customer_id, epoch) do update set refused = excluded.refused,
+  refused_at = coalesce(change_tree.refused_at, excluded.refused_at)
+"""
+
+
+@dataclass(slots=True)
+class Log:
+    """A log that is due: how far it says that it goes, and the tree that was kept of it."""
+
+    customer: int
+    epoch: UUID
+    behind: int  # the number before its first
+    told: Tree  # what the log says of itself
+    growth: Growth
+    recorded_at: datetime  # of the last record in the tree
+    before: int | None  # the size of its newest checkpoint
+    root: bytes | None  # and its root
+    note: str | None
+    now: datetime
+    is_known: bool  # that it was refused before
+    refused: str | None = None  # why it is not what it was
+    compared: bool = False  # with its newest checkpoint
+
+    @classmethod
+    def of(cls, row: Row) -> Log:
+        told = Tree.read(row["told"])
+        return cls(
+            row["customer_id"], row["epoch"], row["last_id"] - told.size, told, Growth(Tree.read(row["edge"])),
+            row["recorded_at"] or LONG_AGO, row["before"], row["root"], row["note"], row["now"],
+            row["refused"] is not None,
+        )  # fmt: skip
+
+    @property
+    def tree(self) -> Tree:
+        return self.growth.tree
+
+    @property
+    def lacks(self) -> int:
+        """How many records its tree lacks; fewer than none where the log went back."""
+        return self.told.size - self.tree.size
+
+    @property
+    def whole(self) -> bool:
+        """Whether its tree is that of the log."""
+        return self.refused is None and self.lacks == 0
+
+    def judge(self) -> None:
+        """Whether it can have become what it says from what it was."""
+        known = max(self.tree.size, self.before or 0)
+        if self.told.size < known:
+            self.refused = f"it went back: it has {self.told.size} records, and had {known}"
+        self.compare()
+
+    def compare(self) -> None:
+        """Compare with the newest checkpoint where its size is reached, and with what the log says where that is."""
+        if self.refused is None and self.tree.size == self.before:
+            self.compared = True
+            if self.tree.root != self.root:
+                self.refused = f"its first {self.before} records are not those of its newest checkpoint"
+        if self.refused is None and self.lacks == 0 and self.tree.root != self.told.root:
+            self.refused = f"its {self.told.size} records are not those that were numbered"
+
+    def add(self, number: int, recorded_at: datetime, record: bytes) -> None:
+        """Its next record."""
+        due = self.behind + self.tree.size + 1
+        if self.refused is None and number != due:
+            self.refused = f"number {due} is missing"
+        if self.refused is None:
+            self.growth.append(leaf_hash(record))
+            self.recorded_at = recorded_at
+            self.compare()
+
+
+async def due(sql: Statements, behind: int, seconds: float, *, signs: bool, only: int | None = None) -> list[Log]:
+    """The next logs behind a customer that are to be looked at, judged by what they say."""
+    rows = await sql.fetch(DUE, behind, seconds, LOGS, signs, only)
+    found = [Log.of(row) for row in rows]
+    for log in found:
+        log.judge()
+    return found
+
+
+async def grow(sql: Connection, logs: Sequence[Log]) -> list[Log]:
+    """Read what is new in these logs, and keep it, in the caller's transaction; those that were dealt with, of which
+    the last one may be so in part. What is refused is kept as that, and nothing else of it."""
+    dealt, asked, left = list[Log](), list[tuple[Log, int]](), PIECE
+    for log in logs:
+        dealt.append(log)
+        if log.refused is None and log.lacks:
+            asked.append((log, min(log.lacks, left)))
+            left -= asked[-1][1]
+            if not left:
+                break
+    growing = [log for log, _ in asked]
+    await _open(sql, growing)
+    await _read(sql, asked)
+    await _compare_by_tiles(sql, [log for log in dealt if log.refused is None])
+    await _keep(sql, dealt)
+    return dealt
+
+
+async def _open(sql: Connection, logs: Sequence[Log]) -> None:
+    found = await _tiles(sql, [(log, place) for log in logs for place in unfinished(log.tree.size)])
+    for log in logs:
+        log.growth.open = {place: bytearray(hashes) for place, hashes in found[log.customer].items()}
+        if missing := [place for place in unfinished(log.tree.size) if place not in log.growth.open]:
+            log.refused = f"the hashes that were kept of it are gone: tile {missing[0][1]} of level {missing[0][0]}"
+
+
+async def _read(sql: Connection, asked: Sequence[tuple[Log, int]]) -> None:
+    if not asked:
+        return
+    ends = {log.customer: log.tree.size + count for log, count in asked}
+    rows = await sql.fetch(
+        RECORDS,
+        [log.customer for log, _ in asked],
+        [log.behind + log.tree.size for log, _ in asked],
+        [log.behind + ends[log.customer] for log, _ in asked],
+        [log.recorded_at for log, _ in asked],
+    )
+    of = {log.customer: log for log, _ in asked}
+    for row in rows:
+        of[row["customer_id"]].add(row["change_id"], row["recorded_at"], row["record"])
+    for log, _ in asked:
+        if log.refused is None and log.tree.size < ends[log.customer]:
+            log.refused = f"number {log.behind + log.tree.size + 1} is missing"
+
+
+async def _compare_by_tiles(sql: Connection, logs: Sequence[Log]) -> None:
+    """Compare with their newest checkpoints those that were beyond them already."""
+    beyond = [(log, log.before) for log in logs if log.before and log.before < log.tree.size and not log.compared]
+    found = await _tiles(sql, [(log, place) for log, before in beyond for place in needed([(0, before)])])
+    for log, before in beyond:
+        grown = log.growth.touched | {place: bytes(tile) for place, tile in log.growth.open.items()}
+        try:
+            same = root((0, before), found[log.customer] | grown) == log.root
+        except NoTile:
+            same = False
+        if not same:
+            log.refused = f"its first {before} records are not those of its newest checkpoint"
+
+
+async def _tiles(sql: Statements, wanted: Sequence[tuple[Log, Place]]) -> dict[int, dict[Place, bytes]]:
+    """Tiles of logs, by their customers."""
+    found = defaultdict[int, dict[Place, bytes]](dict)
+    if wanted:
+        rows = await sql.fetch(
+            TILES,
+            [log.customer for log, _ in wanted],
+            [log.epoch for log, _ in wanted],
+            [place[0] for _, place in wanted],
+            [place[1] for _, place in wanted],
+        )
+        for row in rows:
+            found[row["customer_id"]][row["level"], row["place"]] = row["hashes"]
+    return found
+
+
+async def _keep(sql: Connection, logs: Sequence[Log]) -> None:
+    good = [log for log in logs if log.refused is None]
+    kept = [
+        (log.customer, log.epoch, *place, hashes) for log in good for place, hashes in log.growth.kept().items()
+    ]  # fmt: skip
+    if kept:
+        await sql.execute(KEEP_TILES, *map(list, zip(*kept, strict=True)))
+    if good:
+        trees = [(log.customer, log.epoch, log.tree.size, log.tree.stored, log.recorded_at) for log in good]
+        await sql.execute(KEEP, *map(list, zip(*trees, strict=True)))
+    if refused := [(log.customer, log.epoch, log.refused) for log in logs if log.refused is not None]:
+        await sql.execute(REFUSE, *map(list, zip(*refused, strict=True)))

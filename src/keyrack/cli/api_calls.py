@@ -1,0 +1,134 @@
+"""In charge of calls of the API from the command line: by whose profile, for which customer, and how they end.
+
+Nothing of the server is loaded for them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from collections.abc import AsyncGenerator, Coroutine
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from keyrack.cli import profiles
+from keyrack.cli.output import Failed, visible
+from keyrack.core.api_client.credentials import Login, Server, Token
+from keyrack.core.api_client.responses import ApiError
+from keyrack.core.api_client.retries import Patience
+from keyrack.core.api_client.session import Client
+
+PATIENCE = Patience(attempts=4)  # somebody waits
+
+
+def _profiles(incomplete: str) -> list[str]:
+    return [name for name in profiles.names() if name.startswith(incomplete)]
+
+
+ProfileName = Annotated[
+    str,
+    typer.Option(
+        "--profile", envvar="KEYRACK_PROFILE", metavar="NAME", help="As whom: a profile of `keyrack login`.",
+        autocompletion=_profiles,
+    ),
+]  # fmt: skip
+ForCustomer = Annotated[
+    str | None, typer.Option("--customer", metavar="ID|NAME", help="Another customer than that of the profile.")
+]
+
+
+def password_in(path: str) -> str:
+    """The password in a file, without the end of its line. Raises `Failed`."""
+    try:
+        return Path(path).read_text(encoding="utf-8").rstrip("\r\n")
+    except (OSError, UnicodeDecodeError) as error:
+        why = error.strerror if isinstance(error, OSError) else "it is no UTF-8"
+        raise Failed(f"The password file {path} cannot be read: {why}.") from None
+
+
+def _login_of(profile: profiles.Profile) -> Login | None:
+    """What a token that has ended is replaced by: the password's file, or the environment of the same user."""
+    if profile.password_file is not None:
+        return Login(profile.username, password_in(profile.password_file))
+    given = os.environ.get("KEYRACK_PASSWORD")
+    if given and os.environ.get("KEYRACK_USERNAME") == profile.username:
+        return Login(profile.username, given)
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class Customer:
+    """One of those that the manager acts for."""
+
+    id: int
+    name: str
+
+
+@asynccontextmanager
+async def client_of(name: str, customer: str | None = None) -> AsyncGenerator[Client]:
+    """A client that is signed in by a profile; a token that was renewed is kept there. Raises `Failed`, `ApiError`."""
+    profile = profiles.read(name)
+
+    def keep(token: Token) -> None:
+        nonlocal profile
+        profile = replace(profile, token=token)
+        profiles.write(name, profile)
+
+    def client(customer: int | None) -> Client:
+        server = Server(profile.url, profile.api_key, customer, profile.brand)
+        return Client(server, _login_of(profile), profile.token, kept=keep, patience=PATIENCE)
+
+    whose = profile.customer
+    if customer is not None:
+        async with client(None) as asking:
+            whose = (await customer_of(asking, customer)).id
+    async with client(whose) as found:
+        yield found
+
+
+async def customer_of(client: Client, wanted: str | None) -> Customer:
+    """The customer that is wanted by id or name; without a wish, the only one. Raises `Failed`, `ApiError`."""
+    rows = [Customer(int(row["id"]), str(row.get("name", ""))) for row in await client.get("/customers", [])]
+    there = ", ".join(f"{one.id} ({one.name})" for one in rows) or "none"
+    if wanted is None:
+        if len(rows) == 1:
+            return rows[0]
+        raise Failed(f"Say for which customer: --customer ID or NAME. There are: {there}.")
+    found = [one for one in rows if wanted in (str(one.id), one.name)]
+    found = found or [one for one in rows if one.name.lower() == wanted.lower()]
+    if len(found) == 1:
+        return found[0]
+    if not found:
+        raise Failed(f"The manager acts for no customer {wanted}. There are: {there}.")
+    raise Failed(f"Several customers are called {wanted}: say the id. There are: {there}.")
+
+
+def run(work: Coroutine[Any, Any, None], profile: str) -> None:
+    """Do what calls the API; what goes wrong becomes one line on standard error.
+
+    The exit status tells the class of the answer: 0 for success, 3, 4 or 5 for 3xx, 4xx or 5xx, 1 where there was none.
+    """
+    try:
+        asyncio.run(work)
+    except KeyboardInterrupt:
+        raise typer.Exit(130) from None
+    except BrokenPipeError:  # `keyrack ... | head`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise typer.Exit(1) from None
+    except Failed as failed:
+        typer.echo(visible(f"keyrack: {failed}"), err=True)
+        raise typer.Exit(1) from None
+    except ApiError as error:
+        hint = f" Log in again: keyrack login --profile {profile}" if error.status == 401 else ""
+        typer.echo(visible(f"keyrack: {str(error).rstrip('.')}.{hint}"), err=True)
+        raise typer.Exit(status_of(error.status)) from None
+
+
+def status_of(status: int | None) -> int:
+    """The exit status for an answer's status."""
+    return 1 if status is None else 0 if status < 300 else status // 100

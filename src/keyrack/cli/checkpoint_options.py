@@ -1,0 +1,140 @@
+"""In charge of the checkpoints that a log is compared with: where they come from, and whose signatures count."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from keyrack.changelog.transparency import checkpoint_keys
+from keyrack.changelog.transparency.checkpoint_publisher import NotPublished, of_log
+from keyrack.changelog.transparency.checkpoints import kept
+from keyrack.changelog.transparency.export_format import Head
+from keyrack.changelog.transparency.export_verifier import name_of
+from keyrack.changelog.transparency.signed_notes import (
+    BYTES,
+    Checkpoint,
+    Key,
+    NotAKey,
+    NotANote,
+    Note,
+    NotKnown,
+    NotVerified,
+)
+from keyrack.cli.output import Failed
+from keyrack.core.settings import Settings
+from keyrack.db.connection import Statements
+
+Trust = Callable[[str], list[Key]]  # whose signatures count below a checkpoint of this origin
+
+
+@dataclass
+class Compared:
+    """Checkpoints whose signatures hold, and when they were signed, as far as they say so."""
+
+    notes: list[Checkpoint] = field(default_factory=list[Checkpoint])
+    times: list[int] = field(default_factory=list[int])
+    kept: bool = False  # where the log is, within reach of whoever writes there
+    others: int = 0  # that were signed by keys that do not count
+    unsigned: str | None = None  # why those that are kept there were not compared
+
+    def add(self, where: object, data: bytes, trust: Trust, *, found: Head | None = None) -> None:
+        """One more. Of those that were `found` beside this log, the ones that others alone have signed are counted, and
+        the ones over what was dropped are left out. Raises `Failed`."""
+        try:
+            note = Note.read(data)
+            checkpoint = Checkpoint.read(note.text)
+            if found is not None and found.tree is not None and checkpoint.size < found.tree.size:
+                return
+            times = [time for time in note.verify(trust(checkpoint.origin)).values() if time is not None]
+        except NotKnown as error:
+            if found is not None:
+                self.others += 1
+                return
+            raise Failed(f"{where} is no checkpoint to be trusted: {error}.") from None
+        except (NotANote, NotVerified) as error:
+            raise Failed(f"{where} is no checkpoint to be trusted: {error}.") from None
+        self.notes.append(checkpoint)
+        self.times += [min(times)] if times else []
+
+
+def trusted(texts: Iterable[str]) -> Trust:
+    """Who says by `--key` whom to trust. Raises `Failed`."""
+    try:
+        found = [Key.read(text) for text in texts]
+    except NotAKey as error:
+        raise Failed(f"--key: {error}.") from None
+    if not found:
+        raise Failed("A checkpoint proves something only by a key that you trust: say it with --key.")
+    return lambda origin: found
+
+
+def own(secrets: list[bytes]) -> Trust:
+    """Who trusts the key file of this node."""
+
+    def found(origin: str) -> list[Key]:
+        server = origin.rpartition("/changes/")[0]
+        return [signer.key for signer in checkpoint_keys.signers(secrets, origin, server)]
+
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What a log is to be compared with."""
+
+    files: list[Path]
+    directory: Path | None
+    keys: list[str]
+
+    @property
+    def anything(self) -> bool:
+        return bool(self.files) or self.directory is not None
+
+    def compared(self, head: Head) -> Compared:
+        """Of an export, which knows no key of its own. Raises `Failed`."""
+        if not self.anything and not self.keys:
+            return Compared()
+        return _given(self.files, self.directory, head, trusted(self.keys))
+
+    async def of_database(self, sql: Statements, settings: Settings, head: Head) -> Compared:
+        """Of a log where it stands: without checkpoints those that are kept there, without keys the node's own. Raises
+        `Failed`."""
+        secrets = checkpoint_keys.read(settings)
+        trust = own(secrets) if secrets and not self.keys else None
+        if self.anything:
+            return _given(self.files, self.directory, head, trust or trusted(self.keys))
+        found = Compared(kept=True)
+        if trust is None and not self.keys:
+            found.unsigned = (
+                f"{checkpoint_keys.path(settings)} is missing, so no key says whose signatures count. See --key"
+            )
+            return found
+        trust = trust or trusted(self.keys)
+        for made in await kept(sql, head.customer, head.epoch):
+            where = f"The checkpoint of {made.size} records that is kept with the log"
+            found.add(where, made.note.encode(), trust, found=head)
+        return found
+
+
+def _given(files: Iterable[Path], directory: Path | None, head: Head, trust: Trust) -> Compared:
+    """The checkpoints of these files, and those of this log in a directory. Raises `Failed`."""
+    found, name = Compared(), name_of(head.customer, head.epoch)
+    try:
+        for file in files:
+            found.add(file, _read(file), trust)
+        published = list(of_log(directory, head.customer, head.epoch)) if directory is not None else []
+        for file in published:
+            found.add(file, _read(file), trust, found=head)
+    except NotPublished as error:
+        raise Failed(f"{error}.") from None
+    except OSError as error:
+        raise Failed(f"{error.filename or directory} cannot be read: {error.strerror or error}.") from None
+    if directory is not None and not found.notes:
+        raise Failed(f"No checkpoint in {directory} is of the log {name} and of a key that counts.")
+    return found
+
+
+def _read(file: Path) -> bytes:
+    with file.open("rb") as opened:
+        return opened.read(BYTES + 1)

@@ -1,0 +1,258 @@
+"""Audit: logs of changes, written out with all that proves them, and whether they are what they were."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
+from itertools import chain
+from pathlib import Path
+from typing import IO, Annotated, Any, LiteralString
+from uuid import UUID
+
+import typer
+
+from keyrack.changelog.transparency import checkpoint_keys
+from keyrack.changelog.transparency.checkpoints import make
+from keyrack.changelog.transparency.export_format import LINE, Head, NotAnExport
+from keyrack.changelog.transparency.export_reader import earlier, read
+from keyrack.changelog.transparency.export_verifier import Mismatch, NotComparable, Verification, name_of
+from keyrack.changelog.transparency.export_verifier import verify as verified
+from keyrack.changelog.transparency.table_audit import Difference, replay
+from keyrack.cli.audit_result import Beside, said
+from keyrack.cli.checkpoint_options import Asked, Compared
+from keyrack.cli.database_session import Session, State, command, explained, open_database
+from keyrack.cli.environment import read_settings
+from keyrack.cli.name_lookup import resolved
+from keyrack.cli.options import whose
+from keyrack.cli.output import Failed, Json, Said, show
+from keyrack.cli.progress import Tell, progress
+
+app = typer.Typer()
+
+# Which logs there are, and by which names they were signed last
+LOGS: LiteralString = """
+select l.customer_id as of, l.epoch, (
+  select split_part(c.note, E'\\n', 1) from change_checkpoint c
+  where c.customer_id = l.customer_id and c.epoch = l.epoch order by c.size desc limit 1) as origin
+from change_log l where $1::integer is null or l.customer_id = $1 order by l.customer_id
+"""
+NO_LOG = "Nothing was recorded for them yet: there is no log."
+
+File = Annotated[Path | None, typer.Argument(metavar="FILE", help="An export of a log; - for standard input.")]
+Checkpoints = Annotated[
+    list[Path] | None,
+    typer.Option("--checkpoint", metavar="NOTE", help="A checkpoint that was kept elsewhere; may be repeated."),
+]
+Directory = Annotated[
+    Path | None,
+    typer.Option("--checkpoints", metavar="DIR", help="A directory that checkpoints were published into."),
+]
+Keys = Annotated[
+    list[str] | None,
+    typer.Option("--key", metavar="NAME+HASH+KEY", help="Whose signatures of checkpoints count; may be repeated."),
+]
+To = Annotated[Path, typer.Option("--to", metavar="FILE", help="A file that is not there yet.")]
+Installation = Annotated[
+    bool, typer.Option("--installation", help="The log of the installation itself: its managers and keys.")
+]
+Epoch = Annotated[
+    UUID | None, typer.Option("--epoch", metavar="UUID", help="An epoch of the log that is over. Default: the newest.")
+]
+Tables = Annotated[
+    bool, typer.Option("--tables", help="Also compare what the log says last of each resource with the tables.")
+]
+OneCustomer = Annotated[int | None, whose("The customer whose log it is: its id or its name.")]
+
+
+@command(app, "export")
+async def export(
+    session: Session, to: To, customer: OneCustomer = None, installation: Installation = False, epoch: Epoch = None
+) -> Said:
+    """Write a log of changes into a file of JSON lines, with all that `keyrack audit verify` needs.
+
+    It is of one moment, and holds what is stored of people: only its owner may read the file.
+    """
+    if (customer is None) is not installation:
+        raise Failed("Say whose log: with --customer, or with --installation.")
+    count = -1  # the first line is about the log
+    try:
+        with progress() as tell, _whole(to.absolute()) as file:
+            async for line in read(session.sql, customer or 0, epoch):
+                file.write(f"{line}\n".encode())
+                count += 1
+                if count and count % 1000 == 0:
+                    tell(f"{count:,} changes written")
+            if count < 0:
+                raise Failed(_none(epoch))
+    except OSError as error:
+        raise Failed(f"{to} cannot be written: {error.strerror or error}.") from None
+    return Said({"changes": count, "file": str(to)}, f"{count:,} changes written to {to}.")
+
+
+@contextmanager
+def _whole(to: Path) -> Generator[IO[bytes]]:
+    """A file beside `to` that gets its name when all of it is on disk. Raises `OSError`, `Failed`."""
+    if to.exists():
+        raise Failed(f"{to} is there already. Name another file.")
+    partial = to.with_name(f".{to.name}.{os.getpid()}.partial")
+    try:
+        with os.fdopen(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        partial.rename(to)
+    except BaseException:
+        partial.unlink(missing_ok=True)
+        raise
+
+
+@app.command("verify")
+def verify(
+    file: File = None,
+    customer: OneCustomer = None,
+    installation: Installation = False,
+    epoch: Epoch = None,
+    checkpoints: Checkpoints = None,
+    directory: Directory = None,
+    keys: Keys = None,
+    tables: Tables = False,
+    state: State = None,
+    as_json: Json = False,
+) -> None:
+    """Verify a log of changes, in the database or as an export without one, and name the first that does not fit.
+
+    Each change is compared with its record, each record with the one before. What somebody wrote anew from some number
+    on is found out by checkpoints alone, which were kept where that somebody could not reach them.
+    """
+
+    def run() -> None:
+        if (file is not None) + (customer is not None) + installation != 1:
+            raise Failed("Say one thing that is to be verified: an export, --customer or --installation.")
+        if file is not None and epoch is not None:
+            raise Failed("An export is of one epoch: leave out --epoch.")
+        if tables and (file is not None or epoch is not None):
+            raise Failed(
+                "--tables compares the newest log in the database with its tables: leave out FILE and --epoch."
+            )
+        asked, beside = Asked(checkpoints or [], directory, keys or []), Beside()
+        try:
+            if file is None:
+                found, compared = asyncio.run(_stored(state, customer or 0, epoch, asked, tables, beside))
+            else:
+                found, compared = _exported(file, asked)
+        except Mismatch as error:
+            raise Failed(str(error), value={"valid": False, "change": error.number, "why": error.why}) from None
+        except Difference as error:
+            told = {"resource": error.resource, "resourceId": error.id, "member": error.member, "why": error.why}
+            raise Failed(str(error), value={"valid": False, **told}) from None
+        except (NotAnExport, NotComparable) as error:
+            raise Failed(f"{file or 'The log'} cannot be verified: {error}.") from None
+        show(said(found, compared, beside), as_json)
+
+    explained(run, as_json=as_json)
+
+
+async def _stored(
+    state: Path | None, customer: Any, epoch: UUID | None, asked: Asked, tables: bool, beside: Beside
+) -> tuple[Verification, Compared]:
+    """A log as it stands in the database, verified; what there is beside it is noted there. Raises as `Verification`
+    does, `Difference` and `Failed`."""
+    found: Verification | None = None
+    compared, settings = Compared(), read_settings(state)
+    async with open_database(settings) as database:
+        named = await resolved(database, {"customer": customer})
+        with progress() as tell:
+            async with database.transaction() as sql:
+                async for one in read(sql, named["customer"], epoch):
+                    if isinstance(one, Head):
+                        compared = await asked.of_database(sql, settings, one)
+                        found = Verification(one, compared.notes)
+                    elif found is not None:
+                        found.take(one)
+                        if found.last % 1000 == 0:
+                            tell(f"{found.last:,} of {found.head.last:,} changes verified", found.last, found.head.last)
+                if found is None:
+                    raise Failed(_none(epoch))
+                found.end()
+                over = await earlier(sql, named["customer"])
+                beside.epochs = [row for row in over if row["epoch"] != found.head.epoch]
+                if tables:
+                    beside.tables = await replay(sql, named["customer"], lambda count: tell(f"{count:,} rows compared"))
+    return found, compared
+
+
+def _none(epoch: UUID | None) -> str:
+    return NO_LOG if epoch is None else f"The log has no epoch {epoch}, or nothing of it is kept."
+
+
+def _exported(file: Path, asked: Asked) -> tuple[Verification, Compared]:
+    """An export, verified. Raises as `verify` does, and `Failed`."""
+    try:
+        with progress() as tell, _opened(file) as opened:
+            lines = _lines(opened, tell)
+            first = next(lines, b"")
+            compared = asked.compared(Head.read(first))
+            return verified(chain([first], lines), compared.notes), compared
+    except OSError as error:
+        raise Failed(f"{file} cannot be read: {error.strerror or error}.") from None
+
+
+@command(app, "checkpoint")
+async def checkpoint(session: Session, customer: OneCustomer = None, installation: Installation = False) -> Said:
+    """Make a checkpoint of a log at once, unless there is one of all that it has, and print it."""
+    if (customer is None) is not installation:
+        raise Failed("Say whose log: with --customer, or with --installation.")
+    made = await make(session.sql, session.settings, customer or 0)
+    if made is None:
+        raise Failed(NO_LOG)
+    return Said(made.told(), made.note.removesuffix("\n"))
+
+
+@command(app, "keys")
+async def keys(session: Session, customer: OneCustomer = None, installation: Installation = False) -> Said:
+    """Print the keys by which checkpoints are verified: of each log, or of one, and of the time when they are signed.
+
+    Where this node has no key that signs, its file is made: KEYRACK_CHECKPOINT_KEY_FILE. Every worker needs the same.
+    """
+    secrets, settings = checkpoint_keys.make(session.settings), session.settings
+    if customer is not None and installation:
+        raise Failed("Say one log: with --customer, or with --installation.")
+    logs = await session.sql.fetch(LOGS, 0 if installation else customer)
+    if not logs and (installation or customer is not None):
+        raise Failed(NO_LOG)
+    names = [row["origin"] or f"{checkpoint_keys.server(settings)}/{name_of(row['of'], row['epoch'])}" for row in logs]
+    servers = {name.rpartition("/changes/")[0]: None for name in names} or {checkpoint_keys.server(settings): None}
+    found = [
+        {"customerId": row["of"], "epoch": str(row["epoch"]), "use": "log", "key": str(signer.key)}
+        for row, name in zip(logs, names, strict=True)
+        for signer in checkpoint_keys.signers(secrets, name, name.rpartition("/changes/")[0])[::2]
+    ] + [
+        {"customerId": None, "epoch": None, "use": "time", "key": str(signer.key)}
+        for server in servers
+        for signer in checkpoint_keys.signers(secrets, server, server)[1::2]
+    ]
+    return Said({"keys": found}, "\n".join(str(one["key"]) for one in found))
+
+
+@contextmanager
+def _opened(file: Path) -> Generator[IO[bytes]]:
+    if str(file) == "-":
+        yield sys.stdin.buffer
+        return
+    with file.open("rb") as opened:
+        yield opened
+
+
+def _lines(file: IO[bytes], tell: Tell) -> Iterator[bytes]:
+    """Line after line, while it is told how many there were. Raises `NotAnExport` for one that is too long."""
+    count = 0
+    while line := file.readline(LINE + 1):
+        if len(line) > LINE:
+            raise NotAnExport(f"line {count + 1} has more than {LINE} bytes")
+        yield line
+        count += 1
+        if count % 1000 == 0:
+            tell(f"{count:,} lines verified")

@@ -1,0 +1,263 @@
+"""Backups of the embedded database: taken, listed, verified, restored, and tried."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Annotated, Any
+
+import typer
+
+from keyrack.cli.confirmation import DryRun, Preview, Yes, agree
+from keyrack.cli.database_session import Json, State, embedded_server, explained, open_address, read_settings
+from keyrack.cli.options import moment
+from keyrack.cli.output import Failed, Listed, Said, show, table
+from keyrack.cli.progress import progress
+from keyrack.db.embedded import locks
+from keyrack.ops.backups import (
+    base_backup,
+    post_restore,
+    recovery_plan,
+    restore_test,
+    verification,
+)
+from keyrack.ops.backups import (
+    restore as restoring,
+)
+from keyrack.ops.backups.post_restore import Aftermath
+from keyrack.ops.backups.recovery_plan import told
+from keyrack.ops.backups.repository import Backup, BackupError, House, house
+from keyrack.ops.backups.wal_archive import newest
+
+app = typer.Typer()
+
+COLUMNS = {
+    "NAME": "name", "FINISHED": "finished", "GB": "gigabytes", "TIMELINE": "timeline", "VERIFIED": "verified",
+    "POSTGRESQL": "postgresql", "SCHEMA": "revision",
+}  # fmt: skip
+
+Name = Annotated[str | None, typer.Argument(metavar="[NAME]", help="The backup, as `backup list` names it.")]
+To = Annotated[
+    str | None,
+    typer.Option("--to", metavar="TIME", help="Up to this time, as 2026-01-31T08:00:00Z. Default: to the log's end."),
+]
+Timeline = Annotated[
+    int | None,
+    typer.Option("--timeline", min=1, metavar="NUMBER", help="Along this timeline. Default: the database's."),
+]
+
+
+def _run(work: Callable[[House], Said], state: Any, as_json: bool) -> None:
+    def run() -> None:
+        try:
+            show(work(house(read_settings(state))), as_json)
+        except BackupError as error:
+            raise Failed(str(error)) from None
+
+    explained(run, as_json=as_json)
+
+
+@app.command("create")
+def create(state: State = None, as_json: Json = False) -> None:
+    """Take a full backup, verify it, and remove the oldest beyond KEYRACK_BACKUP_KEEP with the log that they need."""
+
+    def work(found: House) -> Said:
+        if not found.layout.data.exists():
+            raise BackupError(f"There are no data in {found.layout.data}.")
+        with progress() as tell, embedded_server(found.settings) as server:
+            backup, removed = base_backup.create(found, server.dsn, tell)
+        text = f"The backup {backup.name} is made and verified: {backup.bytes / 1e9:.2f} GB in {found.shelf.directory}."
+        if removed:
+            text += f" Removed: {', '.join(removed)}."
+        return Said(_shown(backup) | {"removed": removed}, text)
+
+    _run(work, state, as_json)
+
+
+@app.command("list")
+def list_(state: State = None, as_json: Json = False) -> None:
+    """List the full backups, the times that can be reached, and how the archive of the log stands."""
+
+    def work(found: House) -> Said:
+        backups, reached = found.shelf.backups(), recovery_plan.reaches(found)
+        archived, waiting = newest(found.shelf.wal), restoring.waiting(found.layout)
+        age = None if archived is None else max(0.0, (datetime.now(UTC) - archived[1]).total_seconds())
+        value = {
+            "directory": str(found.shelf.directory),
+            "backups": [_shown(backup) for backup in backups],
+            "reaches": [row | {"from": told(row["from"]), "to": told(row["to"])} for row in reached],
+            "archive": {
+                "segment": None if archived is None else archived[0],
+                "at": None if archived is None else told(archived[1]),
+                "age": None if age is None else round(age, 1),
+                "waiting": waiting,
+            },
+        }
+        lines = table(
+            Listed(
+                [_shown(backup) | {"gigabytes": f"{backup.bytes / 1e9:.2f}"} for backup in backups],
+                COLUMNS,
+            )
+        )  # fmt: skip
+        lines += [
+            f"Within reach: {told(row['from'])} to {told(row['to'])}, timeline {row['timeline']}" for row in reached
+        ]
+        if archived is None or age is None:
+            lines.append("Archive: nothing yet")
+        else:
+            lines.append(f"Archive: {archived[0]} came {age:.0f} s ago; {waiting} segments wait")
+        if backups and found.shelf.timeline() not in {backup.timeline for backup in backups}:
+            lines.append("There is no full backup since the last restore: keyrack backup create")
+        return Said(value, "\n".join(lines))
+
+    _run(work, state, as_json)
+
+
+@app.command("verify")
+def verify(name: Name = None, state: State = None, as_json: Json = False) -> None:
+    """Read everything again: the full backups, or the one named, and that the log follows without a gap."""
+
+    def work(found: House) -> Said:
+        with progress() as tell:
+            until = None
+            if locks.kept(found.layout):  # the archive has to reach up to now
+                with embedded_server(found.settings) as server:
+                    until = base_backup.until_archived(found, server.dsn)
+            result = verification.verify(found, name, until, tell)
+        names = [backup.name for backup in result.backups]
+        value = {
+            "backups": names, "timeline": result.timeline, "first": result.first, "last": result.last,
+            "segments": result.segments, "upToNow": until is not None,
+        }  # fmt: skip
+        text = f"Whole: {', '.join(names)}, and the log from {result.first} to {result.last}" + (
+            ", up to now." if until is not None else ". The database does not run: it may have more."
+        )
+        return Said(value, text)
+
+    _run(work, state, as_json)
+
+
+@app.command("restore")
+def restore(
+    name: Name = None,
+    to: To = None,
+    timeline: Timeline = None,
+    replace: Annotated[
+        bool, typer.Option("--replace", help="Also where there are data; they are kept under another name.")
+    ] = False,
+    yes: Yes = False,
+    dry_run: DryRun = False,
+    state: State = None,
+    as_json: Json = False,
+) -> None:
+    """Restore the database from the newest backup that leads there and the archived log, up to a time or to its end."""
+    until = moment(to)
+
+    def work(found: House) -> Said:
+        if dry_run or (replace and not yes and found.layout.data.exists()):
+            preview = _preview(found, name, until, timeline, replace)
+            if dry_run:
+                return preview.said
+            agree(preview)
+        with progress() as tell:
+            done = restoring.restore(found, name, until, timeline, replace=replace, tell=tell)
+        value = {
+            "backup": done.plan.backup.name, "reached": told(done.reached), "timeline": done.timeline,
+            "kept": None if done.kept is None else str(done.kept), "masterKey": done.aftermath.key is None,
+            "notAdvanced": [*done.aftermath.full, *done.aftermath.full_customers],
+        }  # fmt: skip
+        lines = [
+            f"Restored from {done.plan.backup.name}, with everything up to {told(done.reached)}. "
+            f"The database goes on in timeline {done.timeline}."
+        ]
+        if done.kept is not None:
+            lines.append(f"What was there before is in {done.kept}: remove it when you do not need it any more.")
+        lines += _settled(done.aftermath)
+        lines.append("Now start Keyrack, and make a full backup: keyrack backup create")
+        return Said(value, "\n".join(lines))
+
+    _run(work, state, as_json)
+
+
+def _preview(found: House, name: str | None, until: datetime | None, timeline: int | None, replace: bool) -> Preview:
+    """What a restore would bring, and what it would take the place of. Raises `BackupError`."""
+    there = replace and found.layout.data.exists()
+    chosen = recovery_plan.plan(found, name, until, timeline, found.layout.data / "pg_wal" if there else None)
+    reaches = "the end of the log" if until is None else told(until)
+    then = "The data that are there now are kept under another name." if there else ""
+    data = {f"{found.layout.data} to be replaced": 1} if there else {}
+    return Preview(f"restore {chosen.backup.name} and the log after it, up to {reaches},", data, then)
+
+
+@app.command("settle")
+def settle(state: State = None, as_json: Json = False) -> None:
+    """After a restore by other means, as pgBackRest: advance ids and numbers, and have everybody log in again.
+
+    `backup restore` does so by itself.
+    """
+
+    async def work() -> Aftermath:
+        settings = read_settings(state)
+        async with open_address(settings) as dsn:
+            return await post_restore.settle(settings, dsn)
+
+    def run() -> None:
+        done = asyncio.run(work())
+        value = {"masterKey": done.key is None, "notAdvanced": [*done.full, *done.full_customers]}
+        show(Said(value, "\n".join(_settled(done))), as_json)
+
+    explained(run)
+
+
+@app.command("drill")
+def drill(
+    name: Name = None, to: To = None, timeline: Timeline = None, state: State = None, as_json: Json = False
+) -> None:
+    """Restore into a directory that is removed again, count what is in it, and say how long that took."""
+    until = moment(to)
+
+    def work(found: House) -> Said:
+        with progress() as tell:
+            done = restore_test.drill(found, name, until, timeline, tell)
+        value = {
+            "backup": done.backup, "reached": told(done.reached), "revision": done.revision,
+            "tables": dict(done.tables),
+            "seconds": {step: round(seconds, 3) for step, seconds in done.steps}, "masterKey": done.key is None,
+        }  # fmt: skip
+        rows = table(
+            Listed([{"name": n, "rows": count} for n, count in done.tables], {"TABLE": "name", "ROWS": "rows"})
+        )
+        steps = [{"step": step, "seconds": f"{seconds:.1f}"} for step, seconds in done.steps]
+        rows += ["", *table(Listed(steps, {"STEP": "step", "SECONDS": "seconds"})), ""]
+        rows.append(f"{done.backup} can be restored, with everything up to {told(done.reached)}.")
+        if done.key is not None:
+            raise Failed(f"The data can be restored, but not their secrets. {done.key}", rows, value)
+        return Said(value, "\n".join(rows))
+
+    _run(work, state, as_json)
+
+
+def _settled(done: Aftermath) -> list[str]:
+    """What the operator has to know after a restore."""
+    lines = [
+        done.key
+        or "The master key is not in a backup; the one that is here opens the secrets of the restored database.",
+        "Ids and numbers of events go on after a jump, and everybody logs in again. What was revoked, disabled or "
+        "erased after that time is back: do it again (docs/operating.md, After a restore).",
+    ]
+    if done.full:
+        lines.append(f"Too near to their ends to be advanced: {', '.join(done.full)}.")
+    if done.full_customers:
+        customers = ", ".join(map(str, done.full_customers))
+        lines.append(f"The numbers of events of these customers are too near to their end to be advanced: {customers}.")
+    return lines
+
+
+def _shown(backup: Backup) -> dict[str, Any]:
+    return {
+        "name": backup.name, "started": told(backup.started), "finished": told(backup.finished),
+        "verified": told(backup.verified),
+        "bytes": backup.bytes, "timeline": backup.timeline, "postgresql": backup.version, "keyrack": backup.keyrack,
+        "revision": backup.revision,
+    }  # fmt: skip

@@ -1,0 +1,167 @@
+"""Machine clients: which programs call in their own name, and what they may in which customer."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated, LiteralString
+
+import typer
+
+from keyrack.api.permissions import PROGRAMS
+from keyrack.auth import client_registry
+from keyrack.cli.commands.api_key import end_of_day, last_day
+from keyrack.cli.database_session import SHOWN_ONCE, Session, command
+from keyrack.cli.options import OfCustomer, which, whose, words
+from keyrack.cli.output import Failed, Listed, Said
+from keyrack.core.error_codes import NO_CUSTOMER
+from keyrack.core.errors import NotFound, on_constraint
+
+app = typer.Typer()
+
+LIST: LiteralString = """
+select c.client_id as id, c.name, c.subject::text as "clientId", c.managed_by as "managedBy",
+  not c.is_disabled as enabled, c.expires_at as expires,
+  (select max(used_at) from client_secret s where s.client_id = c.client_id) as "lastUsed",
+  array(select customer_id from client_customer l where l.client_id = c.client_id order by 1) as customers,
+  coalesce((select jsonb_object_agg(customer_id, to_jsonb(scopes)) from client_customer l
+    where l.client_id = c.client_id), '{}') as scopes,
+  array(select client_secret_id from client_secret s where s.client_id = c.client_id order by 1) as secrets
+from client c
+where $1::integer is null or exists (
+  select from client_customer l where l.client_id = c.client_id and l.customer_id = $1)
+order by c.client_id
+"""
+UPDATE: LiteralString = """
+update client set name = coalesce($2, name), is_disabled = coalesce($3, is_disabled),
+  expires_at = case when $4 then $5 else expires_at end
+where client_id = $1 returning name
+"""
+NO_SUCH_CUSTOMER = {
+    "client_customer_of_customer": (NotFound, NO_CUSTOMER.saying("There is no such customer.")),
+    "client_managed_by_fkey": (NotFound, NO_CUSTOMER.saying("There is no such customer.")),
+}
+
+
+def scopes_of(values: list[str] | None) -> list[str] | None:
+    """Scopes as they are named; several may stand in one option, with blanks or commas between."""
+    if values is None:
+        return None
+    named = [name for value in values for name in value.replace(",", " ").split()]
+    if unknown := [name for name in named if name not in PROGRAMS]:
+        raise typer.BadParameter(f"{unknown[0]!r} is no scope of clients; keyrack roles lists the permissions")
+    return named
+
+
+Client = Annotated[int, which("client")]
+Scopes = typer.Option(
+    "--scope", metavar="SCOPE", callback=scopes_of,
+    help="What it may in the customers that are named: permissions, as cars:read; may be given several times.",
+)  # fmt: skip
+Expires = typer.Option(
+    "--expires", metavar="YYYY-MM-DD", callback=last_day, help="The last day (UTC) that it may call."
+)
+
+
+@command(app, "add")
+async def add(
+    session: Session,
+    name: Annotated[str, typer.Argument(metavar="NAME", callback=words, help="What uses it, and for what.")],
+    customer: Annotated[list[int], whose("A customer to act for: its id or its name; may be given several times.")],
+    scope: Annotated[list[str], Scopes],
+    expires: Annotated[str | None, Expires] = None,
+    managed_by: Annotated[
+        int | None, whose("The customer whose owners manage it too; without one the operator alone.", "--managed-by")
+    ] = None,
+) -> Said:
+    """Add a machine client for one or more customers, with what it may there; its secret is shown once."""
+    with on_constraint(NO_SUCH_CUSTOMER):
+        made = await client_registry.add(session.sql, managed_by, name, _end(expires), session.settings.client_limit)
+        if made is None:
+            raise Failed(f"Customer {managed_by} manages as many clients as it may: KEYRACK_CLIENT_LIMIT.")
+        for one in customer:
+            await client_registry.give(session.sql, one, made.id, scope)
+    value = {"id": made.id, "clientId": str(made.subject), "clientSecret": made.secret}
+    told = f"Client {made.id} added: {name}.\nClient id: {made.subject}\nClient secret: {made.secret}\n{SHOWN_ONCE}"
+    return Said(value, told)
+
+
+@command(app, "list")
+async def list_(session: Session, customer: OfCustomer = None) -> Listed:
+    """List machine clients: what each may, and when it was used last."""
+    rows = await session.sql.fetch(LIST, customer)
+    columns = {
+        "ID": "id", "NAME": "name", "CLIENT ID": "clientId", "CUSTOMERS": "customers", "ENABLED": "enabled",
+        "EXPIRES": "expires", "LAST USED": "lastUsed", "SECRETS": "secrets",
+    }  # fmt: skip
+    return Listed([dict(row) for row in rows], columns)
+
+
+@command(app, "change")
+async def change(
+    session: Session,
+    id: Client,
+    name: Annotated[str | None, typer.Option("--name", callback=words, help="Another name.")] = None,
+    customer: Annotated[list[int] | None, whose("A customer to act for from now on, with just --scope.")] = None,
+    scope: Annotated[list[str] | None, Scopes] = None,
+    remove_customer: Annotated[list[int] | None, whose("A customer to act for no longer.", "--remove-customer")] = None,
+    expires: Annotated[str | None, Expires] = None,
+    never: Annotated[bool, typer.Option("--never-expires", help="Let it call without an end.")] = False,
+    enable: Annotated[bool | None, typer.Option("--enable/--disable", help="Whether it may call.")] = None,
+) -> Said:
+    """Change a machine client: its name, what it may where, its end, or whether it may call. It holds at once."""
+    if not (name or customer or remove_customer or expires or never or enable is not None or scope):
+        raise typer.BadParameter("Say what to change; --help lists it.")
+    if bool(customer) != bool(scope):
+        raise typer.BadParameter("Scopes are those in a customer: name both, with --scope and --customer.")
+    if expires and never:
+        raise typer.BadParameter("--expires and --never-expires exclude one another.")
+    disabled = None if enable is None else not enable
+    found = await session.sql.fetchval(UPDATE, id, name, disabled, never or expires is not None, _end(expires))
+    if found is None:
+        raise _no_client(id)
+    for one in remove_customer or []:
+        if not await session.sql.fetchval(client_registry.TAKE, one, id):
+            raise Failed(f"Client {id} does not act for customer {one}.")
+    with on_constraint(NO_SUCH_CUSTOMER):
+        for one in customer or []:
+            await client_registry.give(session.sql, one, id, scope or [])
+    return Said({"id": id, "name": found}, f"Client {id} changed.")
+
+
+@command(app, "new-secret")
+async def new_secret(session: Session, id: Client) -> Said:
+    """Make another secret of a machine client; the one of before stays good until it is removed."""
+    if await session.sql.fetchrow(client_registry.ONE, id) is None:
+        raise _no_client(id)
+    added = await client_registry.add_secret(session.sql, id)
+    if added is None:
+        raise Failed(f"Client {id} has two secrets already. Remove the one that is not used any more first.")
+    told = f"Client {id} has another secret, number {added.id}: {added.secret}\n{SHOWN_ONCE}"
+    return Said({"id": id, "secretId": added.id, "clientSecret": added.secret}, told)
+
+
+@command(app, "remove-secret")
+async def remove_secret(
+    session: Session, id: Client, secret: Annotated[int, typer.Argument(min=1, metavar="SECRET", help="Its number.")]
+) -> Said:
+    """Remove a secret of a machine client; it and the tokens that were got by it are refused at once."""
+    if not await session.sql.fetchval(client_registry.WITHOUT, id, secret):
+        raise Failed(f"Client {id} has no secret {secret}.")
+    return Said({"id": id, "secretId": secret}, f"Secret {secret} of client {id} removed.")
+
+
+@command(app, "remove")
+async def remove(session: Session, id: Client) -> Said:
+    """Remove a machine client; its tokens are refused at once."""
+    name = await client_registry.remove(session.sql, id)
+    if name is None:
+        raise _no_client(id)
+    return Said({"id": id}, f"Client {id} removed: {name}.")
+
+
+def _end(day: str | None) -> datetime | None:
+    return None if day is None else end_of_day(day)
+
+
+def _no_client(id: int) -> Failed:
+    return Failed(f"There is no client {id}.")

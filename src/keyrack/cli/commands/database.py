@@ -1,0 +1,107 @@
+"""The commands on the database as such: PostgreSQL's programs on the embedded one, its next version; PgBouncer."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from keyrack.cli.create_database import check_beginning
+from keyrack.cli.database_session import Json, State, embedded_server, explained, read_settings
+from keyrack.cli.output import Failed, Said, show
+from keyrack.core.settings import Settings
+from keyrack.db.embedded.major_upgrade import upgrade as upgrade_data
+from keyrack.db.session_settings import session
+from keyrack.server.worker import PARAMETERS
+
+app = typer.Typer()
+
+Program = Annotated[list[str], typer.Argument(metavar="PROGRAM...", help="The program with its options.")]
+
+
+@app.command("run", context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
+def run(program: Program, state: State = None) -> None:
+    """Run a program such as pg_dump, pg_restore or psql on the embedded database, which need not be running.
+
+    The programs of the database's own version come first; they find it by PGHOST, PGUSER and PGDATABASE. Nothing is
+    migrated. The exit status is that of the program.
+    """
+
+    def work() -> None:
+        settings = _of_our_own(state, "run the program yourself")
+        check_beginning(settings, "database run", named=state is not None)  # for pg_restore
+        with embedded_server(settings) as server:
+            environment = os.environ | server.environment()
+            try:
+                status = subprocess.run(program, env=environment, check=False).returncode
+            except OSError as error:
+                raise Failed(f"Cannot run {program[0]}: {error.strerror}.") from None
+        if status:
+            raise typer.Exit(status if status > 0 else 128 - status)
+
+    explained(work)
+
+
+@app.command("pgbouncer")
+def pgbouncer(state: State = None, as_json: Json = False) -> None:
+    """Print what pgbouncer.ini needs for these settings, in transaction mode.
+
+    PgBouncer passes on hardly any setting of a session. So it sets them itself, in each connection that it opens, and
+    ignores those that its clients send.
+    """
+
+    def work() -> None:
+        told = session(read_settings(state))
+        calls = ", ".join(f"set_config({_quoted(name)}, {_quoted(value)}, false)" for name, value in told.items())
+        database = f"host=127.0.0.1 port=5432 dbname=keyrack connect_query={_quoted(f'select {calls}')}"
+        sections = {
+            "databases": {"keyrack": database},
+            "pgbouncer": {
+                "pool_mode": "transaction", "ignore_startup_parameters": ", ".join([*told, *PARAMETERS]),
+            },
+        }  # fmt: skip
+        blocks = [
+            "\n".join([f"[{name}]", *(f"{key} = {value}" for key, value in lines.items())])
+            for name, lines in sections.items()
+        ]
+        show(Said(sections, "\n\n".join(blocks)), as_json)
+
+    explained(work)
+
+
+@app.command("upgrade")
+def upgrade(
+    old: Annotated[Path, typer.Option("--from", metavar="DIR", help="The programs of the version that made the data.")],
+    state: State = None,
+    as_json: Json = False,
+) -> None:
+    """Bring the embedded database to the major version of the programs that Keyrack takes now.
+
+    Nothing else may use it. The data are copied; the old ones stay beside them, as pgdata.15.
+    """
+
+    def work() -> None:
+        settings = _of_our_own(state, "upgrade it yourself")
+        kept, version = upgrade_data(
+            settings.state, old, bin_dir=settings.postgres_bin, say=lambda text: typer.echo(text, err=True)
+        )
+        text = f"The data are PostgreSQL {version}'s now. The old ones are in {kept}: remove them when all is well."
+        show(Said({"version": version, "old": str(kept)}, text), as_json)
+
+    explained(work)
+
+
+def _quoted(text: str) -> str:
+    """A literal of SQL; pgbouncer.ini has the same form."""
+    return "'" + text.replace("'", "''") + "'"
+
+
+def _of_our_own(state: Path | None, instead: str) -> Settings:
+    """The settings, if they name an embedded database. Raises `Failed`."""
+    settings = read_settings(state)
+    if settings.database_url is not None:
+        raise Failed(f"KEYRACK_DATABASE_URL names a server that is not Keyrack's own: {instead}.")
+    return settings

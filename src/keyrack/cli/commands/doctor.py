@@ -1,0 +1,67 @@
+"""What does not fit, with what to do about it: settings, machine, database, and what has to be reached."""
+
+from __future__ import annotations
+
+import asyncio
+
+import typer
+
+from keyrack import __version__
+from keyrack.cli.database_session import Json, State, explained, read_settings
+from keyrack.cli.output import Failed, Said, show
+from keyrack.cli.screen import WORDS, Screen
+from keyrack.ops.monitoring.findings import Finding, Level, verdict
+
+app = typer.Typer()
+
+FAULT = {**WORDS, Level.CRITICAL: "fault"}
+
+
+@app.command("doctor")
+def doctor(state: State = None, as_json: Json = False) -> None:
+    """Look whether settings, machine and database fit, and say what to do where they do not. Nothing is changed.
+
+    Exit status 0: all is well, 1: a warning, 2: a fault.
+    """
+
+    def run() -> None:
+        from keyrack.ops.doctor import examined
+
+        try:
+            found = asyncio.run(examined(read_settings(state)))
+        except Failed as failed:
+            why = Finding(Level.CRITICAL, "settings", str(failed), "docs/settings.md says what each of them may be.")
+            found = {"Settings": [why]}
+        level = verdict([finding for findings in found.values() for finding in findings])
+        checks = [
+            {"subject": subject, "result": FAULT[one.level], "check": one.code, "text": one.text, "action": one.action}
+            for subject, findings in found.items()
+            for one in findings
+        ]
+        value = {"verdict": FAULT[level], "keyrack": __version__, "checks": checks}
+        if as_json:
+            show(Said(value, ""), as_json)
+        else:
+            typer.echo("\n".join(_lines(found, level)))
+        raise typer.Exit(level)
+
+    explained(run)
+
+
+def _lines(found: dict[str, list[Finding]], level: Level) -> list[str]:
+    screen = Screen()
+    flat = [one for findings in found.values() for one in findings]
+    counts = [
+        f"{count} {word if count == 1 else word + 's'}"
+        for word, which in (("fault", Level.CRITICAL), ("warning", Level.WARNING))
+        if (count := sum(one.level == which for one in flat))
+    ]
+    lines = [
+        screen.verdict(level, f"{len(flat)} checks, {' and '.join(counts) or 'nothing to be done'}.", FAULT[level])
+    ]
+    for subject, findings in found.items():
+        if findings:
+            lines += ["", screen.heading(subject)]
+        for one in sorted(findings, key=lambda one: -one.level):
+            lines += screen.finding(one.level, one.text, one.action, FAULT[one.level])
+    return lines

@@ -1,0 +1,228 @@
+"""Short forms of reads of the API: cars, users, assignments, operations, and events as they come."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Mapping
+from typing import Annotated, Any, cast
+from urllib.parse import quote
+
+import typer
+
+from keyrack.cli import api_calls, profiles
+from keyrack.cli.api_calls import ForCustomer, ProfileName
+from keyrack.cli.output import Json, Listed, Said, as_text, show, visible
+from keyrack.core.api_client.responses import ApiError
+from keyrack.core.api_client.session import Client
+
+app = typer.Typer()
+
+PAGE = 500  # rows of one read
+POLLED = 2.0  # seconds between two reads at a server that tells nothing by itself, or between two streams
+
+# Name -> heading -> member; a dot leads into a member's member
+COLUMNS: dict[str, dict[str, str]] = {
+    "cars": {
+        "ID": "id", "NAME": "name", "LICENSE PLATE": "licensePlate", "BRAND": "brand", "MODEL": "model", "VIN": "vin",
+    },
+    "users": {
+        "ID": "id", "E-MAIL ADDRESS": "emailAddress", "FIRST NAME": "userData.firstName",
+        "LAST NAME": "userData.lastName",
+    },
+    "assignments": {"ID": "id", "CAR": "carId", "USER": "userId", "START": "start", "END": "end"},
+    "operations": {
+        "ID": "id", "KIND": "kind", "STATE": "state", "CAR": "carId", "USER": "userId", "REQUESTED": "requested",
+        "MESSAGE": "errorMessage",
+    },
+    "events": {
+        "ID": "id", "TIME": "utcDateTime", "TYPE": "type", "CAR": "carId", "USER": "userId", "AGENT": "userAgent",
+    },
+}  # fmt: skip
+
+ORDER = {"operations": "requested desc"}  # of those whose ids say nothing: the newest first
+
+Which = Annotated[str | None, typer.Argument(metavar="ID", help="One of them, with all that there is.")]
+Filter = Annotated[str | None, typer.Option("--filter", metavar="ODATA", help="As \"name eq 'Pool car 7'\".")]
+OrderBy = Annotated[
+    str | None,
+    typer.Option("--orderby", metavar="ODATA", help="As 'name desc'. Default: by id; operations: newest first."),
+]
+Select = Annotated[str | None, typer.Option("--select", metavar="MEMBERS", help="These alone, as id,name.")]
+Expand = Annotated[str | None, typer.Option("--expand", metavar="RELATIONS", help="With what belongs to them.")]
+Search = Annotated[str | None, typer.Option("--search", metavar="WORDS", help="Where these words occur.")]
+Limit = Annotated[int, typer.Option("--limit", "--top", min=1, max=1_000_000, help="Rows, at most.")]
+
+
+def _options(**given: str | None) -> dict[str, str]:
+    """The query options of those that were given; every row keeps its id."""
+    found = {f"${name}": value for name, value in given.items() if value is not None}
+    if "$select" in found and "id" not in (names := [name.strip() for name in found["$select"].split(",")]):
+        found["$select"] = ",".join(["id", *names])
+    return found
+
+
+def _noun(name: str, help: str) -> None:
+    """Add the command `name`, which lists what is found at the path of that name."""
+
+    # Typer holds the function; the type checker sees nobody call it
+    @app.command(name, help=help)
+    def run(  # pyright: ignore[reportUnusedFunction]
+        id: Which = None,
+        filter: Filter = None,
+        search: Search = None,
+        orderby: OrderBy = None,
+        select: Select = None,
+        expand: Expand = None,
+        limit: Limit = 100,
+        customer: ForCustomer = None,
+        profile: ProfileName = profiles.DEFAULT,
+        as_json: Json = False,
+    ) -> None:
+        options = _options(filter=filter, search=search, select=select, expand=expand)
+
+        async def work() -> None:
+            async with api_calls.client_of(profile, customer) as client:
+                if id is not None:
+                    await _show_one(client, name, id, options, as_json)
+                    return
+                rows, more = await _rows(client, f"/{name}", options, orderby or ORDER.get(name), limit)
+            _show(name, rows, options, as_json)
+            if more:
+                typer.echo(f"There are more than these {limit:,}: --limit tells how many to read.", err=True)
+
+        api_calls.run(work(), profile)
+
+
+_noun("cars", "List the cars of the customer, or show one of them.")
+_noun("users", "List the users of the customer, or show one of them.")
+_noun("assignments", "List assignments: past, in force and to come; or show one of them.")
+_noun("operations", "List what became of what was asked for, or show one of these.")
+
+
+@app.command("events")
+def events(
+    id: Which = None,
+    filter: Filter = None,
+    select: Select = None,
+    expand: Expand = None,
+    limit: Limit = 20,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on with those to come, until Ctrl-C.")] = False,
+    customer: ForCustomer = None,
+    profile: ProfileName = profiles.DEFAULT,
+    as_json: Json = False,
+) -> None:
+    """Show the newest events, and with --follow those to come as they come; with --json one line each then."""
+    options = _options(filter=filter, select=select, expand=expand)
+
+    async def work() -> None:
+        async with api_calls.client_of(profile, customer) as client:
+            if id is not None:
+                await _show_one(client, "events", id, options, as_json)
+            elif follow:
+                await _follow(client, options, limit, as_json)
+            else:
+                rows, _ = await _rows(client, "/events", options, "id desc", limit)
+                _show("events", rows[::-1], options, as_json)
+
+    api_calls.run(work(), profile)
+
+
+async def _rows(
+    client: Client, path: str, options: Mapping[str, str], orderby: str | None, limit: int
+) -> tuple[list[Any], bool]:
+    """The first rows, and whether there are more. Raises `ApiError`."""
+    rows: list[Any] = []
+    size = min(PAGE, limit + 1)
+    if orderby is None:
+        async for page in client.pages(path, "id", options, size):
+            rows += page
+            if len(rows) > limit:
+                break
+    else:
+        while len(rows) <= limit:
+            query = {**options, "$orderby": orderby, "$top": str(size), "$skip": str(len(rows))}
+            told = "&".join(f"{name}={quote(value, safe='')}" for name, value in query.items())
+            page = await client.get(f"{path}?{told}", [])
+            rows += page
+            if len(page) < size:
+                break
+    return rows[:limit], len(rows) > limit
+
+
+async def _show_one(client: Client, noun: str, id: str, options: Mapping[str, str], as_json: bool) -> None:
+    told = "&".join(f"{name}={quote(options[name], safe='')}" for name in ("$select", "$expand") if name in options)
+    value = await client.get(f"/{noun}/{quote(id, safe='')}" + f"?{told}" * bool(told))
+    width = max(map(len, value), default=0)
+    show(Said(value, "\n".join(f"{name:<{width}}  {_told(member)}" for name, member in value.items())), as_json)
+
+
+def _columns(noun: str, options: Mapping[str, str], rows: list[Any]) -> dict[str, str]:
+    """What a table shows: the members that were selected and expanded, else those that matter most."""
+    found = COLUMNS[noun]
+    if "$select" in options:
+        found = {name: name for name in options["$select"].split(",")}
+    if "$expand" in options and rows:
+        found = found | {
+            name: name for name in rows[0] if name not in {*found.values(), "userData"} and _nested(rows, name)
+        }
+    return found
+
+
+def _nested(rows: list[Any], name: str) -> bool:
+    return any(isinstance(row.get(name), dict | list) for row in rows)
+
+
+def _show(noun: str, rows: list[Any], options: Mapping[str, str], as_json: bool) -> None:
+    columns = _columns(noun, options, rows)
+    cells = [{member: _told(_member(row, member)) for member in columns.values()} for row in rows]
+    show(Listed(rows if as_json else cells, columns), as_json)
+
+
+def _member(row: Any, path: str) -> Any:
+    value = row
+    for name in path.replace("/", ".").split("."):
+        value = cast("dict[str, Any]", value).get(name) if isinstance(value, dict) else None
+    return value
+
+
+def _told(value: Any) -> Any:
+    return json.dumps(value, ensure_ascii=False) if isinstance(value, dict | list) else value
+
+
+async def _follow(client: Client, options: dict[str, str], limit: int, as_json: bool) -> None:
+    """Show the newest events and then each that comes, once, in the order of their ids."""
+    rows, _ = await _rows(client, "/events", options, "id desc", limit)
+    last = 0
+    for row in rows[::-1]:
+        last = _tell(row, options, as_json)
+
+    async def read() -> None:
+        nonlocal last
+        also = f"({options['$filter']}) and " if "$filter" in options else ""
+        query = options | {"$filter": f"{also}id gt {last}"}
+        async for page in client.pages("/events", "id", query, PAGE):
+            for row in page:
+                last = _tell(row, options, as_json)
+
+    while True:
+        try:
+            async with client.stream("/live?topics=events") as lines:
+                await read()  # what came before the stream began
+                async for line in lines:
+                    if line.startswith(b"event:"):
+                        await read()
+        except ApiError as error:
+            if error.status is not None and error.status not in (404, 405, 429, 501, 503):
+                raise
+        await asyncio.sleep(POLLED)
+        await read()
+
+
+def _tell(row: Any, options: Mapping[str, str], as_json: bool) -> int:
+    if as_json:
+        typer.echo(as_text(row))
+    else:
+        cells = [_told(_member(row, member)) for member in _columns("events", options, [row]).values()]
+        typer.echo(visible("  ".join("-" if cell is None else str(cell) for cell in cells)))
+    return row["id"]

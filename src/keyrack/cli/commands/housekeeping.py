@@ -1,0 +1,38 @@
+"""Housekeeping: what workers forget in time, and when each step of it went well last."""
+
+from __future__ import annotations
+
+import typer
+
+from keyrack.cli.database_session import Session, command
+from keyrack.cli.output import Listed
+from keyrack.ops import housekeeping
+
+app = typer.Typer()
+
+COLUMNS = {
+    "STEP": "step", "LATE": "late", "LAST GOOD": "lastGood", "SECONDS": "seconds", "FAILURES": "failures",
+    "NEXT": "next", "LAST ERROR": "lastErrorAt", "ERROR": "lastError",
+}  # fmt: skip
+
+
+@command(app, "list")
+async def list_(session: Session) -> Listed:
+    """List the steps: when each went well last, how long it took, and what went wrong last."""
+    rows = await housekeeping.status(session.sql)
+    return Listed(
+        [
+            {
+                "step": row["step"],
+                "late": row["late"],
+                "lastGood": row["last_good"],
+                "seconds": row["seconds"] and round(row["seconds"], 3),
+                "failures": row["failures"],
+                "next": row["due_at"],
+                "lastErrorAt": row["last_error_at"],
+                "lastError": row["last_error"],
+            }
+            for row in rows
+        ],
+        COLUMNS,
+    )

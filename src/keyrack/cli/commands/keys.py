@@ -1,0 +1,148 @@
+"""Keys that open boxes without a network: who signs them, and what a customer wants of them."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Literal, LiteralString
+
+import typer
+
+from keyrack.cli.confirmation import Preview
+from keyrack.cli.database_session import Session, command
+from keyrack.cli.options import whose
+from keyrack.cli.output import Failed, Listed, Said
+from keyrack.offline_keys import issuing_keys
+from keyrack.offline_keys.issuing_keys import StillOpens, public
+
+app = typer.Typer()
+
+Whose = Annotated[int, whose("Whose authority: the customer's id or name.")]
+UNITS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
+SHORTEST, LONGEST = 300, 28 * UNITS["d"]  # seconds; no key lives longer
+WRITTEN = re.compile(r"([0-9]{1,7})([smhd]?)").fullmatch
+
+SHOW: LiteralString = """
+select c.name, t.public_key, t.sequence, t.freshness, t.opens_uncertain,
+  (select count(distinct product_id) from box_epoch e where e.customer_id = c.customer_id) as boxes,
+  (select count(*) from app_device d where d.customer_id = c.customer_id) as devices,
+  (select count(*) from box_key k where k.customer_id = c.customer_id and k.is_placed and k.revoked_at is null) as keys
+from customer c left join key_authority t using (customer_id) where c.customer_id = $1
+"""
+KEYS: LiteralString = """
+select issuing_key_id as id, public_key, created_at as "createdAt", revoked_at as "revokedAt",
+  revoked_at is null and row_number() over (partition by revoked_at is null order by created_at desc,
+    issuing_key_id desc) = 1 as signs
+from issuing_key where customer_id = $1 order by created_at desc, issuing_key_id desc
+"""
+GOES: LiteralString = """
+select count(*) from box_key where customer_id = $1 and is_placed and revoked_at is null
+"""
+NONE = "Customer {customer} has no authority yet: it is made when the first box is enrolled."
+
+
+def a_limit(text: str) -> int:
+    """Seconds, 0 for off. Raises a usage error."""
+    if text == "off":
+        return 0
+    found = WRITTEN(text)
+    seconds = int(found[1]) * UNITS[found[2] or "s"] if found else 0
+    if not SHORTEST <= seconds <= LONGEST:
+        raise typer.BadParameter("it is off, or a time from 300s to 28d: 48h, 2d")
+    return seconds
+
+
+Limit = Annotated[
+    int | None,
+    typer.Option(
+        "--limit", parser=a_limit, metavar="TIME|off",
+        help="For how long a box takes a key without word from the server: 48h, 2d, or off for the key's whole life.",
+    ),
+]  # fmt: skip
+Uncertain = Annotated[
+    Literal["open", "refuse"] | None,
+    typer.Option("--uncertain", help="Whether boxes open whose clock has stood still."),
+]
+
+
+@command(app, "show")
+async def show(session: Session, customer: Whose) -> Said:
+    """Show a customer's authority: its root, what it wants of keys, and what is out there."""
+    row = await session.sql.fetchrow(SHOW, customer)
+    if row is None or row["public_key"] is None:
+        raise Failed(NONE.format(customer=customer))
+    freshness = row["freshness"]
+    told = {
+        "customer": customer, "root": public(row["public_key"]).thumbprint.hex(), "sequence": row["sequence"],
+        "limit": freshness, "uncertain": "open" if row["opens_uncertain"] else "refuse", "boxes": row["boxes"],
+        "devices": row["devices"], "keys": row["keys"],
+    }  # fmt: skip
+    limit = "off: a key's whole life" if freshness is None else f"{freshness:,} s"
+    lines = (
+        f"Root                {told['root']}",
+        f"Key set             {told['sequence']}",
+        f"Limit               {limit}",
+        f"Clock uncertain     {told['uncertain']}",
+        f"Boxes enrolled      {told['boxes']}",
+        f"Phones registered   {told['devices']}",
+        f"Keys that may open  {told['keys']}",
+    )
+    return Said(told, "\n".join(lines))
+
+
+@command(app, "list")
+async def list_(session: Session, customer: Whose) -> Listed:
+    """List the issuing keys of a customer's authority, the newest first."""
+    rows = await session.sql.fetch(KEYS, customer)
+    shown = [{**row, "kid": public(row["public_key"]).kid.hex()} for row in rows]
+    for row in shown:
+        del row["public_key"]
+    columns = {"ID": "id", "KEY ID": "kid", "SIGNS": "signs", "SINCE": "createdAt", "REVOKED": "revokedAt"}
+    return Listed(shown, columns)
+
+
+@command(app, "policy")
+async def policy(session: Session, customer: Whose, limit: Limit = None, uncertain: Uncertain = None) -> Said:
+    """Say what a customer wants of keys: phones get new ones at their next fetch."""
+    if limit is None and uncertain is None:
+        raise typer.BadParameter("Say --limit, --uncertain, or both.")
+    row = await session.sql.fetchrow(SHOW, customer)
+    if row is None or row["public_key"] is None:
+        raise Failed(NONE.format(customer=customer))
+    freshness = row["freshness"] if limit is None else limit or None
+    opens = row["opens_uncertain"] if uncertain is None else uncertain == "open"
+    await issuing_keys.choose(session.sql, customer, freshness, opens_uncertain=opens)
+    told = {"customer": customer, "limit": freshness, "uncertain": "open" if opens else "refuse"}
+    shown = "its whole life" if freshness is None else f"{freshness:,} seconds"
+    does = "open" if opens else "refuse"
+    text = f"A key is good without word from the server for {shown}; boxes {does} while their clock is uncertain."
+    return Said(told, text)
+
+
+async def _preview(session: Session, customer: int, revoke: bool) -> Preview | None:
+    """How many keys would be over."""
+    if not revoke:
+        return None
+    told = f"revoke every issuing key of customer {customer} but a new one"
+    return Preview(told, {"keys": await session.sql.fetchval(GOES, customer)})
+
+
+@command(app, "rotate", preview=_preview)
+async def rotate(
+    session: Session,
+    customer: Whose,
+    revoke: Annotated[
+        bool, typer.Option("--revoke", help="The keys of before are in other hands: what they signed is over.")
+    ] = False,
+) -> Said:
+    """Sign with a new issuing key from now on; what the one before signed stays good."""
+    try:
+        id = await issuing_keys.rotate(session.sql, await session.vault(), customer, revoke=revoke)
+    except StillOpens as still:
+        raise Failed(
+            f"Keys that the issuing key before the newest one has signed may open until {still.until:%Y-%m-%d %H:%M} "
+            "UTC, and boxes hold two. Wait until then; where a key is in other hands, add --revoke."
+        ) from None
+    if id is None:
+        raise Failed(NONE.format(customer=customer))
+    then = "What the others signed is over as soon as a box hears of it." if revoke else "The one before stays good."
+    return Said({"customer": customer, "issuingKey": id}, f"Issuing key {id} signs from now on. {then}")

@@ -1,0 +1,127 @@
+"""Logging in to a server, and out: the token is kept in a profile, the password never."""
+
+from __future__ import annotations
+
+import getpass
+import os
+import sys
+from dataclasses import asdict, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated
+from urllib.parse import urlsplit
+
+import typer
+
+from keyrack.cli import api_calls, profiles
+from keyrack.cli.api_calls import ProfileName
+from keyrack.cli.output import Failed, Json, Said, show
+from keyrack.core.api_client.credentials import Login, Server, Token
+from keyrack.core.api_client.session import Client
+
+app = typer.Typer()
+
+BASE = "/v3"  # the path of an address that names none
+LOCAL = ("localhost", "127.0.0.1", "::1")
+
+Url = Annotated[str | None, typer.Option("--url", envvar="KEYRACK_URL", help="The server, with /v3.")]
+ApiKey = Annotated[
+    str | None, typer.Option("--api-key", envvar="KEYRACK_API_KEY", help="The API key. Better in the environment.")
+]
+Username = Annotated[str | None, typer.Option("--username", envvar="KEYRACK_USERNAME", help="The manager's user name.")]
+PasswordFile = Annotated[
+    Path | None,
+    typer.Option("--password-file", metavar="FILE", help="Holds the password; read again whenever the token ends."),
+]
+PasswordStdin = Annotated[bool, typer.Option("--password-stdin", help="Read the password from standard input.")]
+OfCustomer = Annotated[
+    str | None,
+    typer.Option(
+        "--customer", envvar="KEYRACK_CUSTOMER_ID", metavar="ID|NAME", help="Whose fleet. Default: the only one."
+    ),
+]
+Brand = Annotated[str, typer.Option("--brand", envvar="KEYRACK_BRAND", help="Of the API key's header.")]
+
+
+@app.command("login")
+def login(
+    url: Url = None,
+    username: Username = None,
+    password_file: PasswordFile = None,
+    password_stdin: PasswordStdin = False,
+    api_key: ApiKey = None,
+    customer: OfCustomer = None,
+    brand: Brand = "vendor",
+    profile: ProfileName = profiles.DEFAULT,
+    as_json: Json = False,
+) -> None:
+    """Log in to a server's API, and keep the token in a profile for `keyrack api`, `cars`, `users` and the like.
+
+    What is not given is asked for on a terminal. The password comes from --password-stdin, --password-file or
+    KEYRACK_PASSWORD, else it is asked for without being shown; it is kept nowhere.
+    """
+
+    async def work() -> None:
+        path = profiles.path_of(profile)
+        address = _address(url or _asked("Server", "--url"))
+        server = Server(address, api_key or _asked("API key", "--api-key", secret=True), None, brand)
+        name = username or _asked("User name", "--username")
+        secret = _password(password_file, password_stdin)
+        tokens: list[Token] = []
+        async with Client(server, Login(name, secret), kept=tokens.append, patience=api_calls.PATIENCE) as client:
+            found = await api_calls.customer_of(client, customer)
+        kept = profiles.Profile(server.url, name, server.api_key, brand, found.id)
+        kept = replace(kept, token=tokens[-1], password_file=password_file and str(password_file.absolute()))
+        profiles.write(profile, kept)
+        ends = None if tokens[-1].ends is None else datetime.fromtimestamp(tokens[-1].ends, UTC)
+        value = {"profile": profile, "url": kept.url, "username": name, "customer": asdict(found), "expiresAt": ends}
+        until = "" if ends is None else f" The token is good until {ends:%Y-%m-%d %H:%M} UTC."
+        whose = f"for customer {found.id}, {found.name}"
+        show(Said(value, f"{name} is logged in at {kept.url}, {whose}.{until} Kept in {path}."), as_json)
+
+    api_calls.run(work(), profile)
+
+
+@app.command("logout")
+def logout(
+    profile: ProfileName = profiles.DEFAULT,
+    everything: Annotated[bool, typer.Option("--all", help="All profiles.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Forget the token of a profile, with all that is kept of it."""
+
+    async def work() -> None:
+        wanted = profiles.names() if everything else [profile]
+        gone = [name for name in wanted if profiles.remove(name)]
+        text = f"Logged out: {', '.join(gone)}." if gone else "Nobody was logged in."
+        show(Said({"profiles": gone}, text), as_json)
+
+    api_calls.run(work(), profile)
+
+
+def _address(text: str) -> str:
+    """The server's address with its base path. Raises `Failed`; warns where everybody on the way can read along."""
+    parts = urlsplit(text.strip())
+    if parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.fragment:
+        raise Failed(f"{text!r} is no address of a server: https://keyrack.example.com/v3 would be one.")
+    if parts.scheme == "http" and parts.hostname not in LOCAL:
+        typer.echo(f"keyrack: {text} is not encrypted: who is on the way reads password and token.", err=True)
+    return parts._replace(path=parts.path.rstrip("/") or BASE).geturl()
+
+
+def _password(file: Path | None, stdin: bool) -> str:
+    if file is not None:
+        return api_calls.password_in(str(file))
+    if stdin:
+        return sys.stdin.readline().rstrip("\r\n")
+    return os.environ.get("KEYRACK_PASSWORD") or _asked("Password", "--password-stdin", secret=True)
+
+
+def _asked(what: str, option: str, *, secret: bool = False) -> str:
+    """What the user types. Raises `Failed` where there is nobody to be asked."""
+    if not sys.stdin.isatty():
+        raise Failed(f"{what} is missing: say {option}, or set it in the environment.")
+    given = getpass.getpass(f"{what}: ") if secret else typer.prompt(what, err=True)
+    if not given.strip():
+        raise Failed(f"{what} is missing.")
+    return given.strip() if not secret else given

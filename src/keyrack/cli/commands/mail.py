@@ -1,0 +1,34 @@
+"""Mail: whether the SMTP server takes what Keyrack sends."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from keyrack.cli.database_session import Session, command
+from keyrack.cli.options import words
+from keyrack.cli.output import Failed, Said
+
+app = typer.Typer()
+
+
+@command(app, "test")
+async def test(
+    session: Session, address: Annotated[str, typer.Argument(metavar="ADDRESS", callback=words, help="Where it goes.")]
+) -> Said:
+    """Send a mail by the settings that hold, and say what the server answered."""
+    import aiosmtplib
+
+    from keyrack.auth.mail.outbox import send
+    from keyrack.auth.mail.templates import TEST, written
+
+    settings = session.settings
+    if not settings.sends_mail or settings.mail_from is None:
+        raise Failed("No mail is sent: KEYRACK_MAIL_HOST and KEYRACK_MAIL_FROM say by which server, and from whom.")
+    try:
+        await send(settings, written(TEST, settings.mail_from, address, host=settings.public_url))
+    except (aiosmtplib.SMTPException, OSError, ValueError) as error:
+        raise Failed(f"{settings.mail_host}:{settings.mail_port} did not take it: {error}") from None
+    value = {"address": address, "host": settings.mail_host}
+    return Said(value, f"{settings.mail_host} has taken a mail to {address}.")

@@ -1,0 +1,264 @@
+"""Managers: who logs in to the API, and for which customers."""
+
+from __future__ import annotations
+
+import getpass
+import sys
+from typing import Annotated, LiteralString
+
+import typer
+
+from keyrack.api.permissions import Role
+from keyrack.api.schema.request_body import stamp
+from keyrack.auth import invitations, owners, password_reset
+from keyrack.auth.password_hashing import SHORTEST, Passwords
+from keyrack.cli import membership_options
+from keyrack.cli.database_session import SHOWN_ONCE, Session, command
+from keyrack.cli.membership_options import Limits, OfRole, Ownerless, Whole
+from keyrack.cli.name_lookup import reference
+from keyrack.cli.options import which, whose, words
+from keyrack.cli.output import Failed, Listed, Said
+from keyrack.core import secret_hashes
+from keyrack.core.error_codes import Reason
+from keyrack.core.errors import Conflict, on_constraint
+from keyrack.core.text import email_address
+
+app = typer.Typer()
+
+INSERT: LiteralString = "insert into manager (username, password_hash) values ($1, $2) returning manager_id"
+UPDATE: LiteralString = """
+update manager set password_hash = coalesce($2, password_hash), is_disabled = coalesce($3, is_disabled)
+where manager_id = $1 returning username
+"""
+SIGN_OUT: LiteralString = """
+update manager set sign_outs = sign_outs + 1 where lower(username) = lower($1) returning manager_id as id, username
+"""
+FORGET_PASSKEYS: LiteralString = "delete from passkey where manager_id = $1"
+FORGET_APP: LiteralString = "delete from totp where manager_id = $1"
+FORGET_RECOVERY: LiteralString = "delete from recovery where manager_id = $1"
+DELETE: LiteralString = "delete from manager where manager_id = $1 returning username"
+DISCONNECT: LiteralString = """
+delete from manager_identity where manager_id = $1 and provider_id = $2 returning identity_id
+"""
+LIST: LiteralString = """
+select manager_id as id, username, is_disabled as "isDisabled", created_at as "createdAt",
+  array(select customer_id from manager_customer c where c.manager_id = m.manager_id order by 1) as customers,
+  array(select coalesce(role, '-') from manager_customer c left join manager_role using (customer_id, manager_id)
+    where c.manager_id = m.manager_id order by customer_id) as roles,
+  array(select coalesce(array_to_string(groups, '+'), 'all') from manager_customer c
+    left join manager_role using (customer_id, manager_id)
+    where c.manager_id = m.manager_id order by customer_id) as groups
+from manager m order by manager_id
+"""
+
+
+def mailbox(value: str) -> str:
+    """An e-mail address."""
+    try:
+        return email_address(value)
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from None
+
+
+def password(value: str | None) -> str | None:
+    """A password; `-` asks for it, or reads it from standard input, where no list of processes shows it."""
+    if value == "-":
+        value = getpass.getpass("Password: ") if sys.stdin.isatty() else sys.stdin.readline().rstrip("\r\n")
+    if value is not None and len(value) < SHORTEST:
+        raise typer.BadParameter(f"has fewer than {SHORTEST} characters")
+    return value
+
+
+Password = Annotated[
+    str | None,
+    typer.Option(
+        "--password",
+        callback=password,
+        help="-: ask for the password, or read it from standard input; or the password itself, which a list of "
+        "processes then shows. It is never printed. Default: generated.",
+    ),
+]
+
+
+Manager = Annotated[int, which("manager")]
+
+
+@command(app, "add")
+async def add(
+    session: Session,
+    username: Annotated[str, typer.Argument(metavar="USERNAME", callback=words)],
+    customer: Annotated[list[int], whose("A customer to act for: its id or its name; may be given several times.")],
+    role: Annotated[Role, OfRole],
+    more: Annotated[list[int] | None, typer.Argument(parser=reference("customer"), hidden=True)] = None,
+    group: Limits = None,
+    password: Password = None,
+    has_password: Annotated[
+        bool, typer.Option("--with-password/--no-password", help="Whether it may sign in with one.")
+    ] = True,
+) -> Said:
+    """Add a manager for one or more customers, in a role."""
+    if password and not has_password:
+        raise typer.BadParameter("A password is given, and none is wanted.")
+    secret = password or secret_hashes.new_secret()
+    with on_constraint(
+        {"manager_username_key": (Conflict, Reason("manager-exists", f"There is already a manager called {username}."))}
+    ):
+        hash = await Passwords().hash(secret) if has_password else None
+        id = await session.sql.fetchval(INSERT, username, hash)
+    customers = [*customer, *(more or [])]
+    await membership_options.join(
+        session, id, customers, role, await membership_options.limits(session, customers, group)
+    )
+    told = "" if password or not has_password else f"\nPassword: {secret}\n{SHOWN_ONCE}"
+    shown = {} if password or not has_password else {"password": secret}
+    return Said({"id": id, "username": username} | shown, f"Manager {id} added: {username}.{told}")
+
+
+@command(app, "list")
+async def list_(session: Session) -> Listed:
+    """List all managers."""
+    rows = await session.sql.fetch(LIST)
+    columns = {
+        "ID": "id",
+        "USER NAME": "username",
+        "CUSTOMERS": "customers",
+        "ROLES": "roles",
+        "GROUPS": "groups",
+        "DISABLED": "isDisabled",
+    }
+    return Listed([dict(row) for row in rows], columns)
+
+
+@command(app, "change")
+async def change(
+    session: Session,
+    id: Manager,
+    password: Password = None,
+    new_password: Annotated[bool, typer.Option("--new-password", help="Generate a new password.")] = False,
+    customer: Annotated[list[int] | None, whose("A customer to act for from now on, in the role of --role.")] = None,
+    role: Annotated[Role | None, OfRole] = None,
+    group: Limits = None,
+    whole_fleet: Whole = False,
+    remove_customer: Annotated[list[int] | None, whose("A customer to act for no longer.", "--remove-customer")] = None,
+    enable: Annotated[
+        bool | None, typer.Option("--enable/--disable", help="Whether the manager may log in and act.")
+    ] = None,
+    ownerless: Ownerless = False,
+) -> Said:
+    """Change a manager's password, customers, roles or permission to act; it holds at once. A new password, and
+    disabling, also end what the manager is signed in to."""
+    secret = secret_hashes.new_secret() if new_password else password
+    if secret is None and enable is None and not customer and not remove_customer and role is None:
+        raise typer.BadParameter("Say what to change; --help lists it.")
+    if bool(customer) != (role is not None):
+        raise typer.BadParameter("A role is one in a customer: name both, with --role and --customer.")
+    if (group or whole_fleet) and (role is None or (group and whole_fleet)):
+        raise typer.BadParameter("A role is limited to groups, or is for the whole fleet: name it, and one of both.")
+    hash = None if secret is None else await Passwords().hash(secret)
+    owned = await membership_options.owned(session, id)
+    username = await session.sql.fetchval(UPDATE, id, hash, None if enable is None else not enable)
+    if username is None:
+        raise _no_manager(id)
+    if missing := await session.sql.fetch(membership_options.HELD, id, remove_customer or []):
+        raise Failed(f"Manager {id} does not act for customer {missing[0]['id']}.")
+    await session.sql.execute(membership_options.LEAVE, id, remove_customer or [])
+    if role is not None:
+        groups = await membership_options.limits(session, customer or [], group)
+        await membership_options.join(session, id, customer or [], role, groups, whole=whole_fleet)
+    await membership_options.check_owners(session, owned, ownerless=ownerless)
+    told = f"\nPassword: {secret}\n{SHOWN_ONCE}" if new_password else ""
+    value = {"id": id, "username": username} | ({"password": secret} if new_password else {})
+    return Said(value, f"Manager {id} changed.{told}")
+
+
+@command(app, "sign-out")
+async def sign_out(
+    session: Session, username: Annotated[str, typer.Argument(metavar="USERNAME", callback=words)]
+) -> Said:
+    """Have every token that a manager has got until now refused at once; the manager may log in again."""
+    row = await session.sql.fetchrow(SIGN_OUT, username)
+    if row is None:
+        raise Failed(f"There is no manager called {username}.")
+    told = f"Manager {row['id']} is signed out: {row['username']}. Every token issued until now is refused."
+    return Said(dict(row), told)
+
+
+@command(app, "reset-factors")
+async def reset_factors(
+    session: Session, username: Annotated[str, typer.Argument(metavar="USERNAME", callback=words)]
+) -> Said:
+    """Take away every passkey, app and recovery code of a manager who has lost them, and sign the manager out
+    everywhere; the password is enough again."""
+    row = await session.sql.fetchrow(SIGN_OUT, username)
+    if row is None:
+        raise Failed(f"There is no manager called {username}.")
+    for statement in (FORGET_PASSKEYS, FORGET_APP, FORGET_RECOVERY):
+        await session.sql.execute(statement, row["id"])
+    told = f"Manager {row['id']} has no second factor any more, and is signed out: {row['username']}."
+    return Said(dict(row), told)
+
+
+@command(app, "remove")
+async def remove(session: Session, id: Manager, ownerless: Ownerless = False) -> Said:
+    """Remove a manager; its tokens are refused at once."""
+    owned = await membership_options.owned(session, id)
+    username = await session.sql.fetchval(DELETE, id)
+    if username is None:
+        raise _no_manager(id)
+    await membership_options.check_owners(session, owned, ownerless=ownerless)
+    return Said({"id": id}, f"Manager {id} removed: {username}.")
+
+
+@command(app, "invite")
+async def invite(
+    session: Session,
+    address: Annotated[str, typer.Argument(metavar="ADDRESS", callback=mailbox)],
+    customer: Annotated[int, whose("The customer to act for: its id or its name.")],
+    role: Annotated[Role, OfRole],
+    group: Limits = None,
+    mail: Annotated[bool, typer.Option("--mail", help="Mail a link to the address as well.")] = False,
+) -> Said:
+    """Invite somebody to act for a customer: prints a link that works once."""
+    if mail and not session.settings.sends_mail:
+        raise Failed("No mail is sent: KEYRACK_MAIL_HOST and KEYRACK_MAIL_FROM say by which server, and from whom.")
+    await owners.hold(session.sql, customer)
+    if await session.sql.fetch(membership_options.UNKNOWN, [customer]):
+        raise Failed(f"There is no customer {customer}.")
+    by = session.settings.brand
+    try:
+        groups = await membership_options.limits(session, [customer], group)
+        made = await invitations.invite(session.sql, session.settings, customer, address, role, groups, by, mail=mail)
+    except Conflict as refusal:
+        raise Failed(refusal.text) from None
+    value = {"id": made.id, "link": made.link, "expires": stamp(made.expires), "mailed": mail}
+    return Said(value, f"{address} is invited, until {made.expires:%Y-%m-%d %H:%M} UTC:\n{made.link}\n{SHOWN_ONCE}")
+
+
+@command(app, "reset-password")
+async def reset_password(
+    session: Session, username: Annotated[str, typer.Argument(metavar="USERNAME", callback=words)]
+) -> Said:
+    """Print a link by which a manager sets a new password; it works once, and the old password stays until then."""
+    made = await password_reset.made(session.sql, session.settings, username)
+    if made is None:
+        raise Failed(f"There is no manager called {username} who may sign in.")
+    minutes = session.settings.password_link_minutes
+    return Said({"link": made.link}, f"For {minutes} minutes {username} sets a password at:\n{made.link}\n{SHOWN_ONCE}")
+
+
+@command(app, "disconnect")
+async def disconnect(
+    session: Session,
+    id: Manager,
+    provider: Annotated[
+        int, typer.Option(parser=reference("provider"), metavar="ID|NAME", help="The provider of the account.")
+    ],
+) -> Said:
+    """Disconnect a manager from an account of a provider; whoever has signed in by it is signed out."""
+    if await session.sql.fetchval(DISCONNECT, id, provider) is None:
+        raise Failed(f"Manager {id} has no account of provider {provider}.")
+    return Said({"id": id}, f"Manager {id} is disconnected from its account of provider {provider}.")
+
+
+def _no_manager(id: int) -> Failed:
+    return Failed(f"There is no manager {id}.")

@@ -1,0 +1,114 @@
+"""The master key: what closes the secrets in the database, and is not in it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from keyrack.auth import signing_keys
+from keyrack.cli.confirmation import Preview, Yes, agree
+from keyrack.cli.database_session import Json, Session, State, command, explained, open_database, read_settings
+from keyrack.cli.output import Failed, Listed, Said, show
+from keyrack.core.settings import Settings
+from keyrack.db import worker_wakeup
+from keyrack.db.connection import Database
+from keyrack.db.encryption import master_keys, rotation
+from keyrack.db.encryption.bootstrap import open_vault
+from keyrack.db.encryption.master_keys import MasterKeyError
+from keyrack.offline_keys import issuing_keys
+from keyrack.webhooks import subscriptions
+from keyrack.webhooks.delivery_errors import SECRETS_LOST
+
+app = typer.Typer()
+
+RETIRED = "A node that has no other key reads no secrets then."
+
+
+def _on_database(state: Path | None, as_json: bool, work: Callable[[Database, Settings], Awaitable[Said]]) -> None:
+    """Run what has transactions of its own."""
+
+    async def run() -> Said:
+        settings = read_settings(state)
+        async with open_database(settings) as database:
+            result = await work(database, settings)
+            await database.execute(worker_wakeup.ACCESS)
+            return result
+
+    explained(lambda: show(asyncio.run(run()), as_json), as_json=as_json)
+
+
+@app.command("new")
+def new(as_json: Json = False) -> None:
+    """Print a new master key. It is stored nowhere: keep it safe, and apart from the database's backups."""
+    key = master_keys.new()
+    show(Said({"key": key.text, "id": key.id}, key.text), as_json)
+
+
+@command(app, "list")
+async def list_(session: Session) -> Listed:
+    """List the master keys that the database opens with, and which of them this node has."""
+    held = [key.id for key in master_keys.read(session.settings)]
+    rows = [row | {"held": row["id"] in held} for row in await rotation.masters(session.db)]
+    return Listed(rows, {"MASTER KEY": "id", "SINCE": "since", "OPENS": "opens", "HERE": "held"})
+
+
+@app.command("rotate")
+def rotate(state: State = None, as_json: Json = False) -> None:
+    """Seal all secrets anew, for the first master key of this node; every other node goes on meanwhile."""
+
+    async def work(database: Database, settings: Settings) -> Said:
+        rotated = await rotation.rotate(database, settings)
+        told = f"{rotated.secrets} secrets sealed anew. The master key is {rotated.master} from now on."
+        if rotated.others:
+            told += f" Give it to every node, then retire what still opens the database: {', '.join(rotated.others)}."
+        return Said({"secrets": rotated.secrets, "masterKey": rotated.master, "others": rotated.others}, told)
+
+    _on_database(state, as_json, work)
+
+
+@app.command("retire")
+def retire(
+    id: Annotated[str, typer.Argument(metavar="ID", help="The key's id, as `master-key list` shows it.")],
+    yes: Yes = False,
+    state: State = None,
+    as_json: Json = False,
+) -> None:
+    """Have a master key open nothing any more, once every node has another one."""
+
+    async def work(database: Database, settings: Settings) -> Said:
+        if not yes:
+            agree(Preview(f"have master key {id} open nothing any more", then=RETIRED))
+        await rotation.retire(database, settings, id)
+        return Said({"id": id}, f"Master key {id} is retired.")
+
+    _on_database(state, as_json, work)
+
+
+@command(app, "reset")
+async def reset(
+    session: Session,
+    lose: Annotated[bool, typer.Option("--lose-secrets", help="Yes: give up everything that the key closed.")] = False,
+) -> Said:
+    """Start anew after the master key was lost: new signing keys, and new signing secrets for disabled webhooks."""
+    try:
+        await open_vault(session.db, session.settings)
+    except MasterKeyError as error:
+        if not lose:
+            raise Failed(
+                f"{error} If it is lost for good: --lose-secrets revokes all signing keys, gives every webhook a new "
+                "signing secret, and disables it."
+            ) from None
+    else:
+        raise Failed("The master key is here: nothing is lost. To change it: keyrack master-key rotate")
+    vault = await rotation.start_anew(session.sql, session.settings)
+    kid = await signing_keys.revoke_all(session.sql, vault)
+    webhooks = await subscriptions.replace_all(session.sql, vault, SECRETS_LOST)
+    authorities = await issuing_keys.lose_all(session.sql)
+    told = f"Signing key {kid} signs from now on; every token of before is refused. {webhooks} webhooks are disabled."
+    if authorities:
+        told += f" {authorities} customers have lost their authority for keys: their boxes are to be enrolled anew."
+    return Said({"kid": kid, "webhooks": webhooks, "authorities": authorities}, told)

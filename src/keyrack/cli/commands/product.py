@@ -1,0 +1,165 @@
+"""Products: the key boxes and IQ units that a customer has."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, LiteralString
+
+import typer
+
+from keyrack.cli.commands.customer import no_customer
+from keyrack.cli.confirmation import Preview
+from keyrack.cli.database_session import Session, command
+from keyrack.cli.options import Customer, OfCustomer, moment, which, words
+from keyrack.cli.output import Failed, Listed, Said
+from keyrack.core.error_codes import NO_CUSTOMER, Reason
+from keyrack.core.errors import Conflict, NotFound, Refusal, on_constraint
+from keyrack.core.settings import Settings
+from keyrack.db.change_notifier import APPLIED, Topics
+
+TOPICS_CHANGED: Topics = frozenset(("products", "cars")) | APPLIED
+
+app = typer.Typer()
+
+Product = Annotated[int, which("product")]
+
+INSERT: LiteralString = """
+insert into product (customer_id, kind, serial_number, unique_id, sap_number) values ($1, $2, $3, $4, $5)
+returning product_id
+"""
+LIST: LiteralString = """
+select p.product_id as id, p.customer_id as "customerId", current_setting('keyrack.brand') || ' ' || p.kind as type,
+  p.serial_number as "serialNumber", p.unique_id as "uniqueId", p.sap_number as "sapNumber",
+  p.dongle_terminated_at as "dongleTerminationTimeStamp", p.car_id as "carId", s.service_id as "serviceId"
+from product p left join service s on s.customer_id = p.customer_id and s.product_id = p.product_id
+where $1::integer is null or p.customer_id = $1 order by p.customer_id, p.product_id
+"""
+UPDATE: LiteralString = """
+update product set serial_number = coalesce($2, serial_number), unique_id = coalesce($3, unique_id),
+  sap_number = coalesce($4, sap_number), dongle_terminated_at = coalesce($5, dongle_terminated_at)
+where product_id = $1 returning product_id
+"""
+OF_CUSTOMER: LiteralString = "select customer_id from product where product_id = $1"
+FIND: LiteralString = "select car_id from product where product_id = $1"
+GOES: LiteralString = """
+select car_id, serial_number,
+  (select count(*) from service s where s.customer_id = p.customer_id and s.product_id = p.product_id) as services,
+  (select count(*) from device_key k where k.customer_id = p.customer_id and k.product_id = p.product_id
+    and revoked_at is null) as keys
+from product p where product_id = $1
+"""
+DELETE: LiteralString = "delete from product where product_id = $1"
+
+# Constraint -> what stands in the way, in words
+TAKEN: dict[str, str] = {
+    "product_serial_number_key": "The customer already has a product with this serial number.",
+    "product_unique_id_key": "The customer already has a product with this unique id.",
+}
+
+
+def kind_of(type: str, settings: Settings) -> str | None:
+    """What is stored for a type; None for what is no type of product."""
+    return {settings.box.lower(): "Box", settings.iq.lower(): "IQ"}.get(type.strip().lower())
+
+
+NUMBERS = {
+    "--serial-number": "The number on it.",
+    "--unique-id": "What units and apps know it by.",
+    "--sap-number": "The number of the article.",
+}
+
+
+def _number(option: str) -> Any:
+    return typer.Option(option, callback=words, help=NUMBERS[option])
+
+
+def _refusals() -> dict[str, tuple[type[Refusal], Reason]]:
+    return {name: (Conflict, Reason("product-exists", text)) for name, text in TAKEN.items()}
+
+
+@command(app, "add", topics=TOPICS_CHANGED)
+async def add(
+    session: Session,
+    customer: Customer,
+    type: Annotated[str, typer.Option("--type", help='"vendor Box" or "vendor IQ", with the brand that is set.')],
+    serial_number: Annotated[str, _number("--serial-number")],
+    unique_id: Annotated[str, _number("--unique-id")],
+    sap_number: Annotated[str, _number("--sap-number")],
+) -> Said:
+    """Add a key box or an IQ unit."""
+    kind = kind_of(type, session.settings)
+    if kind is None:
+        text = f"must be '{session.settings.box}' or '{session.settings.iq}', not {type!r}"
+        raise typer.BadParameter(text, param_hint="'--type'")
+    absent = {"product_customer_id_fkey": (NotFound, NO_CUSTOMER.saying(str(no_customer(customer))))}
+    with on_constraint(_refusals() | absent):
+        id = await session.sql.fetchval(INSERT, customer, kind, serial_number, unique_id, sap_number)
+    return Said({"id": id}, f"Product {id} added.")
+
+
+@command(app, "list", topics=TOPICS_CHANGED)
+async def list_(session: Session, customer: OfCustomer = None) -> Listed:
+    """List all products."""
+    rows = await session.sql.fetch(LIST, customer)
+    columns = {
+        "ID": "id", "CUSTOMER": "customerId", "TYPE": "type", "SERIAL NUMBER": "serialNumber",
+        "UNIQUE ID": "uniqueId", "SAP NUMBER": "sapNumber", "CAR": "carId", "SERVICE": "serviceId",
+    }  # fmt: skip
+    return Listed([dict(row) for row in rows], columns)
+
+
+@command(app, "change", topics=TOPICS_CHANGED)
+async def change(
+    session: Session,
+    id: Product,
+    serial_number: Annotated[str | None, _number("--serial-number")] = None,
+    unique_id: Annotated[
+        str | None,
+        _number("--unique-id"),
+    ] = None,
+    sap_number: Annotated[str | None, _number("--sap-number")] = None,
+    dongle_termination: Annotated[
+        str | None, typer.Option("--dongle-termination", metavar="YYYY-MM-DD", help="When its dongle's contract ends.")
+    ] = None,
+) -> Said:
+    """Correct a product's numbers."""
+    ends = moment(dongle_termination)
+    if serial_number is None and unique_id is None and sap_number is None and ends is None:
+        raise typer.BadParameter("Say what to change; --help lists it.")
+    with on_constraint(_refusals()):
+        found = await session.sql.fetchval(UPDATE, id, serial_number, unique_id, sap_number, ends)
+    if found is None:
+        raise _no_product(id)
+    return Said({"id": id}, f"Product {id} changed.")
+
+
+async def _preview(session: Session, id: int) -> Preview | None:
+    """What would go with a product, or lose it. Raises `Failed`."""
+    row = await session.sql.fetchrow(GOES, id)
+    if row is None:
+        raise _no_product(id)
+    _refuse_installed(id, row["car_id"])
+    goes = {"service that stays without a product": row["services"], "device keys that open nothing then": row["keys"]}
+    return Preview(f"remove product {id}, {row['serial_number']},", goes, "") if any(goes.values()) else None
+
+
+def _refuse_installed(id: int, car: int | None) -> None:
+    if car is not None:
+        raise Failed(f"Product {id} is installed in car {car}. Take it out first: DELETE /installations.")
+
+
+@command(app, "remove", preview=_preview, topics=TOPICS_CHANGED)
+async def remove(session: Session, id: Product) -> Said:
+    """Remove a product that is in no car; its service stays, without a product."""
+    customer = await session.sql.fetchval(OF_CUSTOMER, id)
+    if customer is not None:
+        await session.settle(customer)
+    row = await session.sql.fetchrow(FIND, id)
+    if row is None:
+        raise _no_product(id)
+    _refuse_installed(id, row["car_id"])
+    await session.sql.execute(DELETE, id)
+    return Said({"id": id}, f"Product {id} removed.")
+
+
+def _no_product(id: int) -> Failed:
+    return Failed(f"There is no product {id}.")

@@ -1,0 +1,290 @@
+"""The commands that run Keyrack: demo, serve, work."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import socket
+import sys
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
+from importlib import import_module
+from typing import Annotated
+
+import typer
+
+from keyrack.changelog import audited_tables
+from keyrack.changelog.transparency import checkpoint_keys
+from keyrack.cli.commands.metrics import MetricsFd, reports_of
+from keyrack.cli.create_database import check_beginning
+from keyrack.cli.database_session import Json, State, embedded_server, explained, read_settings
+from keyrack.cli.environment import warn_of_names
+from keyrack.cli.output import Failed
+from keyrack.core import log_config, systemd
+from keyrack.core.settings import Settings
+from keyrack.db import schema_version
+from keyrack.db.audit_context import acting, operator, system
+from keyrack.db.connection import Database
+from keyrack.db.encryption import master_keys
+from keyrack.db.encryption.bootstrap import open_vault
+from keyrack.ops.backups import connection
+
+app = typer.Typer()
+
+LOOPBACK = "127.0.0.0/8,::1/128"  # where whoever tries the demo has a receiver of webhooks
+
+Host = Annotated[str, typer.Option("--host", metavar="ADDRESS", help="Address to listen at.")]
+Port = Annotated[int, typer.Option("--port", min=0, max=65535, help="Port to listen at; 0 takes any free one.")]
+
+
+@contextmanager
+def running_database(settings: Settings, *, migrates: bool = True) -> Generator[str]:
+    """The address of the database with a schema that this release works with, brought up to date if it `migrates`; the
+    embedded server is used as long as the block.
+
+    Raises `SchemaError`.
+    """
+
+    def prepare(dsn: str) -> None:
+        asyncio.run(
+            schema_version.migrate(dsn, settings) if migrates else schema_version.require(dsn, settings, newer=True)
+        )
+
+    if settings.database_url is not None:
+        prepare(settings.database_direct_url or settings.database_url)
+        yield settings.database_url
+        return
+    with embedded_server(settings) as server:
+        prepare(server.dsn)
+        asyncio.run(connection.warn(settings, server.dsn))
+        yield server.dsn
+
+
+def check_database(dsn: str, settings: Settings) -> None:
+    """Look whether this node's master key is that of the database, and whether changes are recorded there, before
+    anything is announced.
+
+    Raises `MasterKeyError`, `SchemaError`.
+    """
+
+    async def check() -> None:
+        acting.set(system("server"))
+        database = await Database.connect(dsn, settings)
+        try:
+            await open_vault(database, settings)
+            await audited_tables.require(database)
+        finally:
+            await database.close()
+
+    asyncio.run(check())
+
+
+def check_files(settings: Settings) -> None:
+    """Look whether the console's files are there, and the tiles of its maps can be used, before anything is begun.
+
+    Raises `Failed`.
+    """
+    from keyrack.console import map_tiles
+    from keyrack.console.static_files import MissingFiles, shelf
+
+    try:
+        shelf()
+        map_tiles.check(settings)
+    except (MissingFiles, map_tiles.BadTiles) as missing:
+        raise Failed(str(missing)) from None
+
+
+def check_traces(settings: Settings) -> None:
+    """Look whether traces can be told, where they are wanted. Raises `Failed`."""
+    try:
+        if settings.traces is not None:
+            import_module("opentelemetry.exporter.otlp.proto.http")
+            import_module("opentelemetry.sdk")
+    except ModuleNotFoundError as missing:
+        raise Failed(
+            f"KEYRACK_TRACES is set, but {missing.name} is not installed: pip install 'keyrack[traces]' brings it. "
+            "Nothing was started."
+        ) from None
+
+
+def reached_at(settings: Settings, host: str, port: int) -> Settings:
+    """The settings with the address that clients use, where nobody has set it."""
+    if "public_url" in settings.model_fields_set:
+        return settings
+    named = "127.0.0.1" if host in ("0.0.0.0", "::") else f"[{host}]" if ":" in host else host  # noqa: S104 - it is compared
+    return settings.model_copy(update={"public_url": f"http://{named}:{port}"})
+
+
+@app.command("serve")
+def serve(
+    host: Host = "127.0.0.1",
+    port: Port = 8080,
+    processes: Annotated[int, typer.Option("--processes", min=1, max=256, help="Processes that serve.")] = 1,
+    worker: Annotated[bool, typer.Option("--worker/--no-worker", help="Also carry out asynchronous work.")] = True,
+    fd: Annotated[int | None, typer.Option("--fd", hidden=True)] = None,
+    metrics_fd: MetricsFd = None,
+    state: State = None,
+    as_json: Json = False,
+) -> None:
+    """Serve the API. With --json, one line on standard output says where, as soon as requests are taken."""
+
+    named = state is not None
+    explained(lambda: _serve(host, port, processes, worker, fd, metrics_fd, read_settings(state), as_json, named))
+
+
+def _serve(
+    host: str, port: int, processes: int, worker: bool, fd: int | None, metrics_fd: int | None, settings: Settings,
+    as_json: bool, named: bool,
+) -> None:  # fmt: skip
+    from keyrack.server import process as running
+    from keyrack.server.supervisor import supervise
+
+    log_config.configure(settings.log_level)
+    check_files(settings)
+    check_traces(settings)
+    listener = socket.socket(fileno=fd) if fd is not None else systemd.inherited() or _listen(host, port)
+    check_beginning(settings, "serve", named=named)
+    warn_of_names()
+    reports = reports_of(settings, metrics_fd)
+    settings = reached_at(settings, *listener.getsockname()[:2])
+
+    def ready() -> None:
+        if fd is None:
+            _say_ready(settings, as_json)
+
+    with running_database(settings) as dsn:
+        check_database(dsn, settings)
+        if checkpoint_keys.is_ours(settings):
+            checkpoint_keys.make(settings)
+        if processes == 1:
+            running.serve(settings, dsn, listener, worker=worker, ready=ready, reports=reports)
+            return
+        os.environ["KEYRACK_PUBLIC_URL"] = settings.public_url
+        if settings.checkpoint_key_file is None:
+            os.environ["KEYRACK_CHECKPOINT_KEY_FILE"] = str(checkpoint_keys.path(settings))
+        if settings.master_key is None:
+            os.environ["KEYRACK_MASTER_KEY_FILE"] = str(
+                master_keys.path(settings)
+            )  # whatever a child takes for its state
+        if settings.database_url is None:  # else a child has it as we do, and a password from a file stays there
+            os.environ["KEYRACK_DATABASE_URL"] = dsn
+            os.environ.pop("KEYRACK_DATABASE_URL_FILE", None)
+        child = ["serve", "--no-worker", "--fd", str(listener.fileno())]
+        children = [child] * processes + [["work"]] * worker
+        supervise(children, dsn, listener, settings, ready, reports.port)
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    from keyrack.server import process as running
+
+    try:
+        return running.listen(host, port)
+    except running.PortInUse as error:
+        raise Failed(str(error)) from None
+    except OSError as error:
+        raise Failed(f"Keyrack cannot listen at {host}, port {port}: {error.strerror}.") from None
+
+
+def _say_ready(settings: Settings, as_json: bool) -> None:
+    where = f"{settings.public_url}/v3"
+    print(json.dumps({"url": where}) if as_json else f"Keyrack answers at {where}. Stop it with Ctrl-C.", flush=True)
+
+
+@app.command("work")
+def work(metrics_fd: MetricsFd = None, state: State = None, as_json: Json = False) -> None:
+    """Carry out asynchronous work, and serve nothing."""
+
+    def ready() -> None:
+        print(json.dumps({"working": True}) if as_json else "Working. Stop it with Ctrl-C.", flush=True)
+
+    def run() -> None:
+        from keyrack.server import process as running
+
+        settings = read_settings(state)
+        log_config.configure(settings.log_level)
+        check_traces(settings)
+        check_beginning(settings, "work", named=state is not None)
+        warn_of_names()
+        reports = reports_of(settings, metrics_fd)
+        with running_database(settings) as dsn:
+            check_database(dsn, settings)
+            running.work(settings, dsn, ready, reports)
+
+    explained(run)
+
+
+@app.command("demo")
+def demo(port: Port = 8080, state: State = None, as_json: Json = False) -> None:
+    """Start database, API and worker with a demo fleet; started again it goes on where it was."""
+    explained(lambda: _demo(port, state is not None, read_settings(state), as_json))
+
+
+def _demo(port: int, state_named: bool, settings: Settings, as_json: bool) -> None:
+    from keyrack.server import process as running
+    from keyrack.simulator.demo import ENV
+
+    log_config.configure("warning" if settings.log_level == "info" else settings.log_level)
+    check_files(settings)
+    check_traces(settings)
+    listener = _listen("127.0.0.1", port)
+    reports = reports_of(settings, None)
+    if not state_named and not (settings.state / ENV).exists():  # a demo leaves the real state alone
+        settings = settings.model_copy(update={"state": settings.state / "demo", "backup_directory": "off"})
+    networks = ",".join(filter(None, (settings.webhook_networks, LOOPBACK)))
+    settings = settings.model_copy(update={"webhook_networks": networks})
+    settings = reached_at(settings, "127.0.0.1", listener.getsockname()[1])
+    with running_database(settings) as dsn:
+        check_database(dsn, settings)
+        env = asyncio.run(_load(dsn, settings))
+
+        def ready() -> None:
+            _say_demo(env, settings, as_json)
+            _drive(env, settings)
+
+        running.serve(settings, dsn, listener, worker=True, ready=ready, reports=reports)
+
+
+async def _load(dsn: str, settings: Settings) -> dict[str, str]:
+    """The demo fleet's environment, as demo.env holds it."""
+    from keyrack.simulator.demo import prepare
+
+    acting.set(operator())
+    database = await Database.connect(dsn, settings)
+    try:
+        return await prepare(database, settings)
+    finally:
+        await database.close()
+
+
+def _drive(env: Mapping[str, str], settings: Settings) -> None:
+    """Let a few of the demo's cars drive for as long as it runs."""
+    from keyrack.simulator import Access, drive_in_background
+
+    drive_in_background(
+        Access(
+            env["KEYRACK_URL"], env["KEYRACK_API_KEY"], env["KEYRACK_USERNAME"], env["KEYRACK_PASSWORD"],
+            int(env["KEYRACK_CUSTOMER_ID"]), env["KEYRACK_DEVICE_KEY"], settings.brand,
+            env["KEYRACK_SDK_KEY"],
+        )
+    )  # fmt: skip
+
+
+def _say_demo(env: dict[str, str], settings: Settings, as_json: bool) -> None:
+    if as_json:
+        print(json.dumps(env), flush=True)
+        return
+    width = max(len(name) for name in env)
+    lines = [
+        f"Open {settings.public_url}/console",
+        f"  User name  {env['KEYRACK_USERNAME']}",
+        f"  Password   {env['KEYRACK_PASSWORD']}",
+        "",
+        f"The API answers at {env['KEYRACK_URL']}; its reference is {settings.public_url}/docs",
+        "",
+        *(f"  {name:<{width}}  {value}" for name, value in env.items()),
+        "",
+        f"In another terminal:  . {settings.state / 'demo.env'}",
+        "Stop with Ctrl-C.",
+    ]
+    print("\n".join(lines), file=sys.stdout, flush=True)

@@ -1,0 +1,251 @@
+"""Services: what is agreed for a product, with its contract."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Annotated, Any, LiteralString
+
+import typer
+
+from keyrack.api.schema.request_body import INT32_MAX
+from keyrack.cli.commands import pairing
+from keyrack.cli.commands.customer import no_customer
+from keyrack.cli.commands.pairing import paired, product_of
+from keyrack.cli.confirmation import Preview
+from keyrack.cli.database_session import Session, command
+from keyrack.cli.options import Customer, OfCustomer, moment, which, words
+from keyrack.cli.output import Failed, Listed, Said
+from keyrack.core.error_codes import NO_CUSTOMER
+from keyrack.core.errors import NotFound, on_constraint
+from keyrack.db.change_notifier import APPLIED, Topics
+
+TOPICS_CHANGED: Topics = frozenset(("services", "products")) | APPLIED
+
+app = typer.Typer()
+
+Service = Annotated[int, which("service")]
+
+INSERT: LiteralString = "insert into service (customer_id, name) values ($1, $2) returning service_id"
+OF_CUSTOMER: LiteralString = "select customer_id from service where service_id = $1"
+UPDATE: LiteralString = """
+update service set name = coalesce($2, name), is_terminated = coalesce($3, is_terminated),
+  terminated_at = case when $3 then $4 when not $3 then null else terminated_at end,
+  termination_cause = case when $3 then $5 when not $3 then null else termination_cause end
+where service_id = $1 returning customer_id
+"""
+PUT_CONTRACT: LiteralString = """
+insert into contract (customer_id, service_id, order_number, document_number, order_position, starts_at, ends_at,
+                      term_of_contract, term_of_notice, unit_of_notice)
+values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)
+on conflict (customer_id, service_id) do update set order_number = excluded.order_number,
+  document_number = excluded.document_number, order_position = excluded.order_position,
+  starts_at = excluded.starts_at, ends_at = excluded.ends_at, term_of_contract = excluded.term_of_contract,
+  term_of_notice = excluded.term_of_notice, unit_of_notice = excluded.unit_of_notice
+"""
+LIST: LiteralString = """
+select s.service_id as id, s.customer_id as "customerId", s.name, s.product_id as "productId",
+  s.is_terminated as "isTerminated", s.terminated_at as "terminationDate", s.termination_cause as "terminationCause",
+  c.order_number as "orderNumber", c.document_number as "documentNumber", c.order_position as "orderPosition",
+  c.starts_at as "start", c.ends_at as "end", c.term_of_contract as "termOfContract",
+  c.term_of_notice as "termOfNotice", c.unit_of_notice as "unitOfNotice"
+from service s left join contract c using (customer_id, service_id)
+where $1::integer is null or customer_id = $1 order by customer_id, service_id
+"""
+GOES: LiteralString = """
+select s.name, p.product_id, p.car_id,
+  (select count(*) from contract c where c.customer_id = s.customer_id and c.service_id = s.service_id) as contracts
+from service s left join product p on p.customer_id = s.customer_id and p.product_id = s.product_id
+where s.service_id = $1
+"""
+FIND: LiteralString = """
+select p.product_id, p.car_id from service s
+left join product p on p.customer_id = s.customer_id and p.product_id = s.product_id
+where s.service_id = $1
+"""
+DELETE: LiteralString = "delete from service where service_id = $1"
+
+
+def _text(name: str, help: str) -> Any:
+    return typer.Option(name, callback=words, help=help)
+
+
+def _number(name: str, help: str) -> Any:
+    return typer.Option(name, min=0, max=INT32_MAX, help=help)
+
+
+OrderNumber = Annotated[str | None, _text("--order-number", "The contract's order.")]
+DocumentNumber = Annotated[str | None, _text("--document-number", "The contract's document.")]
+OrderPosition = Annotated[int | None, _number("--order-position", "The position in the order.")]
+Start = Annotated[str | None, typer.Option("--start", metavar="YYYY-MM-DD", help="The contract's first day.")]
+End = Annotated[str | None, typer.Option("--end", metavar="YYYY-MM-DD", help="The day on which it ends.")]
+TermOfContract = Annotated[int | None, _number("--term-of-contract", "Its term, in months.")]
+TermOfNotice = Annotated[int | None, _number("--term-of-notice", "Units of notice.")]
+UnitOfNotice = Annotated[str | None, typer.Option("--unit-of-notice", callback=words, help="As Month.")]
+
+
+def contract_of(
+    order_number: str | None,
+    document_number: str | None,
+    order_position: int | None,
+    start: datetime | None,
+    end: datetime | None,
+    *terms: object,
+) -> tuple[object, ...] | None:
+    """The contract's values; None when nothing is given. Raises `ValueError` for a part of one."""
+    values = (order_number, document_number, order_position, start, end, *terms)
+    if all(value is None for value in values):
+        return None
+    if order_number is None or document_number is None or start is None or end is None:
+        raise ValueError("A contract needs order number, document number, start and end.")
+    if end < start:
+        raise ValueError("The contract ends before it starts.")
+    return values
+
+
+@command(app, "add", topics=TOPICS_CHANGED)
+async def add(
+    session: Session,
+    customer: Customer,
+    name: Annotated[str, _text("--name", "What it is called.")],
+    order_number: OrderNumber = None,
+    document_number: DocumentNumber = None,
+    order_position: OrderPosition = None,
+    start: Start = None,
+    end: End = None,
+    term_of_contract: TermOfContract = None,
+    term_of_notice: TermOfNotice = None,
+    unit_of_notice: UnitOfNotice = None,
+    pair_product: Annotated[
+        str | None,
+        typer.Option("--pair-product", metavar="SERIAL", callback=words, help="The product it is for, to be paired."),
+    ] = None,
+) -> Said:
+    """Add a service, with its contract where order number, document number, start and end are given."""
+    contract = _contract(
+        order_number, document_number, order_position, start, end, term_of_contract, term_of_notice, unit_of_notice
+    )
+    product = None
+    if pair_product is not None:
+        product = await product_of(session.sql, customer, pair_product)
+        await session.settle(customer)
+    with on_constraint({"service_customer_id_fkey": (NotFound, NO_CUSTOMER.saying(str(no_customer(customer))))}):
+        id = await session.sql.fetchval(INSERT, customer, name)
+    if contract is not None:
+        await session.sql.execute(PUT_CONTRACT, customer, id, *contract)
+    told = f"Service {id} added{'' if contract else ', without a contract'}"
+    if product is None:
+        return Said({"id": id}, f"{told}.")
+    await paired(session, id, product)
+    return Said({"id": id, "productId": product}, f"{told}; it is paired with product {product}.")
+
+
+app.registered_commands.extend(pairing.app.registered_commands)
+
+
+@command(app, "list", topics=TOPICS_CHANGED)
+async def list_(session: Session, customer: OfCustomer = None) -> Listed:
+    """List all services."""
+    rows = await session.sql.fetch(LIST, customer)
+    columns = {
+        "ID": "id", "CUSTOMER": "customerId", "NAME": "name", "PRODUCT": "productId", "TERMINATED": "isTerminated",
+        "ORDER": "orderNumber", "START": "start", "END": "end",
+    }  # fmt: skip
+    return Listed([dict(row) for row in rows], columns)
+
+
+@command(app, "change", topics=TOPICS_CHANGED)
+async def change(
+    session: Session,
+    id: Service,
+    name: Annotated[str | None, _text("--name", "What it is called from now on.")] = None,
+    terminate: Annotated[
+        bool | None, typer.Option("--terminate/--reinstate", help="End the service, or take its end back.")
+    ] = None,
+    cause: Annotated[str | None, typer.Option("--cause", callback=words, help="With --terminate: why.")] = None,
+    date: Annotated[
+        str | None, typer.Option("--date", metavar="YYYY-MM-DD", help="With --terminate: since when. Default: now.")
+    ] = None,
+    order_number: OrderNumber = None,
+    document_number: DocumentNumber = None,
+    order_position: OrderPosition = None,
+    start: Start = None,
+    end: End = None,
+    term_of_contract: TermOfContract = None,
+    term_of_notice: TermOfNotice = None,
+    unit_of_notice: UnitOfNotice = None,
+) -> Said:
+    """Rename or end a service, or give it a new contract. With a service that has ended, nobody is newly assigned."""
+    contract = _contract(
+        order_number, document_number, order_position, start, end, term_of_contract, term_of_notice, unit_of_notice
+    )
+    ended = moment(date)
+    if not terminate and (cause or ended):
+        raise typer.BadParameter("--cause and --date go with --terminate.")
+    if ended is not None and ended > datetime.now(UTC):
+        raise typer.BadParameter("A service ends at once, so its date cannot lie in the future.", param_hint="'--date'")
+    if name is None and terminate is None and contract is None:
+        raise typer.BadParameter("Say what to change; --help lists it.")
+    if terminate is not None:
+        await _settle(session, id)
+    customer = await session.sql.fetchval(UPDATE, id, name, terminate, ended or datetime.now(UTC), cause)
+    if customer is None:
+        raise _no_service(id)
+    if contract is not None:
+        await session.sql.execute(PUT_CONTRACT, customer, id, *contract)
+    return Said({"id": id}, f"Service {id} changed.")
+
+
+async def _preview(session: Session, id: int) -> Preview | None:
+    """The contract and the pairing that would go with a service. Raises `Failed`."""
+    row = await session.sql.fetchrow(GOES, id)
+    if row is None:
+        raise _no_service(id)
+    _refuse_installed(id, row["product_id"], row["car_id"])
+    goes = {"contract": row["contracts"], "pairing with a product": int(row["product_id"] is not None)}
+    return Preview(f"remove service {id}, {row['name']},", goes) if any(goes.values()) else None
+
+
+def _refuse_installed(id: int, product: int, car: int | None) -> None:
+    if car is not None:
+        raise Failed(
+            f"Service {id} belongs to product {product}, which is installed in car {car}. "
+            "Take that out first: DELETE /installations."
+        )
+
+
+@command(app, "remove", preview=_preview, topics=TOPICS_CHANGED)
+async def remove(session: Session, id: Service) -> Said:
+    """Remove a service and its contract, unless its product is in a car."""
+    await _settle(session, id)
+    row = await session.sql.fetchrow(FIND, id)
+    if row is None:
+        raise _no_service(id)
+    _refuse_installed(id, row["product_id"], row["car_id"])
+    await session.sql.execute(DELETE, id)
+    return Said({"id": id}, f"Service {id} removed.")
+
+
+def _contract(
+    order_number: str | None,
+    document_number: str | None,
+    order_position: int | None,
+    start: str | None,
+    end: str | None,
+    *terms: object,
+) -> tuple[object, ...] | None:
+    try:
+        return contract_of(order_number, document_number, order_position, moment(start), moment(end), *terms)
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from None
+
+
+async def _settle(session: Session, id: int) -> None:
+    """Hold the service's customer: whether somebody may be given a car hangs on it. Raises `Failed`."""
+    customer = await session.sql.fetchval(OF_CUSTOMER, id)
+    if customer is None:
+        raise _no_service(id)
+    await session.settle(customer)
+
+
+def _no_service(id: int) -> Failed:
+    return Failed(f"There is no service {id}.")

@@ -1,0 +1,72 @@
+"""The command that lets weeks of keys without a network pass, with phones, boxes and thieves."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import tempfile
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from keyrack.cli.commands.keys import Limit, Uncertain
+from keyrack.cli.database_session import Json, explained, read_settings
+from keyrack.cli.output import Failed
+from keyrack.cli.progress import progress
+from keyrack.core import log_config
+from keyrack.core.settings import Settings
+from keyrack.db import schema_version
+from keyrack.db.embedded.server import EmbeddedServer
+
+app = typer.Typer()
+
+# Of a database that nobody keeps
+HASTY = {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off"}
+
+
+@app.command("simulate-keys")
+def simulate_keys(
+    weeks: Annotated[float, typer.Option("--weeks", min=0.1, max=52, help="Simulated time.")] = 3,
+    cars: Annotated[int, typer.Option("--cars", min=2, max=100, help="Cars with a box.")] = 6,
+    users: Annotated[int, typer.Option("--users", min=2, max=500, help="Users with a phone.")] = 12,
+    seed: Annotated[int, typer.Option("--seed", help="The same seed repeats what happens.")] = 1,
+    limit: Limit = None,
+    uncertain: Uncertain = None,
+    as_json: Json = False,
+) -> None:
+    """Let weeks pass in garages without a network: boxes, phones and thieves, and a server of its own, thrown away.
+
+    The exit status is 0 when nobody opened without right, no right was refused, and all events agree; else 1.
+    """
+    from keyrack.simulator.offline import ApiError, Garage, pass_weeks
+
+    garage = Garage(weeks, cars, users, seed, limit or None, uncertain == "open")
+
+    def run() -> None:
+        log_config.configure("critical")  # forged logs are what is simulated
+        try:
+            with _thrown_away() as (settings, dsn), progress() as show:
+                summary = pass_weeks(settings, dsn, garage, lambda done: show("Weeks pass", done, garage.seconds))
+        except ApiError as error:
+            raise Failed(str(error)) from None
+        print(json.dumps(summary.shown()) if as_json else "\n".join(summary.lines()))
+        if not summary.is_good:
+            raise typer.Exit(1)
+
+    explained(run)
+
+
+@contextmanager
+def _thrown_away() -> Generator[tuple[Settings, str]]:
+    """Settings as they are by default, whatever the environment says, and a database that is gone afterwards."""
+    with tempfile.TemporaryDirectory(prefix="keyrack-weeks-", ignore_cleanup_errors=True) as name:
+        state = Path(name)
+        state.chmod(0o711)  # the database may run as another user
+        bin_dir = read_settings().postgres_bin
+        settings = Settings.model_construct(state=state, postgres_bin=bin_dir, backup_directory="off")
+        with EmbeddedServer(state, bin_dir=bin_dir, options=HASTY, backups="off") as server:
+            asyncio.run(schema_version.migrate(server.dsn, settings))
+            yield settings, server.dsn

@@ -1,0 +1,258 @@
+"""How everything stands, on one screen: for who is woken at night, and for programs that watch."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import signal
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from typing import Annotated, Any
+
+import typer
+
+from keyrack import __version__
+from keyrack.cli.database_session import Json, State, explain, read_settings
+from keyrack.cli.output import columns, plain
+from keyrack.cli.screen import CLEAR, WORDS, Screen
+from keyrack.core.settings import Settings
+from keyrack.ops.monitoring.backlog import MOST, Backlog
+from keyrack.ops.monitoring.findings import Finding, Level, duration, judged, verdict
+from keyrack.ops.monitoring.status import Picture, Unknown, look
+
+app = typer.Typer()
+
+WELL = "Everything that was looked at is well."
+
+
+@app.command("status")
+def status(
+    seconds: Annotated[
+        float, typer.Argument(metavar="[SECONDS]", min=0.5, max=3600, help="With --watch: between two looks.")
+    ] = 5.0,
+    watch: Annotated[bool, typer.Option("--watch", help="Look again and again, until Ctrl-C.")] = False,
+    certificates: Annotated[
+        bool,
+        typer.Option("--certificates", help="Look at the certificates of all webhooks, not just of those that fail."),
+    ] = False,
+    state: State = None,
+    as_json: Json = False,
+) -> None:
+    """Show what runs, what waits and what is wrong. Nothing is started or changed.
+
+    Exit status 0: all is well, 1: a warning, 2: critical, 3: it cannot be known.
+    """
+
+    def once() -> Level:
+        try:
+            settings = read_settings(state)
+            picture = asyncio.run(look(settings, all_certificates=certificates))
+        except Exception as error:  # whatever it is, monitoring is to hear that nobody knows
+            _say_unknown(str(error) if isinstance(error, Unknown) else explain(error), as_json, clear=watch)
+            return Level.UNKNOWN
+        findings = judged(picture)
+        if as_json:
+            print(json.dumps(_members(picture, findings), default=plain, ensure_ascii=False), flush=True)
+        else:
+            _draw(picture, findings, settings, clear=watch)
+        return verdict(findings)
+
+    raise typer.Exit(again(once, seconds) if watch else once())
+
+
+def again(once: Callable[[], Level], seconds: float) -> Level:
+    """Look until Ctrl-C or SIGTERM; what the last look has found."""
+    level = Level.UNKNOWN
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        while True:
+            level = once()
+            time.sleep(seconds)
+    except KeyboardInterrupt:
+        return level
+
+
+def _say_unknown(why: str, as_json: bool, *, clear: bool) -> None:
+    if as_json:
+        value: dict[str, Any] = {"verdict": WORDS[Level.UNKNOWN], "findings": [], "why": why, "keyrack": __version__}
+        print(json.dumps(value, ensure_ascii=False), flush=True)
+        return
+    screen = Screen()
+    print((CLEAR * (clear and screen.terminal)) + screen.verdict(Level.UNKNOWN, why), flush=True)
+
+
+def _draw(picture: Picture, findings: list[Finding], settings: Settings, *, clear: bool) -> None:
+    screen = Screen()
+    more = f" And {len(findings) - 1} more." if len(findings) > 1 else ""
+    lines = [screen.verdict(verdict(findings), (findings[0].text if findings else WELL) + more), ""]
+    if findings:
+        lines += [*screen.findings(findings), ""]
+    for label, texts in _facts(picture, settings):
+        lines += screen.fact(label, *texts)
+    if clear:
+        lines.append(f"\n{datetime.now(UTC):%H:%M:%S} UTC. Ctrl-C ends it.")
+    print((CLEAR * (clear and screen.terminal)) + "\n".join(lines), flush=True)
+
+
+def _facts(picture: Picture, settings: Settings) -> Iterator[tuple[str, list[str]]]:
+    found = picture.backlog
+    if found is not None:
+        yield "Runs", _runs(found) or ["nothing"]
+    schema = "" if picture.schema is None else f", schema {picture.schema.revision or 'none'}"
+    server = "" if picture.server is None else f", PostgreSQL {picture.server.split()[0]}"
+    yield "Versions", [f"Keyrack {__version__} (this command){schema}{server}"]
+    where = "embedded, in " if settings.database_url is None else f"{picture.name} at "
+    size = "" if found is None else f"; {_bytes(found.database_bytes)}"
+    yield "Database", [f"{where}{picture.database}{size}"]
+    if found is not None:
+        yield "Connections", [_sessions(found)]
+        yield "Replicas", columns([_replica(one) for one in found.standbys]) or ["none"]
+        yield "Operations", [_waits(found.operations, found.operations_age)]
+        yield (
+            "Deliveries",
+            [
+                f"{_waits(found.deliveries, found.deliveries_age)}; {_many(found.dead)} given up and kept; "
+                f"{_many(found.disabled)} webhooks disabled"
+            ],
+        )
+        if picture.failing:
+            yield (
+                "Failing",
+                [
+                    f"{one.host}  webhook {one.webhook} of customer {one.customer}, for {duration(one.age)}, "
+                    f"{one.attempts} attempts. {one.error or ''}"
+                    for one in picture.failing
+                ],
+            )
+        good = [one for one in picture.certificates if one.days is not None]
+        if good:
+            yield "Certificates", columns([[one.host, f"good for {int(one.days or 0)} days"] for one in good])
+        steps, late = found.housekeeping, sum(step.late for step in found.housekeeping)
+        yield "Housekeeping", [f"{len(steps)} steps, {f'{late} of them late' if late else 'all in time'}"]
+        yield "Archive", [_archive(found)]
+    if picture.backups is not None:
+        newest = picture.backups.newest
+        yield "Backup", ["none" if newest is None else f"{picture.backups.name}, {duration(_since(newest))} ago"]
+    if (disk := picture.disk) is not None:
+        free = f"{_bytes(disk.free)} of {_bytes(disk.bytes)} free ({disk.free / disk.bytes:.0%})"
+        yield "Disk", [f"{free}, at {disk.path}"]
+
+
+def _runs(found: Backlog) -> list[str]:
+    """A line for processes that are alike; the longest running tells since when."""
+    alike = Counter((one.role, one.host, one.version) for one in found.processes if one.lives)
+    rows = [
+        [
+            f"{count} x {role}", f"on {host}", version,
+            "for " + "up to " * (count > 1) + duration(max(_since(one.started) for one in found.processes
+                if one.lives and (one.role, one.host, one.version) == (role, host, version))),
+        ]
+        for (role, host, version), count in alike.items()
+    ]  # fmt: skip
+    lines = columns(rows)
+    gone = [one for one in found.processes if not one.lives and one.silent < 3600]
+    if gone:
+        last = min(one.silent for one in gone)
+        lines.append(f"{len(gone)} ended without a word within an hour, the last one {duration(last)} ago")
+    return lines
+
+
+def _replica(one: Any) -> list[str]:
+    if one.state is None or one.seconds is None:
+        return [one.name, "not to be seen: grant pg_monitor to Keyrack's role" if one.state is None else one.state]
+    return [one.name, f"{one.state}, {one.sync}", f"{duration(one.seconds)} behind, {_bytes(one.bytes or 0)}"]
+
+
+def _sessions(found: Backlog) -> str:
+    named = ", ".join(f"{name.removeprefix('keyrack ')} {count}" for name, count in sorted(found.sessions.items()))
+    return f"{sum(found.sessions.values())} of {found.most_sessions} ({named})"
+
+
+def _archive(found: Backlog) -> str:
+    archive = found.archive
+    if not archive.on:
+        return "off: the log is not archived"
+    if archive.age is None:
+        return "fails" if archive.failing else "nothing yet"
+    return f"the last piece of the log {duration(archive.age)} ago" + "; the next one fails" * archive.failing
+
+
+def _waits(count: int, age: float) -> str:
+    return "none waits" if not count else f"{_many(count)} wait, the oldest for {duration(age)}"
+
+
+def _many(count: int) -> str:
+    return f"{MOST:,} or more" if count >= MOST else f"{count:,}"
+
+
+def _since(moment: datetime) -> float:
+    return max(0.0, (datetime.now(UTC) - moment).total_seconds())
+
+
+def _bytes(count: float) -> str:
+    for unit in ("B", "kB", "MB", "GB"):
+        if count < 1000:
+            return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"
+        count /= 1000
+    return f"{count:.1f} TB"
+
+
+def _members(picture: Picture, findings: list[Finding]) -> dict[str, Any]:
+    """The whole picture for machines: what is not known is null."""
+    found = picture.backlog
+    return {
+        "verdict": WORDS[verdict(findings)],
+        "findings": [
+            {"level": WORDS[one.level], "code": one.code, "text": one.text, "action": one.action} for one in findings
+        ],
+        "keyrack": __version__,
+        "schema": None if picture.schema is None else {
+            "revision": picture.schema.revision, "state": picture.schema.state.value.replace(" ", "-"),
+        },
+        "postgresql": picture.server,
+        "database": {
+            "address": picture.database, "name": picture.name, "standby": picture.standby, "running": picture.running,
+            "bytes": found and found.database_bytes, "connections": found and dict(found.sessions),
+            "connectionsMax": found and found.most_sessions,
+        },
+        "processes": found and [
+            {
+                "role": one.role, "host": one.host, "pid": one.pid, "version": one.version, "started": one.started,
+                "lives": one.lives, "silent": round(one.silent, 1),
+            }
+            for one in found.processes
+        ],
+        "replicas": found and [
+            {"name": one.name, "address": one.address, "state": one.state, "sync": one.sync, "bytes": one.bytes,
+             "seconds": one.seconds}
+            for one in found.standbys
+        ],
+        "operations": found and {"waiting": found.operations, "age": round(found.operations_age, 1)},
+        "unattended": found and found.unattended,
+        "deliveries": found and {
+            "waiting": found.deliveries, "age": round(found.deliveries_age, 1), "dead": found.dead,
+            "givenUp": picture.given_up,
+        },
+        "webhooks": found and {"disabled": found.disabled, "failing": [
+            {"customer": one.customer, "webhook": one.webhook, "host": one.host, "attempts": one.attempts,
+             "age": round(one.age, 1), "error": one.error}
+            for one in picture.failing
+        ]},
+        "certificates": [{"host": one.host, "until": one.until, "wrong": one.wrong} for one in picture.certificates],
+        "housekeeping": found and [
+            {"step": one.name, "late": one.late, "lastGood": one.last_good, "failures": one.failures}
+            for one in found.housekeeping
+        ],
+        "archive": found and {
+            "on": found.archive.on, "age": found.archive.age, "late": found.archive.late,
+            "failing": found.archive.failing,
+        },
+        "backup": picture.backups and {
+            "name": picture.backups.name, "finished": picture.backups.newest, "wrong": picture.backups.wrong,
+        },
+        "disk": picture.disk and {
+            "path": str(picture.disk.path), "free": picture.disk.free, "bytes": picture.disk.bytes,
+        },
+    }  # fmt: skip

@@ -1,0 +1,65 @@
+"""Telemetry: what an operator puts right after a unit with a wrong clock, or a key in wrong hands."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from datetime import UTC, datetime
+from typing import Annotated, LiteralString
+
+import typer
+
+from keyrack.cli.confirmation import Preview
+from keyrack.cli.database_session import Session, command
+from keyrack.cli.options import Customer, moment, words
+from keyrack.cli.output import Failed, Said
+from keyrack.db.change_notifier import Topics
+from keyrack.telemetry import correction
+
+TOPICS_CHANGED: Topics = frozenset(("positions",))
+
+app = typer.Typer()
+
+UNIT: LiteralString = "select car_id, kind from product where customer_id = $1 and serial_number = $2"
+
+
+SerialNumber = Annotated[str, typer.Option("--serial-number", callback=words, help="The unit.")]
+Since = Annotated[
+    str | None,
+    typer.Option("--from", metavar="TIME", help="Also all that history has from this time on. Default: from now on."),
+]
+
+
+class _Undo(Exception):
+    """Takes back what was done to see how much it is."""
+
+
+async def _preview(session: Session, customer: int, serial_number: str, since: str | None) -> Preview | None:
+    """What would be discarded, found by doing it and taking it back. Raises `Failed`."""
+    said = None
+    with suppress(_Undo):
+        async with session.sql.transaction():
+            said = await _discard(session, customer, serial_number, moment(since) or datetime.now(UTC))
+            raise _Undo
+    if said is None or not (said.value["discarded"] or said.value["readings"]):
+        return None
+    goes = {"newest state": int(said.value["discarded"]), "readings of history": said.value["readings"]}
+    return Preview(f"go back to what car {said.value['carId']} was before, and do away", goes)
+
+
+@command(app, "discard", preview=_preview, topics=TOPICS_CHANGED)
+async def discard(session: Session, customer: Customer, serial_number: SerialNumber, since: Since = None) -> Said:
+    """Discard the newest state of the car that a unit is in, and readings of the future: the next ones count again."""
+    return await _discard(session, customer, serial_number, moment(since) or datetime.now(UTC))
+
+
+async def _discard(session: Session, customer: int, serial_number: str, begin: datetime) -> Said:
+    row = await session.sql.fetchrow(UNIT, customer, serial_number)
+    if row is None or row["kind"] != "IQ":
+        raise Failed(f"Customer {customer} has no IQ unit with the serial number {serial_number}.")
+    car = row["car_id"]
+    if car is None:
+        raise Failed(f"Unit {serial_number} is in no car, so it has no newest state.")
+    found = await correction.discard(session.sql, customer, car, begin)
+    text = f"The newest state of car {car} is discarded" if found.state else f"Car {car} has no newest state to discard"
+    value = {"carId": car, "discarded": found.state, "readings": found.readings}
+    return Said(value, f"{text}, and {found.readings} readings of history from {begin:%Y-%m-%d %H:%M:%S} UTC on.")

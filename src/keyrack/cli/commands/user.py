@@ -1,0 +1,62 @@
+"""Users: what is stored about a person, and how it is erased."""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated, LiteralString
+
+import typer
+
+from keyrack.cli.confirmation import NO_WAY_BACK, Preview
+from keyrack.cli.database_session import Session, command
+from keyrack.cli.output import Failed, Said
+from keyrack.db.change_notifier import APPLIED, Topics
+from keyrack.fleet import person_export
+
+TOPICS_CHANGED: Topics = frozenset(("users", "groups")) | APPLIED
+
+app = typer.Typer()
+
+STORED: LiteralString = """
+select (select count(*) from customer_user where user_id = $1) as "memberships of customers",
+  (select count(*) from group_user where user_id = $1) as "memberships of groups",
+  (select count(*) from assignment where user_id = $1) as assignments,
+  (select count(*) from operation where user_id = $1) as operations
+"""
+
+Who = Annotated[str, typer.Argument(metavar="USER", help="The user's id or e-mail address.")]
+
+
+async def _found(session: Session, who: str) -> int:
+    id = await person_export.find(session.sql, who)
+    if id is None:
+        raise Failed(f"There is no user {who}.")
+    return id
+
+
+@command(app, "export", topics=TOPICS_CHANGED)
+async def export(session: Session, who: Who) -> Said:
+    """Print everything that is stored about a person, as JSON."""
+    value = await person_export.export(session.sql, await _found(session, who))
+    return Said(value, json.dumps(value, indent=2, ensure_ascii=False))
+
+
+async def _preview(session: Session, who: str) -> Preview:
+    """What is stored about the person. Raises `Failed`."""
+    id = await _found(session, who)
+    row = await session.sql.fetchrow(STORED, id)
+    then = f"Events stay without the person. {NO_WAY_BACK}"
+    return Preview(f"erase person {id} everywhere,", {} if row is None else dict(row), then)
+
+
+@command(app, "erase", preview=_preview, topics=TOPICS_CHANGED)
+async def erase(session: Session, who: Who) -> Said:
+    """Erase a person everywhere; assignments end by webhook, events stay without the person."""
+    id = await _found(session, who)
+    held = await person_export.memberships(session.sql, id)
+    await session.settle(*held)
+    await person_export.lock(session.sql, id)
+    if await person_export.memberships(session.sql, id) != held:
+        raise Failed("The person has just been added to another customer. Nothing was erased; please try again.")
+    events = await person_export.erase(session.sql, id)
+    return Said({"id": id, "events": events}, f"User {id} erased; {events} events stay without the person.")

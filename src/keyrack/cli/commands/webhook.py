@@ -1,0 +1,228 @@
+"""Webhooks: where a customer's outcomes and changes are sent, what was sent, and tools for those who receive them."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Annotated, Any, LiteralString
+
+import typer
+
+from keyrack.api.schema import event_types
+from keyrack.cli import webhook_tools
+from keyrack.cli.commands.customer import no_customer
+from keyrack.cli.confirmation import Preview
+from keyrack.cli.database_session import SHOWN_ONCE, Session, command
+from keyrack.cli.options import Customer, OfCustomer, moment, which
+from keyrack.cli.output import Failed, Listed, Said
+from keyrack.core.error_codes import NO_CUSTOMER
+from keyrack.core.errors import NotFound, on_constraint
+from keyrack.db.change_notifier import DELIVERED, Topics
+from keyrack.webhooks import outbox, subscriptions
+
+TOPICS_CHANGED: Topics = DELIVERED
+
+app = typer.Typer()
+
+Webhook = Annotated[int, which("webhook")]
+
+LIST: LiteralString = """
+select webhook_id as id, customer_id as "customerId", url, kinds, is_enabled as "enabled",
+  disabled_reason as "disabledReason",
+  (select count(*) from delivery d where d.customer_id = w.customer_id and d.webhook_id = w.webhook_id
+   and d.state = 'Waiting') as waiting,
+  (select count(*) from delivery d where d.customer_id = w.customer_id and d.webhook_id = w.webhook_id
+   and d.state = 'Dead') as dead
+from webhook w where $1::integer is null or customer_id = $1 order by webhook_id
+"""
+GOES: LiteralString = """
+select count(*) filter (where state = 'Waiting') as "deliveries that wait",
+  count(*) filter (where state <> 'Waiting') as "deliveries in its log"
+from delivery where customer_id = $1 and webhook_id = $2
+"""
+CUSTOMER: LiteralString = "select customer_id, is_enabled from webhook where webhook_id = $1"
+DELIVERIES: LiteralString = """
+select delivery_id as id, type, message_id::text as "messageId", state, attempts, status, duration, error, answer,
+  created_at as created, attempted_at as attempted, next_attempt_at as "nextAttempt"
+from delivery where customer_id = $1 and webhook_id = $2 and ($3::text is null or state = $3)
+order by delivery_id desc limit $4
+"""
+
+
+def _url(value: str | None) -> str | None:
+    if value is not None:
+        try:
+            subscriptions.check_url(value)
+        except ValueError as error:
+            raise typer.BadParameter(str(error)) from None
+    return value
+
+
+def _kinds(value: list[str] | None) -> list[str] | None:
+    for kind in value or []:
+        try:
+            event_types.check(kind)
+        except ValueError as error:
+            raise typer.BadParameter(str(error)) from None
+    return event_types.stored(value) if value else None
+
+
+def _static(value: str | None) -> str | None:
+    if value is not None and not (value.isascii() and value.isprintable() and value.strip() == value):
+        raise typer.BadParameter("must be printable ASCII without blanks at its ends")
+    return value
+
+
+Kinds = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--kind", callback=_kinds, help="This kind alone, such as assignment.created or car.*; may be repeated."
+    ),
+]
+Static = Annotated[str | None, typer.Option("--secret", callback=_static, help="Sent in the header `secret`.")]
+
+
+async def _customer(session: Session, id: int, *, enabled: bool = False) -> int:
+    row = await session.sql.fetchrow(CUSTOMER, id)
+    if row is None:
+        raise Failed(f"There is no webhook {id}.")
+    if enabled and not row["is_enabled"]:
+        raise Failed(f"Webhook {id} is disabled. Enable it first: keyrack webhook change {id} --enable")
+    return row["customer_id"]
+
+
+@command(app, "add", topics=TOPICS_CHANGED)
+async def add(
+    session: Session,
+    customer: Customer,
+    url: Annotated[str, typer.Argument(metavar="URL", callback=_url)],
+    secret: Static = None,
+    taken: Kinds = None,
+) -> Said:
+    """Register a webhook."""
+    with on_constraint({"webhook_customer_id_fkey": (NotFound, NO_CUSTOMER.saying(str(no_customer(customer))))}):
+        added = await subscriptions.add(
+            session.sql, await session.vault(), customer, url, secret or None, taken or event_types.OUTCOMES, True,
+            session.settings.webhook_limit,
+        )  # fmt: skip
+    if added is None:
+        raise Failed(f"Customer {customer} has as many webhooks as it may have (KEYRACK_WEBHOOK_LIMIT).")
+    id, signing = added
+    return Said({"id": id, "signingSecret": signing}, f"Webhook {id} added: {signing}\n{SHOWN_ONCE}")
+
+
+@command(app, "list", topics=TOPICS_CHANGED)
+async def list_(session: Session, customer: OfCustomer = None) -> Listed:
+    """List all webhooks."""
+    columns = {
+        "ID": "id", "CUSTOMER": "customerId", "URL": "url", "ENABLED": "enabled", "WAITING": "waiting", "DEAD": "dead",
+        "WHY DISABLED": "disabledReason",
+    }  # fmt: skip
+    return Listed([dict(row) for row in await session.sql.fetch(LIST, customer)], columns)
+
+
+@command(app, "change", topics=TOPICS_CHANGED)
+async def change(
+    session: Session,
+    id: Webhook,
+    url: Annotated[str | None, typer.Option("--url", callback=_url, help="The new address.")] = None,
+    secret: Annotated[
+        str | None, typer.Option("--secret", callback=_static, help="The new static secret; empty for none.")
+    ] = None,
+    taken: Kinds = None,
+    enable: Annotated[bool | None, typer.Option("--enable/--disable", help="Whether anything is sent to it.")] = None,
+) -> Said:
+    """Change a webhook; what is not named stays as it is."""
+    given: dict[str, Any] = {"url": url, "kinds": taken, "enabled": enable}
+    changes = {name: value for name, value in given.items() if value is not None}
+    if secret is not None:
+        changes["secret"] = secret or None
+    customer = await _customer(session, id)
+    if changes.get("secret"):
+        await subscriptions.change(session.sql, await session.vault(), customer, id, changes)
+    else:
+        await session.sql.execute(
+            subscriptions.UPDATE, customer, id, changes, None
+        )  # no secret, so no master key is needed
+    return Said({"id": id}, f"Webhook {id} changed.")
+
+
+async def _preview(session: Session, id: int) -> Preview | None:
+    """The deliveries that would go with a webhook. Raises `Failed`."""
+    customer = await _customer(session, id)
+    row = await session.sql.fetchrow(GOES, customer, id)
+    goes = {} if row is None else dict(row)
+    return Preview(f"remove webhook {id} of customer {customer}", goes) if any(goes.values()) else None
+
+
+@command(app, "remove", preview=_preview, topics=TOPICS_CHANGED)
+async def remove(session: Session, id: Webhook) -> Said:
+    """Remove a webhook and the log of its deliveries."""
+    await session.sql.execute(subscriptions.DELETE, await _customer(session, id), id)
+    return Said({"id": id}, f"Webhook {id} removed.")
+
+
+@command(app, "rotate-secret", topics=TOPICS_CHANGED)
+async def rotate_secret(session: Session, id: Webhook) -> Said:
+    """Make a new signing secret; the old one signs too for a while."""
+    customer, vault = await _customer(session, id), await session.vault()
+    rotated = await subscriptions.rotate(session.sql, vault, customer, id, session.settings.webhook_overlap)
+    if rotated is None:
+        raise Failed(f"There is no webhook {id}.")
+    secret, until = rotated
+    told = f"{secret}\n{SHOWN_ONCE} The old one signs too until {until:%Y-%m-%d %H:%M} UTC."
+    return Said({"id": id, "signingSecret": secret, "oldSigningSecretUntil": until}, told)
+
+
+@command(app, "deliveries", topics=TOPICS_CHANGED)
+async def deliveries(
+    session: Session,
+    id: Webhook,
+    only: Annotated[str | None, typer.Option("--only", help="Waiting, Delivered or Dead.")] = None,
+    limit: Annotated[int, typer.Option("--limit", min=1, max=10_000, help="How many, newest first.")] = 50,
+) -> Listed:
+    """Show the log of a webhook's deliveries."""
+    rows = await session.sql.fetch(DELIVERIES, await _customer(session, id), id, only, limit)
+    columns = {
+        "ID": "id", "TYPE": "type", "STATE": "state", "ATTEMPTS": "attempts", "STATUS": "status", "MS": "duration",
+        "CREATED": "created", "NEXT TRY": "nextAttempt", "ERROR": "error",
+    }  # fmt: skip
+    return Listed([dict(row) for row in rows], columns)
+
+
+@command(app, "replay", topics=TOPICS_CHANGED)
+async def replay(
+    session: Session,
+    id: Webhook,
+    delivery: Annotated[int | None, typer.Option("--delivery", min=1, max=2**63 - 1, help="This one alone.")] = None,
+    since: Annotated[
+        str | None,
+        typer.Option("--from", metavar="TIME", help="All of its kinds from this time on, oldest first."),
+    ] = None,
+    until: Annotated[str | None, typer.Option("--to", metavar="TIME", help="With --from: up to this time.")] = None,
+    undelivered: Annotated[
+        bool, typer.Option("--undelivered", help="With --from: only what has not been delivered.")
+    ] = False,
+) -> Said:
+    """Send again: one delivery, or the outcomes and changes of a time."""
+    begin, end = moment(since), moment(until) or datetime.now(UTC)
+    if (delivery is None) == (begin is None):
+        raise Failed("Say what: --delivery ID or --from TIME.")
+    customer = await _customer(session, id, enabled=True)
+    count, following = 1, None
+    if delivery is not None:
+        if not await outbox.replay(session.sql, customer, id, delivery):
+            raise Failed(f"There is no delivery {delivery} of webhook {id}.")
+    elif begin is not None:
+        count, following = await outbox.replay_range(session.sql, customer, id, begin, end, undelivered=undelivered)
+    more = f" There are more: go on with --from {following.isoformat()}" if following else ""
+    return Said({"count": count, "next": following}, f"{count} to be sent again.{more}")
+
+
+@command(app, "test", topics=TOPICS_CHANGED)
+async def test(session: Session, id: Webhook) -> Said:
+    """Send a test to a webhook."""
+    delivery = await session.sql.fetchval(outbox.SEND_TEST, await _customer(session, id, enabled=True), id)
+    return Said({"id": delivery}, f"Delivery {delivery} is on its way; see it with: keyrack webhook deliveries {id}")
+
+
+app.registered_commands.extend(webhook_tools.app.registered_commands)

@@ -1,0 +1,131 @@
+"""In charge of reading what is imported: the rows of a CSV or JSON file, each with the number of its line."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TextIO, cast
+
+from keyrack.api.schema.request_body import INT32_MAX
+from keyrack.cli.options import FORMS, read_moment, wrong_words
+from keyrack.cli.output import Failed
+from keyrack.core.text import trimmed
+
+DELIMITERS = ",;\t"
+JSON_NAMES = (".json", ".jsonl", ".ndjson")
+
+
+@dataclass(slots=True)
+class Row:
+    """One row of a file; what is wrong with it gathers in `problems`."""
+
+    line: int
+    values: dict[str, str]
+    problems: list[str] = field(default_factory=list[str])
+
+    def text(self, name: str, *, needed: bool = True) -> str | None:
+        """A text of the row, or None."""
+        value = trimmed(self.values.get(_plain(name), ""))
+        if not value:
+            if needed:
+                self.problems.append(f"{name} is missing")
+            return None
+        if wrong := wrong_words(value):
+            self.problems.append(f"{name} {wrong}")
+            return None
+        return value
+
+    def number(self, name: str, default: int | None = None) -> int | None:
+        """A number from 0 to the greatest of int32, or `default` where there is none."""
+        value = self.text(name, needed=False)
+        if value is None:
+            return default
+        if value.isascii() and value.isdigit() and len(value) <= 10 and int(value) <= INT32_MAX:
+            return int(value)
+        self.problems.append(f"{name} is no number: {value!r}")
+        return None
+
+    def moment(self, name: str) -> Any:
+        """A time, as `read_moment` takes it, or None."""
+        value = self.text(name, needed=False)
+        if value is None:
+            return None
+        try:
+            return read_moment(value)
+        except ValueError:
+            self.problems.append(f"{name} is no date: {value!r}; {FORMS}")
+            return None
+
+
+def read_rows(path: Path, format: str | None, columns: Collection[str]) -> Iterator[Row]:
+    """The rows of a file. Raises `Failed` where it cannot be read, or has a column that is not among `columns`."""
+    known = {_plain(name): name for name in columns}
+    as_json = format == "json" if format else path.suffix.lower() in JSON_NAMES
+    if not as_json and not format and path.suffix.lower() not in (".csv", ".tsv", ".txt"):
+        raise Failed(f"{path} is neither .csv nor .json: say which with --format.")
+    try:
+        with path.open(encoding="utf-8-sig", newline="") as file:
+            yield from _json_rows(file, path, known) if as_json else _csv_rows(file, path, known)
+    except UnicodeDecodeError as error:
+        raise Failed(f"{path} is not UTF-8: {error.reason} at byte {error.start}.") from None
+    except OSError as error:
+        raise Failed(f"{path} cannot be read: {error.strerror}.") from None
+
+
+def _csv_rows(file: TextIO, path: Path, known: dict[str, str]) -> Iterator[Row]:
+    head = file.readline()
+    file.seek(0)
+    delimiter = max(DELIMITERS, key=head.count)
+    reader = csv.reader(file, delimiter=delimiter, strict=True)
+    try:
+        names = [_plain(name) for name in next(reader, list[str]())]
+        _check_columns(path, names, known)
+        for cells in reader:
+            if any(cells):
+                row = Row(reader.line_num, dict(zip(names, cells, strict=False)))
+                if len(cells) > len(names):
+                    row.problems.append(f"has {len(cells)} cells, the heading has {len(names)}")
+                yield row
+    except csv.Error as error:
+        raise Failed(f"{path}, line {reader.line_num}: {error}.") from None
+
+
+def _json_rows(file: TextIO, path: Path, known: dict[str, str]) -> Iterator[Row]:
+    text = file.read()
+    try:
+        if path.suffix.lower() in JSON_NAMES[1:]:
+            items: Any = [json.loads(line) for line in text.splitlines() if line.strip()]
+        else:
+            items = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise Failed(f"{path} is no JSON: {error}.") from None
+    if not isinstance(items, list):
+        raise Failed(f"{path} holds no array of objects.")
+    for number, item in enumerate(cast("list[object]", items), 1):
+        if not isinstance(item, dict):
+            yield Row(number, {}, ["is no object"])
+            continue
+        row = Row(number, {})
+        for name, value in cast("dict[str, object]", item).items():
+            if _plain(name) not in known:
+                row.problems.append(f"has a member that is not known: {name!r}")
+            elif isinstance(value, str | int) and not isinstance(value, bool):
+                row.values[_plain(name)] = str(value)
+            elif value is not None:
+                row.problems.append(f"{name} is neither text nor a whole number")
+        yield row
+
+
+def _check_columns(path: Path, names: list[str], known: dict[str, str]) -> None:
+    wrong = [name or "(empty)" for name in names if name not in known]
+    if not names or wrong or len(set(names)) < len(names):
+        what = f"has columns that are not known: {', '.join(wrong)}" if wrong else "has no heading, or a column twice"
+        raise Failed(f"{path} {what}. Columns: {', '.join(known.values())}.")
+
+
+def _plain(name: str) -> str:
+    """A column's name, however it is written: serialNumber, serial_number, Serial number."""
+    return "".join(character for character in name.lower() if character.isalnum())

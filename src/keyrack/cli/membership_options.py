@@ -1,0 +1,103 @@
+"""In charge of which manager acts for which customer, in which role and for which groups, as commands say it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated, LiteralString
+
+import typer
+
+from keyrack.api.permissions import Role
+from keyrack.auth import owners
+from keyrack.auth.owners import OWNER_LIMITED
+from keyrack.cli.database_session import Session
+from keyrack.cli.output import Failed
+from keyrack.core.error_codes import NO_CUSTOMER
+from keyrack.core.errors import Conflict, NotFound, on_constraint
+
+JOIN: LiteralString = """
+insert into manager_customer (customer_id, manager_id) select unnest($2::integer[]), $1 on conflict do nothing
+"""
+GIVE: LiteralString = """
+insert into manager_role (customer_id, manager_id, role, groups, is_limited)
+select unnest($2::integer[]), $1, $3, $4::integer[], $4 is not null
+on conflict (customer_id, manager_id) do update set role = excluded.role,
+  groups = case when $5 then null else coalesce(excluded.groups, manager_role.groups) end,
+  is_limited = not $5 and coalesce(excluded.groups, manager_role.groups) is not null
+"""
+WHERE_OWNER: LiteralString = """
+select array(select customer_id from manager_role where manager_id = $1 and role = 'Owner' order by 1)
+"""
+LEAVE: LiteralString = "delete from manager_customer where manager_id = $1 and customer_id = any($2::integer[])"
+UNKNOWN: LiteralString = """
+select id from unnest($1::integer[]) id where not exists (select from customer where customer_id = id) order by id
+"""
+HELD: LiteralString = """
+select c as id from unnest($2::integer[]) c
+where not exists (select from manager_customer where manager_id = $1 and customer_id = c) order by c
+"""
+GROUPS: LiteralString = """
+select n.name, array(select group_id from fleet_group g
+  where g.customer_id = $1 and (g.name = n.name or g.group_id::text = n.name) order by g.name = n.name) as found
+from unnest($2::text[]) n (name)
+"""
+
+OfRole = typer.Option(
+    "--role", case_sensitive=False, help="What the manager may in the customers that are named: docs/access.md."
+)
+Limits = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--group", metavar="ID|NAME", help="Limit the role to this group of the customer; may be given several times."
+    ),
+]
+Whole = Annotated[bool, typer.Option("--whole-fleet", help="Limit the role to no groups any more.")]
+Ownerless = Annotated[
+    bool,
+    typer.Option("--leave-without-owner", help="Go on though a customer is left without an owner who may sign in."),
+]
+
+
+async def owned(session: Session, id: int) -> list[int]:
+    """The customers that the manager owns, of which nobody else changes who may until this is done."""
+    owned = await session.sql.fetchval(WHERE_OWNER, id)
+    await owners.hold(session.sql, *owned)
+    return owned
+
+
+async def check_owners(session: Session, owned: list[int], *, ownerless: bool) -> None:
+    """Raises `Failed` where one of them has no owner any more, and that was not said to be meant."""
+    if not ownerless and (without := await owners.without(session.sql, *owned)):
+        raise Failed(
+            f"Customer {without[0]} would be left without an owner who may sign in. Make somebody else one first, or"
+            " say --leave-without-owner."
+        )
+
+
+async def limits(session: Session, customers: Sequence[int], groups: Sequence[str] | None) -> list[int] | None:
+    """The numbers of groups that are named; None for the whole fleet. Raises `Failed`."""
+    if not groups:
+        return None
+    if len(customers) != 1:
+        raise typer.BadParameter("Groups are those of one customer: name one, with --customer.")
+    rows = await session.sql.fetch(GROUPS, customers[0], list(groups))
+    for row in rows:
+        if len(row["found"]) != 1:
+            many = "more than one group is" if row["found"] else "there is no group"
+            raise Failed(f"In customer {customers[0]} {many} called {row['name']}.")
+    return sorted({row["found"][0] for row in rows})
+
+
+async def join(
+    session: Session, id: int, customers: list[int], role: Role, groups: list[int] | None, *, whole: bool = False
+) -> None:
+    """Let a manager act for customers in a role, limited to groups; without any it stays as limited as it was, unless
+    it is for the `whole` fleet. Raises `Failed`."""
+    if unknown := await session.sql.fetch(UNKNOWN, customers):
+        raise Failed(f"There is no customer {', '.join(str(row['id']) for row in unknown)}.")
+    with on_constraint(
+        {"manager_customer_customer_id_fkey": (NotFound, NO_CUSTOMER.saying("A customer was removed meanwhile."))}
+    ):
+        await session.sql.execute(JOIN, id, customers)
+        with on_constraint({"manager_role_owner": (Conflict, OWNER_LIMITED)}):
+            await session.sql.execute(GIVE, id, customers, role, groups, whole)

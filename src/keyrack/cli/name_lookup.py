@@ -1,0 +1,117 @@
+"""In charge of names in the place of ids: what an option may be called by, and which row that is.
+
+Who gives a name gets the one row that has it. A name that no row has, or more than one, is refused with what there is.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, LiteralString, cast
+
+import typer
+
+from keyrack.api.schema.request_body import INT32_MAX
+from keyrack.cli.output import Failed
+from keyrack.core.text import trimmed
+from keyrack.db.connection import Statements
+
+MOST = 5_000  # names among which the one is looked for that was probably meant
+CANDIDATES = 5  # that a refusal tells
+
+
+@dataclass(frozen=True, slots=True)
+class Noun:
+    """What rows of a kind are called by: in words, and their id, name and customer in SQL."""
+
+    word: str
+    called: str
+    rows: LiteralString
+
+
+@dataclass(frozen=True, slots=True)
+class Name:
+    """What was given in the place of an id."""
+
+    noun: str
+    text: str
+
+
+NOUNS = {
+    "customer": Noun("customer", "called", "select customer_id as id, name, null::integer as of from customer"),
+    "manager": Noun("manager", "called", "select manager_id as id, username as name, null::integer as of from manager"),
+    "provider": Noun("provider", "called", "select provider_id as id, name, null::integer as of from provider"),
+    "client": Noun("client", "called", "select client_id as id, name, null::integer as of from client"),
+    "api_key": Noun("API key", "called", "select api_key_id as id, name, null::integer as of from api_key"),
+    "sdk_key": Noun("SDK key", "called", "select sdk_key_id as id, name, customer_id as of from sdk_key"),
+    "device_key": Noun("device key", "called", "select device_key_id as id, name, customer_id as of from device_key"),
+    "product": Noun(
+        "product",
+        "with the serial number",
+        "select product_id as id, serial_number as name, customer_id as of from product",
+    ),
+    "service": Noun("service", "called", "select service_id as id, name, customer_id as of from service"),
+    "webhook": Noun(
+        "webhook", "with the address", "select webhook_id as id, url as name, customer_id as of from webhook"
+    ),
+}
+MATCHING: LiteralString = "select * from ({rows}) r where lower(name) = lower($1) order by id limit $2"
+KNOWN: LiteralString = "select id, name from ({rows}) r order by id limit $1"
+
+
+def reference(noun: str) -> Callable[[str], Any]:
+    """What reads an option that takes an id of `noun`, or a name: the id, or a `Name` for `resolved`."""
+
+    def read(value: str) -> int | Name:
+        text = trimmed(value)
+        if not text:
+            raise typer.BadParameter("must not be empty")
+        if not (text.isascii() and text.lstrip("-").isdigit()):
+            return Name(noun, text)
+        if 1 <= int(text) <= INT32_MAX:
+            return int(text)
+        raise typer.BadParameter(f"{text} is not in the range 1<=x<={INT32_MAX}")
+
+    return read
+
+
+async def resolved(sql: Statements, options: Mapping[str, Any]) -> dict[str, Any]:
+    """The options with ids in the place of names. Raises `Failed`."""
+    return {name: await _resolved(sql, value) for name, value in options.items()}
+
+
+async def _resolved(sql: Statements, value: Any) -> Any:
+    if isinstance(value, list):
+        return [await _resolved(sql, item) for item in cast("list[Any]", value)]
+    return await _id(sql, value) if isinstance(value, Name) else value
+
+
+async def _id(sql: Statements, wanted: Name) -> int:
+    noun = NOUNS[wanted.noun]
+    matching: LiteralString = MATCHING.replace("{rows}", noun.rows)
+    rows = await sql.fetch(matching, wanted.text, MOST)
+    exact = [row for row in rows if row["name"] == wanted.text]
+    found = exact if len(exact) == 1 else rows
+    if len(found) == 1:
+        return found[0]["id"]
+    if found:
+        which = ", ".join(_which(row) for row in found[:CANDIDATES]) + ", ..." * (len(found) > CANDIDATES)
+        raise Failed(f"There are {len(found)} {noun.word}s {noun.called} {wanted.text!r}. Say the id: {which}.")
+    raise Failed(f"There is no {noun.word} {noun.called} {wanted.text!r}.{await _meant(sql, noun, wanted.text)}")
+
+
+def _which(row: Any) -> str:
+    return str(row["id"]) if row["of"] is None else f"{row['id']} (of customer {row['of']})"
+
+
+async def _meant(sql: Statements, noun: Noun, text: str) -> str:
+    """The names that are near, or those of the first rows."""
+    known: LiteralString = KNOWN.replace("{rows}", noun.rows)
+    rows = await sql.fetch(known, MOST)
+    low = {row["name"].lower(): row for row in rows}
+    near = [low[name] for name in difflib.get_close_matches(text.lower(), low, 3, 0.6)]
+    told = ", ".join(f"{row['name']!r} ({row['id']})" for row in near or rows[:CANDIDATES])
+    if not told:
+        return " There is none at all."
+    return f" Did you mean {told}?" if near else f" There are: {told}{', ...' * (len(rows) > CANDIDATES)}."

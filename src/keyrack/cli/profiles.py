@@ -1,0 +1,104 @@
+"""In charge of profiles: where a caller of the API has logged in, kept in a file that nobody else reads.
+
+A profile holds the server's address, the API key, the customer and the token; of a password it holds the file at most.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from keyrack.cli.output import Failed
+from keyrack.core.api_client.credentials import Token
+
+DEFAULT = "default"
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+ENDING = ".json"
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """Who calls, and where."""
+
+    url: str
+    username: str
+    api_key: str = field(repr=False)
+    brand: str = "vendor"
+    customer: int | None = None
+    password_file: str | None = None
+    token: Token | None = None
+
+
+def directory() -> Path:
+    """Where the profiles of this user are (XDG Base Directory Specification)."""
+    given = os.environ.get("XDG_CONFIG_HOME", "")
+    home = Path(given) if given.startswith("/") else Path.home() / ".config"
+    return home / "keyrack" / "profiles"
+
+
+def names() -> list[str]:
+    """The profiles that there are."""
+    with_ending = sorted(directory().glob(f"*{ENDING}")) if directory().is_dir() else []
+    return [path.name.removesuffix(ENDING) for path in with_ending]
+
+
+def path_of(name: str) -> Path:
+    """The file of a profile. Raises `Failed` for what can be no name of one."""
+    if not NAME.fullmatch(name):
+        raise Failed(f"{name!r} is no name of a profile: letters, digits, dots and hyphens, 64 at most.")
+    return directory() / (name + ENDING)
+
+
+def read(name: str) -> Profile:
+    """The profile. Raises `Failed`: there is none, others may read it, or it is damaged."""
+    path = path_of(name)
+    try:
+        with path.open(encoding="utf-8") as file:
+            if os.fstat(file.fileno()).st_mode & 0o077:
+                raise Failed(f"{path} holds a token, and others may read it: chmod 600 {path}")
+            members: dict[str, Any] = json.load(file)
+        token = members.pop("token")
+        return Profile(**members, token=None if token is None else Token(**token))
+    except FileNotFoundError:
+        there = ", ".join(names())
+        hint = f" There are: {there}." if there else ""
+        how = "keyrack login" if name == DEFAULT else f"keyrack login --profile {name}"
+        raise Failed(f"Nobody is logged in as profile {name}.{hint} Log in first: {how}") from None
+    except OSError as error:
+        raise Failed(f"{path} cannot be read: {error.strerror}.") from None
+    except (ValueError, TypeError, KeyError, AttributeError):
+        raise Failed(f"{path} is damaged. Log in again: keyrack login --profile {name}") from None
+
+
+def write(name: str, profile: Profile) -> Path:
+    """Keep a profile, in one step, for its owner alone. Raises `Failed`."""
+    path = path_of(name)
+    fresh = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        try:
+            with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+                json.dump(asdict(profile), file)
+            fresh.replace(path)
+        except BaseException:
+            fresh.unlink(missing_ok=True)
+            raise
+    except OSError as error:
+        raise Failed(f"{path} cannot be written: {error.strerror}.") from None
+    return path
+
+
+def remove(name: str) -> bool:
+    """Forget a profile; whether there was one. Raises `Failed`."""
+    try:
+        path_of(name).unlink()
+    except FileNotFoundError:
+        return False
+    except OSError as error:
+        raise Failed(f"{path_of(name)} cannot be removed: {error.strerror}.") from None
+    return True

@@ -1,0 +1,226 @@
+"""In charge of telling a change: in a sentence, with links to what is still there, and member by member."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, cast
+
+from babel.lists import format_list
+from babel.numbers import format_decimal
+from babel.units import format_unit
+from markupsafe import Markup, escape
+
+from keyrack.console.changes.labels import ACTORS, KINDS, MEMBERS, OTHER, PARTS, RESOURCES, VALUES
+from keyrack.console.changes.resource_names import OF_MEMBER, Change, Members, Named, Names, Thing, names_of, sides
+from keyrack.console.languages import N_, translations
+from keyrack.console.rendering import clock, gettext, tongue
+from keyrack.http.page_router import Visit
+
+HIDDEN = "***"  # what the log has in place of a secret
+NAMED = 3  # members that a sentence names
+LONGEST = 60  # characters of a value in a sentence
+ITEMS = ("carId", "userId", "productId", "serviceId")  # what joins a group
+TIMES = (
+    "start", "end", "begins", "expires", "terminated", "dongleTerminated", "revoked", "oldSigningSecretUntil",
+)  # fmt: skip
+SECONDS = ("lifetime", "renewableAfter", "freshness")
+DAY, HOUR = 86_400, 3_600
+ON_BEHALF = N_("%(who)s on behalf of %(other)s")
+SOMEBODY = N_("Somebody whose name was erased")
+APP = N_("The app of a user (%(name)s)")
+SHORT = 8  # characters that tell such a name from others
+FROM_TO = N_("%(what)s: %(before)s → %(after)s")
+ERASED = N_("some of it was erased")
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """A member of a change: its name for people and for programs, and what it was and is."""
+
+    label: str
+    name: str
+    before: Markup | None
+    after: Markup | None
+
+
+class Telling:
+    """Tells changes to a visit."""
+
+    def __init__(self, visit: Visit, names: Names) -> None:
+        self._visit = visit
+        self._names = names
+        self._clock = clock(visit)
+        self._say = partial(gettext, visit)
+        self._translated = translations(tongue(visit)).gettext
+
+    def who(self, change: Change) -> str:
+        """Who did it, and on whose behalf."""
+        who, other = self._actor(change["actor"]), change["onBehalfOf"]
+        return self._say(ON_BEHALF, who=who, other=self._actor(other)) if other else who
+
+    def actor(self, change: Change) -> str:
+        """What kind of somebody did it; "" where that was erased."""
+        type = change["actor"]["type"]
+        return self._translated(ACTORS[type]) if type in ACTORS else type or ""
+
+    def named(self, resource: str, id: object) -> Markup:
+        """A thing, with a link where it has a page."""
+        return _link(self._names.of(resource, id))
+
+    def _actor(self, actor: Mapping[str, Any]) -> str:
+        type, name = actor["type"], actor["name"]
+        if type is None:
+            return self._say(SOMEBODY)
+        if type == "system" and name in PARTS:
+            return self._translated(PARTS[name])
+        word = self._translated(ACTORS[type]) if type in ACTORS else str(type)
+        if not name:
+            return f"{word} {actor['id']}" if actor["id"] else word
+        if type == "user":  # an app, by a name that says nobody's
+            return self._say(APP, name=str(name)[:SHORT])
+        return str(name) if type == "manager" else f"{word} {name}"
+
+    def kind(self, change: Change) -> str:
+        """What happened, in a word or two."""
+        return self._translated(KINDS.get(change["kind"], OTHER).label)
+
+    def sentence(self, change: Change) -> Markup:
+        """Who did what to which thing."""
+        members = self._names.members(change)
+        places: dict[str, Any] = {
+            "who": Markup("<strong>{}</strong>").format(self.who(change)),
+            "thing": self.thing(change),
+            "members": self._changed(change),
+            "times": self._times(members),
+            "item": self._item(members),
+            "car": self._of_member("carId", members, change),
+            "user": self._of_member("userId", members, change),
+            "product": self._of_member("productId", members, change),
+        }
+        said = escape(self._translated(KINDS.get(change["kind"], OTHER).sentence)) % places
+        said = self._with_values(said, change)
+        if is_erased(change):
+            said += Markup(' <span class="muted">({})</span>').format(self._say(ERASED))
+        return said
+
+    def thing(self, change: Change) -> Markup:
+        """What it was done to, with a link where it has a page."""
+        resource, id = change["resource"], change["resourceId"]
+        name = _link(self._names.of(resource, id))
+        if resource not in RESOURCES:
+            return Markup("<code>{} {}</code>").format(resource, id)
+        return escape(self._translated(RESOURCES[resource].sentence)) % {"name": name}
+
+    def differences(self, change: Change) -> list[Difference]:
+        """The members that changed, in the order of their names for people."""
+        before, after = sides(change)
+        found = [
+            Difference(
+                self._translated(MEMBERS[name].label) if name in MEMBERS else "", name,
+                self._shown(name, before), self._shown(name, after),
+            )
+            for name in {**before, **after}
+        ]  # fmt: skip
+        return sorted(found, key=lambda one: (one.label or one.name).casefold())
+
+    def _shown(self, name: str, side: Members) -> Markup | None:
+        return None if side.get(name) is None else self.value(name, side[name])
+
+    def value(self, name: str, value: Any) -> Markup:
+        """A value as people read it."""
+        if value is None:
+            return escape(self._say(N_("nothing")))
+        if value == HIDDEN:
+            return escape(self._say(N_("a secret")))
+        if name in OF_MEMBER:
+            return _link(self._names.of(OF_MEMBER[name], value))
+        if isinstance(value, bool):
+            return escape(self._say(N_("yes")) if value else self._say(N_("no")))
+        if isinstance(value, str) and value in VALUES.get(name, {}):
+            return escape(self._translated(VALUES[name][value]))
+        if name in TIMES:
+            return self._clock.moment(value, "short")
+        if name in SECONDS:
+            return escape(self._duration(int(value)))
+        if isinstance(value, int | float):
+            return escape(format_decimal(value, locale=self._clock.locale))
+        if isinstance(value, list):
+            several = cast("list[object]", value)
+            return escape(", ".join(str(one) for one in several))
+        return escape(str(value))
+
+    def _duration(self, seconds: int) -> str:
+        for size, unit in ((DAY, "duration-day"), (HOUR, "duration-hour")):
+            if seconds % size == 0:
+                return format_unit(seconds // size, unit, locale=self._clock.locale)
+        return format_unit(seconds, "duration-second", locale=self._clock.locale)
+
+    def _changed(self, change: Change) -> str:
+        """The members that changed, as a sentence names them."""
+        before, after = sides(change)
+        names = sorted(before.keys() | after.keys())
+        told = [self._translated(MEMBERS[name].changed) if name in MEMBERS else name for name in names]
+        if not told:
+            return self._say(N_("something"))
+        more = len(told) - NAMED
+        if more > 1:
+            told = [*told[:NAMED], self._say(N_("%(num)s more"), num=more)]
+        return format_list(told, "standard", self._clock.locale)
+
+    def _with_values(self, said: Markup, change: Change) -> Markup:
+        """The sentence, with what it was and is where that is one short value."""
+        before, after = sides(change)
+        names = before.keys() | after.keys()
+        if not (change["before"] and change["after"] and len(names) == 1 and change["kind"].endswith(".updated")):
+            return said
+        (name,) = names
+        values = [self.value(name, side.get(name)) for side in (before, after)]
+        if HIDDEN in (before.get(name), after.get(name)) or max(len(one.striptags()) for one in values) > LONGEST:
+            return said
+        marked = [
+            Markup("<q>{}</q>").format(one) if name not in TIMES and isinstance(side.get(name), str) else one
+            for one, side in zip(values, (before, after), strict=True)
+        ]
+        return escape(self._say(FROM_TO)) % {"what": said, "before": marked[0], "after": marked[1]}
+
+    def _times(self, members: Members) -> Markup:
+        """From when to when an assignment is."""
+        start, end = members.get("start"), members.get("end")
+        if start is None:
+            return escape(self._say(N_("times unknown")))
+        places = {"start": self._clock.moment(start, "short"), "end": self._clock.moment(end, "short")}
+        text = N_("%(start)s to %(end)s") if end else N_("from %(start)s, without end")
+        return escape(self._translated(text)) % places
+
+    def _item(self, members: Members) -> Markup:
+        """What joined or left a group."""
+        name = next((name for name in ITEMS if members.get(name) is not None), None)
+        return self.value(name, members[name]) if name else escape(self._say(N_("something")))
+
+    def _of_member(self, name: str, members: Members, change: Change) -> Markup:
+        """What a member names; of what was taken away that which it was."""
+        before, _ = sides(change)
+        id = before.get(name) if members.get(name) is None else members[name]
+        return _link(self._names.of(OF_MEMBER[name], id))
+
+
+def is_erased(change: Change) -> bool:
+    """Whether a part of it was erased: a change has members, a new user an address, and somebody who did it."""
+    before, after = sides(change)
+    whole = before.keys() | after.keys()
+    if not whole or change["actor"]["type"] is None:
+        return True
+    return change["kind"] in ("user.created", "user.deleted") and "emailAddress" not in whole
+
+
+async def telling_of(visit: Visit, changes: Sequence[Change], beside: Iterable[Thing] = ()) -> Telling:
+    """What tells these changes, once it is known what their things are called, and others beside them."""
+    return Telling(visit, await names_of(visit, changes, beside))
+
+
+def _link(named: Named) -> Markup:
+    if not named.href:
+        return escape(named.text)
+    return Markup('<a href="{}">{}</a>').format(named.href, named.text)

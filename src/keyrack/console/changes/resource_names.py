@@ -1,0 +1,196 @@
+"""In charge of what the things are called that changes are about: those that are there, by what they are called now and
+with their pages; those that are gone, by what the log says of them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from keyrack.api.permissions import Permission
+from keyrack.console.changes.labels import RESOURCES
+from keyrack.console.choices import of_car, of_user
+from keyrack.console.languages import N_
+from keyrack.console.paged_fetch import parts_of, rows_of, rows_with
+from keyrack.console.product_names import named
+from keyrack.console.rendering import base, gettext
+from keyrack.core.errors import NotFound
+from keyrack.http.page_router import Visit
+
+Change = Mapping[str, Any]
+Members = Mapping[str, Any]
+Thing = tuple[str, str]  # a resource, and the id of one
+Rows = dict[str, dict[str, Any]]
+
+# Member -> the resource whose id it is
+OF_MEMBER = {"carId": "car", "userId": "user", "productId": "product", "serviceId": "service"}
+# Resource -> the row of the endpoints' table, and what is asked of it
+ROWS = {
+    "assignment": ("/assignments", "id,carId,userId"),
+    "car": ("/cars", "id,name,licensePlate"),
+    "user": ("/users", "id,emailAddress,userData"),
+    "product": ("/products", "id,type,serialNumber"),
+    "service": ("/services", "id,name"),
+    "group": ("/groups", "id,name"),
+    "webhook": ("/webhooks", "id,url"),
+}
+DIGITS = 9  # of an id
+OFTEN = 4  # changes that are looked at of each thing that is gone: it may have come and gone more than once
+TOLD_BY = {"assignment": {"carId", "userId"}, "key": {"carId"}}  # what has no name, and the members that tell it
+WHOLE = ("created", "granted", "issued", "deleted", "withdrawn")  # what happened where a change has all members
+NAMELESS = ("assignment", "customer", "boxReport", "issuingKey", "keyAuthority")
+NUMBERED = N_("number %(id)s")
+# Of those whose names stand alone, what they are called without one; and where not even the number is known
+BY_NUMBER = {
+    "car": N_("car %(id)s"), "user": N_("user %(id)s"), "product": N_("box or unit %(id)s"),
+    "manager": N_("manager %(id)s"), "permission": "%(id)s",
+}  # fmt: skip
+UNKNOWN = {"car": N_("an unknown car"), "user": N_("an unknown user"), "product": N_("an unknown box or unit")}
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    """What a thing is called; `href` is its page, "" where there is none any more."""
+
+    text: str
+    href: str = ""
+
+
+@dataclass(frozen=True)
+class Names:
+    """What the things of some changes are called, as far as it is known; `held` has each assignment's car and user, and
+    each key's car."""
+
+    visit: Visit
+    known: dict[Thing, Named] = field(default_factory=dict[Thing, Named])
+    held: dict[str, Members] = field(default_factory=dict[str, Members])
+
+    def of(self, resource: str, id: object) -> Named:
+        """What a thing is called, by its number where nothing else is known of it; `id` is None where that is not."""
+        if id is None:
+            return Named(gettext(self.visit, UNKNOWN[resource]))
+        resource = "service" if resource == "contract" else resource
+        if found := self.known.get((resource, str(id))):
+            return found
+        return Named(gettext(self.visit, BY_NUMBER.get(resource, NUMBERED), id=id))
+
+    def members(self, change: Change) -> Members:
+        """The members of a change as they are, and of an assignment those that did not change."""
+        before, after = sides(change)
+        held = self.held.get(change["resourceId"]) if change["resource"] in TOLD_BY else None
+        return {**(held or before), **before, **after}
+
+
+def sides(change: Change) -> tuple[Members, Members]:
+    """The members before and after; those of a side that is not there are none."""
+    return change["before"] or {}, change["after"] or {}
+
+
+async def names_of(visit: Visit, changes: Sequence[Change], beside: Iterable[Thing] = ()) -> Names:
+    """What the things are called that these changes are about, and others beside them: a read for each resource, and
+    one for each whose things are not all there."""
+    names = Names(visit)
+    for resource in TOLD_BY:
+        some = {one["resourceId"] for one in changes if one["resource"] == resource and not _is_whole(one)}
+        there = await _there(visit, resource, some)
+        names.held.update(there | await _gone(visit, resource, some - there.keys()))
+    wanted = _wanted([*(thing for change in changes for thing in _things(change, names)), *beside])
+    await asyncio.gather(*(_learn(names, resource, ids) for resource, ids in wanted.items()))
+    return names
+
+
+async def _learn(names: Names, resource: str, ids: set[str]) -> None:
+    """What the things of a resource are called."""
+    visit = names.visit
+    there = await _there(visit, resource, ids)
+    names.known.update({(resource, id): _named(visit, resource, row) for id, row in there.items()})
+    if resource in NAMELESS:
+        return
+    for id, members in (await _gone(visit, resource, ids - there.keys())).items():
+        if text := _called(visit, resource, members):
+            names.known[resource, id] = Named(text)
+
+
+def _is_whole(change: Change) -> bool:
+    """Whether the change of an assignment or a key itself says whose it is."""
+    before, after = sides(change)
+    return TOLD_BY[change["resource"]] <= before.keys() | after.keys()
+
+
+def _wanted(things: Iterable[Thing]) -> dict[str, set[str]]:
+    wanted: dict[str, set[str]] = {}
+    for resource, id in things:
+        if id.isascii() and id.isdigit() and len(id) <= DIGITS:
+            wanted.setdefault(resource, set()).add(id)
+    return wanted
+
+
+def _things(change: Change, names: Names) -> Iterator[Thing]:
+    resource = change["resource"]
+    yield "service" if resource == "contract" else resource, change["resourceId"]
+    for side in (*sides(change), names.members(change)):
+        for member, other in OF_MEMBER.items():
+            if side.get(member) is not None:
+                yield other, str(side[member])
+
+
+async def _there(visit: Visit, resource: str, ids: set[str]) -> Rows:
+    """Those that are there and may be seen, by their ids."""
+    if not ids or resource not in ROWS:
+        return {}
+    path, select = ROWS[resource]
+    if not visit.may(f"{path[1:]}:read"):
+        return {}
+    try:
+        rows = await rows_with(visit, path, sorted(ids, key=int), {"$select": select})
+    except NotFound:  # none at all
+        return {}
+    return {str(row["id"]): row for row in rows}
+
+
+async def _gone(visit: Visit, resource: str, ids: set[str]) -> Rows:
+    """What the log says last of those that are not, by their ids: what they were as they went, or as they came. Who may
+    not read it learns nothing."""
+    if not ids or resource not in RESOURCES or not visit.may(Permission.CHANGES_READ):
+        return {}
+    kinds = ",".join(f"'{resource}.{word}'" for word in WHOLE)
+    query = {
+        "$filter": f"resource eq '{resource}' and kind in ({kinds})", "$select": "id,resourceId,before,after",
+        "$orderby": "id desc",
+    }  # fmt: skip
+    found: Rows = {}
+    for some in parts_of(visit, [f"'{id}'" for id in sorted(ids)]):
+        narrowed = {**query, "$filter": f"{query['$filter']} and resourceId in {some}"}
+        for row in (await rows_of(visit, "/changes", narrowed, OFTEN * len(ids)))[0]:
+            found.setdefault(row["resourceId"], row["before"] or row["after"] or {})
+    return found
+
+
+def _named(visit: Visit, resource: str, row: Members) -> Named:
+    """One that is there."""
+    id, root = row["id"], base(visit)
+    if resource == "car":
+        return Named(of_car(row).label, f"{root}/cars/{id}")
+    if resource == "user":
+        return Named(of_user(row).label, f"{root}/users/{id}")
+    if resource == "product":
+        return Named(named(visit, row), f"{root}/boxes?filter=id%20eq%20{id}")
+    if resource == "service":
+        return Named(row["name"] or gettext(visit, NUMBERED, id=id), f"{root}/services?filter=id%20eq%20{id}")
+    if resource == "assignment":
+        return Named(gettext(visit, NUMBERED, id=id), f"{root}/assignments/{id}")
+    if resource == "webhook":
+        return Named(row["url"], f"{root}/webhooks/{id}")
+    return Named(row["name"], f"{root}/groups/{id}")
+
+
+def _called(visit: Visit, resource: str, members: Members) -> str:
+    """One that is gone, or has no page; "" where nothing is left of it."""
+    if resource == "car" and "name" in members:
+        return of_car({"id": 0, **members}).label
+    if resource == "user" and "emailAddress" in members:
+        return of_user({"id": 0, "emailAddress": members["emailAddress"], "userData": members}).label
+    if resource == "product" and "serialNumber" in members:
+        return named(visit, {**members, "type": f" {members.get('type', '')}"})
+    return str(members.get("name") or members.get("url") or members.get("username") or "")

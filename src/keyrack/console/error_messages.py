@@ -1,0 +1,89 @@
+"""In charge of what a visitor is told of a refusal: what it is, and what to do about it.
+
+What it is says the reason itself, in the words of the catalogues; its remedy is for who writes programs, unless no
+program ever gets it.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from urllib.parse import quote, urlsplit
+
+from keyrack.api.exchange import Answer
+from keyrack.console.forbidden import ASK_PART, lacking
+from keyrack.console.languages import N_
+from keyrack.console.rendering import gettext, plain, redirect, root, why
+from keyrack.core.error_codes import NO_CUSTOMER, NOTHING_HERE, SIGNED_OUT
+from keyrack.core.errors import NotFound, Refusal, Unauthorized
+from keyrack.http.page_router import BELOW, FactorNeeded, NotPermitted, Visit, first_customer
+
+# Status -> what it is, and what to do about it
+WORDS = {
+    400: (N_("This was not understood"), N_("Go back, and check the address and what was filled in.")),
+    401: (N_("You are signed out"), N_("Sign in again.")),
+    403: (N_("This is not allowed"), N_("Ask whoever runs this server for the right to do it.")),
+    404: (N_("This is not here"), N_("Go back to the list: it may have been deleted meanwhile.")),
+    405: (N_("This is no page to look at"), N_("Go back, and open it from there.")),
+    409: (N_("This cannot be done now"), N_("Go back, and look at what is there now.")),
+    412: (N_("Somebody else was quicker"), N_("Go back, look at what is there now, and decide again.")),
+    429: (N_("This was too much at once"), N_("Wait a moment, then try again.")),
+    503: (N_("This is not possible at the moment"), N_("Nothing was done. Try again in a moment.")),
+}
+NO_ADDRESS = (NOTHING_HERE, NO_CUSTOMER)  # an address without its customer may be one of these
+OTHER = (N_("Something went wrong"), N_("Try again. If it stays, tell whoever runs this server the number below."))
+# Codes whose remedy is for people: no program gets them
+OF_PAGES = {
+    "no-customer-of-manager", "file-not-found", "file-of-another-version", "signed-out", "other-origin", "invalid-day",
+    "list-address-not-understood", "tiles-not-found", "range-missing", "range-not-satisfiable", "range-too-long",
+}  # fmt: skip
+
+
+async def refused(visit: Visit, refusal: Refusal) -> Answer:
+    """The page, or the part of one, for a refusal that the page itself did not foresee."""
+    reads = visit.method in ("GET", "HEAD")
+    if isinstance(refusal, Unauthorized) and refusal.reason == SIGNED_OUT and not _by_script(visit):
+        there = _address(visit) if reads else _of_form(visit)
+        return redirect(f"{root(visit)}/sign-in?next={quote(there, safe='')}")
+    if isinstance(refusal, NotFound) and refusal.reason in NO_ADDRESS and reads and (there := _of_customer(visit)):
+        return redirect(there)
+    if isinstance(refusal, FactorNeeded) and visit.customer and reads and not _by_script(visit):
+        return redirect(f"{root(visit)}/{visit.customer}/settings/factors")
+    if isinstance(refusal, NotPermitted) and visit.customer and not visit.partial:
+        return await lacking(visit, refusal)
+    template = "refused_part.html" if visit.partial else "refused.html"
+    title, remedy = WORDS.get(refusal.status, OTHER)
+    if refusal.reason.code in OF_PAGES:
+        remedy = refusal.reason.remedy
+    elif isinstance(refusal, NotPermitted):
+        remedy = ASK_PART
+    answer = plain(
+        visit, template, status=refusal.status, title=gettext(visit, title), text=why(visit, refusal.reason),
+        remedy=gettext(visit, remedy), id=visit.id,
+    )  # fmt: skip
+    return Answer(answer.status, answer.body, refusal.headers, answer.media_type)
+
+
+def _of_customer(visit: Visit) -> str:
+    """The address of a page that was asked for without a customer, with the person's first one; "" for any other."""
+    first, _, _ = visit.path.removeprefix(BELOW + "/").partition("/")
+    if visit.who is None or not visit.who.manager.grants or not first or first.isdigit():
+        return ""
+    return f"{root(visit)}/{first_customer(visit.who)}{_address(visit).removeprefix(BELOW)}"
+
+
+def _by_script(visit: Visit) -> bool:
+    """Whether a script puts the answer into a page, where a page for signing in would be lost."""
+    return visit.partial or bool(visit.headers("HX-Request") and not visit.headers("HX-History-Restore-Request"))
+
+
+def _of_form(visit: Visit) -> str:
+    """The address of the page whose form was sent, "" where the browser does not say."""
+    with suppress(ValueError):
+        page = urlsplit(visit.headers("Referer") or "")
+        return page.path + (f"?{page.query}" if page.query else "")
+    return ""
+
+
+def _address(visit: Visit) -> str:
+    """As it was asked for: what was decoded of the path, such as a question mark, is encoded again."""
+    return quote(visit.path) + (f"?{visit.query_string}" if visit.query_string else "")

@@ -1,0 +1,95 @@
+"""Kinds in people's words: what a webhook may be told, and what a delivery was about."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from keyrack.console.changes.labels import KINDS
+from keyrack.console.languages import N_
+from keyrack.http.page_router import Visit
+
+OUTCOMES = {
+    "assignment.created": N_("New assignments"),
+    "assignment.updated": N_("Changed assignments"),
+    "assignment.deleted": N_("Ended assignments"),
+}
+# In the order of the form
+EVERYTHING = {
+    "customer.*": N_("Everything about the customer"),
+    "car.*": N_("Everything about cars"),
+    "user.*": N_("Everything about users"),
+    "product.*": N_("Everything about boxes and units"),
+    "box.*": N_("Boxes installed and taken out"),
+    "iq.*": N_("Units installed and taken out"),
+    "service.*": N_("Everything about services"),
+    "contract.*": N_("Everything about contracts"),
+    "group.*": N_("Everything about groups"),
+    "manager.*": N_("Everything about managers"),
+    "invitation.*": N_("Everything about invitations"),
+    "role.*": N_("Everything about roles"),
+    "scopes.*": N_("Everything about the rights of clients"),
+    "clientSecret.*": N_("Everything about secrets of clients"),
+    "client.*": N_("Everything about clients"),
+    "factorRule.*": N_("Everything about second factors"),
+    "webhook.*": N_("Everything about webhooks"),
+    "deviceKey.*": N_("Everything about device keys"),
+    "sdkKey.*": N_("Everything about SDK keys"),
+    "device.*": N_("Everything about phones"),
+    "key.*": N_("Everything about keys on phones"),
+    "enrolment.*": N_("Everything about enrolled boxes"),
+    "boxReport.*": N_("Everything about wrong logs of boxes"),
+    "keyAuthority.*": N_("Everything about the authority for keys"),
+    "issuingKey.*": N_("Everything about issuing keys"),
+    "changes.*": N_("Everything about the log of changes"),
+}
+# What a later release has beside them is shown as the API names it
+NAMES: Mapping[str, str] = {
+    **{kind: words.label for kind, words in KINDS.items()},
+    **OUTCOMES,
+    **EVERYTHING,
+    "changes.checkpoint": N_("Checkpoint of the log of changes"),
+    "webhook.test": N_("Test"),
+}
+ALL = ".*"
+
+
+@dataclass(frozen=True, slots=True)
+class Kinds:
+    """The kinds that there are, as `GET /webhooks/kinds` lists them."""
+
+    listed: Sequence[Mapping[str, Any]]
+
+    def groups(self, chosen: Iterable[str]) -> list[list[str]]:
+        """For each resource but assignments what can be chosen: everything first, where there is more than one. Other
+        wildcards only where one is chosen already."""
+        found: dict[str, list[str]] = {}
+        for row in self.listed:
+            kind, resource = row["kind"], row["resource"]
+            if kind in OUTCOMES or kind == "assignment" + ALL:
+                continue
+            if row["isWildcard"] and kind not in chosen and (kind != resource + ALL or len(row["takes"]) == 1):
+                continue
+            found.setdefault(resource, []).append(kind)
+        return sorted((_everything_first(resource, group) for resource, group in found.items()), key=_place)
+
+    def sent(self, visit: Visit) -> list[str]:
+        """What was chosen in the form; what a wildcard takes is not named beside it."""
+        chosen = {row["kind"]: row["takes"] for row in self.listed if visit.sent(row["kind"])}
+        taken = {kind for takes in chosen.values() for kind in takes}
+        return [kind for kind in chosen if kind not in taken]
+
+
+def _everything_first(resource: str, group: list[str]) -> list[str]:
+    return sorted(group, key=lambda kind: kind != resource + ALL)
+
+
+def _place(group: Sequence[str]) -> int:
+    order, everything = list(EVERYTHING), group[0].partition(".")[0] + ALL
+    return order.index(everything) if everything in order else len(order)
+
+
+async def kinds(visit: Visit) -> Kinds:
+    """Those that there are."""
+    return Kinds((await visit.call("GET", "/webhooks/kinds")).json)

@@ -1,0 +1,50 @@
+"""In charge of how to mend what failed: where a reason of an operation leads to."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from keyrack.api.permissions import Permission
+from keyrack.console.choices import Option
+from keyrack.console.languages import N_
+from keyrack.console.rendering import base, gettext
+from keyrack.http.page_router import Visit
+
+# What operations say of themselves, in the same words
+NO_BOX = N_("There is no key box installed in the car.")
+OF_SERVICE = (
+    N_("The key box in the car has no service assigned."),
+    N_("The service of the key box in the car is terminated."),
+)
+REASONS = (
+    NO_BOX,
+    *OF_SERVICE,
+    N_("The car does not exist or is not assigned to the customer."),
+    N_("The user does not exist or is not assigned to the customer."),
+    N_("The assignment does not exist any more."),
+    N_("The end lies before the start."),
+    N_("renewableAfter must be less than lifetime."),
+    N_("The operation could not be carried out for an internal reason."),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Mend:
+    """A link that leads on."""
+
+    href: str
+    text: str
+
+
+def reason(visit: Visit, failure: str) -> str:
+    """A failure in the words of the visit."""
+    return gettext(visit, failure) if failure in REASONS else failure
+
+
+def mend(visit: Visit, failure: str, car: Option | None) -> Mend | None:
+    """The way to mend a failure, by its text; None where another car, user or time is all that helps."""
+    if car is not None and failure == NO_BOX and visit.may(Permission.INSTALLATIONS_WRITE):
+        return Mend(f"{base(visit)}/cars/{car.value}", gettext(visit, "Install a box into %(car)s", car=car.label))
+    if failure in OF_SERVICE:
+        return Mend(f"{base(visit)}/boxes", gettext(visit, "See to the box's service"))
+    return None

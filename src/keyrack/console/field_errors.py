@@ -1,0 +1,25 @@
+"""In charge of what is wrong with one field of a form, in the words of the visit."""
+
+from __future__ import annotations
+
+from keyrack.console.languages import N_
+from keyrack.console.rendering import gettext
+from keyrack.core.error_codes import Fault
+from keyrack.http.page_router import Visit
+
+EMPTY = N_("This has to be filled in.")
+TOO_LONG = N_("It has at most %(most)s characters.")
+OTHER = N_("This cannot be taken: it has characters, or a form, that are not possible here.")
+WORDS = {
+    "missing": EMPTY,
+    "blank": EMPTY,
+    "out-of-range": N_("This number is too small or too large."),
+    "not-one-of": N_("Choose one of those that are offered."),
+}
+
+
+def words(visit: Visit, fault: Fault, longest: int) -> str:
+    """What is wrong with a field that may have so many characters: what the fault itself says is for programs."""
+    if fault.code == "too-long":
+        return gettext(visit, TOO_LONG, most=longest)
+    return gettext(visit, WORDS.get(fault.code, OTHER))

@@ -1,0 +1,33 @@
+"""In charge of what somebody is told who has not the permission that something takes: what it is, and whom to ask."""
+
+from __future__ import annotations
+
+from keyrack.api.exchange import Answer
+from keyrack.api.permissions import MEANINGS, Permission, Role
+from keyrack.console.languages import N_
+from keyrack.console.rendering import gettext, page
+from keyrack.http.page_router import BELOW, NotPermitted, Visit
+
+NAMES = {
+    Role.OWNER: N_("Owner"),
+    Role.MANAGER: N_("Manager"),
+    Role.DISPATCHER: N_("Dispatcher"),
+    Role.TECHNICIAN: N_("Technician"),
+    Role.AUDITOR: N_("Auditor"),
+    Role.VIEWER: N_("Viewer"),
+}
+ASK_PART = N_("Ask an owner of the customer for a role that includes it.")
+
+
+async def lacking(visit: Visit, refusal: NotPermitted) -> Answer:
+    """The page of somebody who is signed in, in place of one that a role does not include."""
+    return await page(
+        visit, "not_permitted.html", status=refusal.status, section=_section(visit), id=visit.id,
+        role=gettext(visit, NAMES[visit.role]) if visit.role else "", permission=refusal.permission,
+        what=gettext(visit, MEANINGS[Permission(refusal.permission)]),
+    )  # fmt: skip
+
+
+def _section(visit: Visit) -> str:
+    """The entry of the navigation that the address is below."""
+    return visit.path.removeprefix(f"{BELOW}/{visit.customer}").strip("/").partition("/")[0]

@@ -1,0 +1,66 @@
+"""In charge of which part of a fleet somebody is for, as forms ask for it: the whole fleet, or groups."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from keyrack.console.languages import N_
+from keyrack.console.paged_fetch import rows_with
+from keyrack.console.rendering import gettext
+from keyrack.http.page_router import Visit
+
+MOST = 200  # groups to choose from; who has more is told so
+NAMED = {"$select": "id,name"}
+WHOLE, SOME = "whole", "groups"
+NONE_CHOSEN = N_("Choose at least one group, or the whole fleet.")
+CONTRARY = N_("Groups are ticked, and the whole fleet is chosen. Choose one of both.")
+NOTHING_SAID = N_("Choose the whole fleet, or groups.")
+
+
+class FleetPart(NamedTuple):
+    """What a form shows: the groups there are, what is chosen of both, and whether there are more groups."""
+
+    groups: Sequence[Mapping[str, Any]]
+    part: str
+    chosen: frozenset[int]
+    more: bool
+
+    @property
+    def value(self) -> list[int] | None:
+        """For the API: None for the whole fleet."""
+        return sorted(self.chosen) if self.part == SOME else None
+
+
+async def of_groups(visit: Visit, chosen: Sequence[int] | None) -> FleetPart:
+    """What is so now."""
+    return await _part(visit, WHOLE if chosen is None else SOME, frozenset(chosen or ()))
+
+
+async def sent(visit: Visit) -> FleetPart:
+    """What was filled in."""
+    numbers = visit.form.get("groups", [])
+    return await _part(visit, visit.sent("part"), frozenset(int(one) for one in numbers if one.isdecimal()))
+
+
+def wrong(visit: Visit, part: FleetPart) -> str:
+    """What is wrong with it, in words, or ""."""
+    if part.part not in (WHOLE, SOME):
+        return gettext(visit, NOTHING_SAID)
+    if part.part == WHOLE and part.chosen:  # what gives more is no guess
+        return gettext(visit, CONTRARY)
+    return gettext(visit, NONE_CHOSEN) if part.part == SOME and not part.chosen else ""
+
+
+async def names(visit: Visit, rows: Iterable[Mapping[str, Any]]) -> dict[int, str]:
+    """What the groups are called that managers or invitations are limited to."""
+    ids = sorted({id for row in rows for id in row["groups"] or ()})
+    return {row["id"]: row["name"] for row in await rows_with(visit, "/groups", ids, NAMED)}
+
+
+async def _part(visit: Visit, part: str, chosen: frozenset[int]) -> FleetPart:
+    rows = (await visit.call("GET", "/groups", query={**NAMED, "$orderby": "name", "$top": str(MOST + 1)})).json
+    shown = rows[:MOST]
+    if missing := sorted(chosen - {row["id"] for row in shown}):
+        shown += await rows_with(visit, "/groups", missing, NAMED)
+    return FleetPart(shown, part, chosen, len(rows) > MOST)

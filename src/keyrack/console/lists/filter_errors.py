@@ -1,0 +1,62 @@
+"""In charge of what is wrong with a condition that somebody wrote, in the words of the visit.
+
+The API tells programs, in English and with the names of types; what people can do something about is told apart here.
+"""
+
+from __future__ import annotations
+
+import re
+
+from keyrack.console.languages import N_
+from keyrack.console.lists.state import State
+from keyrack.console.rendering import gettext, why
+from keyrack.core.errors import Refusal
+from keyrack.http.page_router import Visit
+
+# What a refusal says of every query, and how it calls a condition that has a name of its own
+_NOISE = re.compile(r"^The query specified in the URI is not valid\. | of \$expr(?=:)")
+_KNOWN = (
+    (
+        re.compile(r"Syntax error at position (?P<position>\d+): (?P<fault>.+)\."),
+        N_("Syntax error at position %(position)s: %(fault)s."),
+    ),
+    (
+        re.compile(r"Could not find a property named '(?P<name>[^']+)' on type '\w+'\."),
+        N_("The filter names %(name)s, which there is not here."),
+    ),
+    (
+        re.compile(r"The operator '(?P<operator>\w+)' cannot compare Edm\.(?P<one>\w+) with Edm\.(?P<two>\w+)\..*"),
+        N_("The filter compares with %(operator)s what cannot be compared: %(one)s and %(two)s."),
+    ),
+    (
+        re.compile(r"A condition must be Edm\.Boolean, and this is Edm\.(?P<type>\w+)\."),
+        N_("The filter is no condition: it would have to be true or false, and it is %(type)s."),
+    ),
+    (
+        re.compile(r"'(?P<name>[^']+)' goes on after a property that has none of its own\."),
+        N_("The filter names %(name)s, which there is not here."),
+    ),
+)
+# What most often is the fault of a syntax error
+SYNTAX = (
+    N_("an operator or the end was expected"),
+    N_("an expression was expected"),
+    N_("the quoted value does not end"),
+    N_("this is no valid literal"),
+    N_("this is no valid value"),
+    N_("a literal was expected"),
+)
+
+
+def wrong(visit: Visit, state: State, refusal: Refusal) -> str:
+    """What the refusal of the state's rows says, in words."""
+    text = _NOISE.sub("", why(visit, refusal.reason))
+    if not state.own:
+        return text
+    for form, told in _KNOWN:
+        if found := form.fullmatch(text):
+            values = found.groupdict()
+            if fault := values.pop("fault", ""):
+                values["fault"] = gettext(visit, fault)
+            return gettext(visit, told, **values)
+    return text

@@ -1,0 +1,79 @@
+"""In charge of the pages of lists: the page and its part, the file, and the way of a refusal into the page."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+
+from keyrack.api.exchange import Answer
+from keyrack.console import rendering
+from keyrack.console.lists import bulk, export
+from keyrack.console.lists.definition import List, seen, wanted
+from keyrack.console.lists.filter_errors import wrong
+from keyrack.console.lists.query import Found, ask
+from keyrack.console.lists.state import ROWS, Broken, State, is_tidy, read
+from keyrack.console.lists.view import Wrong, address, shown
+from keyrack.console.rendering import live_id, redirect
+from keyrack.core.errors import BadRequest, Forbidden, NotImplemented, Refusal
+from keyrack.http.page_router import Pages, Visit
+
+TEMPLATE = "list.html"
+PART = "listing.html"
+
+
+def pages_of(*lists: List) -> Pages:
+    """The pages of these lists: each has its page, its file and what can be done with many of its rows."""
+    pages = Pages()
+    for one in lists:
+        pages.get(one.path, permission=wanted(one))(partial(_list, one))
+        pages.get(f"{one.path}.csv", permission=wanted(one))(partial(_file, one))
+        if one.actions:
+            pages.post(one.path + "/bulk/{action}", permission=wanted(one))(partial(bulk.act, one))
+    return pages
+
+
+async def _file(whole: List, visit: Visit) -> Answer:
+    return await export.file(seen(whole, visit), visit)
+
+
+async def _list(whole: List, visit: Visit) -> Answer:
+    listing = seen(whole, visit)
+    draw = partial(_drawn, visit, "" if visit.partial else await live_id(visit))
+    try:
+        state = read(listing, visit)
+    except Broken as broken:
+        return await draw(State(listing), None, Wrong(str(broken)), status=400)
+    here = address(visit, listing) + state.here
+    if not is_tidy(visit) and not visit.partial:
+        return redirect(here)
+    try:
+        found = await ask(visit, state)
+    except Forbidden:
+        return await draw(state, None, status=403)
+    except (BadRequest, NotImplemented) as refusal:
+        return await draw(state, None, _wrong(visit, state, refusal), status=refusal.status)
+    if not found.rows and listing.walked and (state.older or state.newer):
+        return redirect(address(visit, listing) + state.address())
+    if not found.rows and found.total:
+        last = -(-found.total // ROWS)
+        return redirect(address(visit, listing) + state.address(page=last))
+    answer = await draw(state, found)
+    return replace(answer, headers={**answer.headers, "HX-Replace-Url": here}) if visit.partial else answer
+
+
+def _wrong(visit: Visit, state: State, refusal: Refusal) -> Wrong:
+    """A refusal of the row: of the filter that somebody wrote, if there is one, for all else is ours."""
+    text = wrong(visit, state, refusal)
+    position = next((fault.position for fault in refusal.errors if fault.position is not None), None)
+    return Wrong(text, "" if state.own else refusal.reason.remedy, bool(state.own), position)
+
+
+async def _drawn(
+    visit: Visit, since: str, state: State, found: Found | None, amiss: Wrong | None = None, *, status: int = 200
+) -> Answer:
+    """The page, or the part of it; `since` is where live updates go on."""
+    about = {"list": await shown(visit, state, found, amiss)}
+    if visit.partial:
+        return await rendering.part(visit, PART, "listing", status=status, **about)
+    section = state.listing.section
+    return await rendering.page(visit, TEMPLATE, status=status, section=section, since=since, **about)

@@ -1,0 +1,147 @@
+"""In charge of asking for a list's rows: what its state is as OData."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+from datetime import tzinfo
+from typing import Any
+
+from keyrack.console.lists.definition import Column, List
+from keyrack.console.lists.filters import quoted
+from keyrack.console.lists.state import ROWS, State
+from keyrack.console.paged_fetch import rows_of
+from keyrack.console.rendering import clock
+from keyrack.http.page_router import Reply, Visit
+
+_WORDS = re.compile(r'"([^"]+)"?|([^\s"]+)')  # a phrase in quotation marks, or a word
+_NAME = "@own"  # by which a condition that somebody wrote is named, so that it is read by itself
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A page of a list. Of one that is walked through the total is not known: whether there are `newer` rows, and
+    `older` ones, and the number of the `oldest` that is kept."""
+
+    rows: list[dict[str, Any]]
+    total: int
+    newer: bool = False
+    older: bool = False
+    oldest: int = 1
+
+
+def condition(zone: tzinfo, state: State, own: str = "", also: str = "") -> str:
+    """$filter, with the days of the zone; `own` stands for the condition that somebody wrote, `also` is one more."""
+    by_name = {one.name: one for one in state.listing.filters}
+    parts = [by_name[name].odata(zone, value) for name, value in state.filters]
+    if state.own:
+        parts.insert(0, own)
+    if also:
+        parts.append(also)
+    if state.listing.words:
+        parts += [_any_of(state.listing.words, word) for word in words(state.q)]
+    return " and ".join(f"({part})" if " or " in part else part for part in parts)
+
+
+def _any_of(expressions: tuple[str, ...], word: str) -> str:
+    return " or ".join(f"contains(tolower({expression}),{quoted(word.lower())})" for expression in expressions)
+
+
+def words(text: str) -> list[str]:
+    """What is searched for: words, and phrases in quotation marks."""
+    return [phrase or word for phrase, word in _WORDS.findall(text)]
+
+
+def search(state: State) -> str:
+    """$search: all of the words."""
+    return "" if state.listing.words else " AND ".join(f'"{word}"' for word in words(state.q))
+
+
+def order(listing: List, by: str) -> str:
+    """$orderby."""
+    column = listing.column(by.removeprefix("-"))
+    expressions = column.sort.split(",") if column else []
+    return ",".join(f"{one} desc" if by.startswith("-") else one for one in expressions)
+
+
+def _total(listing: List, by: str) -> str:
+    """The same down to the last row: of equal rows the newest first as well, as an index gives them backwards."""
+    return f"{order(listing, by)},{listing.id} desc" if by.startswith("-") else order(listing, by)
+
+
+def options(zone: tzinfo, state: State, columns: list[Column], also: str = "") -> dict[str, str]:
+    """The query options for all rows of the state, with what these columns need; `also` is a further condition."""
+    told = {
+        "$filter": condition(zone, state, _NAME, also),
+        _NAME: state.own,
+        "$search": search(state),
+        "$orderby": _total(state.listing, state.order),
+        "$select": state.listing.select,
+        "$expand": ",".join(dict.fromkeys(column.expand for column in columns if column.expand)),
+    }
+    return {name: text for name, text in told.items() if text}
+
+
+def written(visit: Visit, state: State) -> str:
+    """The same question as somebody would ask the API."""
+    told = {
+        "$filter": condition(clock(visit).zone, state, f"({state.own})"),
+        "$search": search(state),
+        "$orderby": order(state.listing, state.sort) if state.sort else "",
+    }
+    return "&".join(f"{name}={text}" for name, text in told.items() if text)
+
+
+async def ask(visit: Visit, state: State) -> Found:
+    """The rows of the state's page. Raises the `Refusal` of the row."""
+    if state.listing.walked:
+        found = await _walk(visit, state)
+    else:
+        query = options(clock(visit).zone, state, state.shown) | {"$count": "true"}
+        found = Found(*await rows_of(visit, state.listing.rows, query, ROWS, (state.page - 1) * ROWS))
+    return replace(found, rows=await told(visit, state.listing, found.rows))
+
+
+async def told(visit: Visit, listing: List, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The rows with what they lack."""
+    return await listing.tell(visit, rows) if listing.tell and rows else rows
+
+
+async def _walk(visit: Visit, state: State) -> Found:
+    """The page before or behind a row, and whether it goes on there: one row more is asked for than is shown."""
+    listing, parts = state.listing, list[str]()
+    if state.newer:  # not `gt`: to the log of changes that is a cursor, which must be one that there is
+        parts = [f"{listing.id} ge {state.newer + 1}"]
+    elif state.older:
+        parts = [f"{listing.id} lt {state.older}"]
+    query = {**options(clock(visit).zone, state, state.shown, " and ".join(parts)), "$top": str(ROWS + 1)}
+    if state.newer:
+        query["$orderby"] = listing.id
+    reply = await visit.call("GET", listing.rows, query=query)
+    rows: list[dict[str, Any]] = reply.json[:ROWS]
+    more = len(reply.json) > ROWS
+    oldest = int(reply.headers.get("Changes-Oldest", 1))
+    if state.newer:
+        return Found(rows[::-1], len(rows), more, True, oldest)
+    return Found(rows, len(rows), state.older > 0, more, oldest)
+
+
+async def many_of(
+    visit: Visit, state: State, columns: list[Column], most: int, also: str = "", **more: str
+) -> tuple[list[dict[str, Any]], int]:
+    """The first rows that match, and fulfil `also`, and how many there are if `more` asks for that; `more` are further
+    query options. Raises the `Refusal` of the row."""
+    query = {**options(clock(visit).zone, state, columns, also), **more}
+    return await rows_of(visit, state.listing.rows, query, most)
+
+
+async def all_of(visit: Visit, state: State, columns: list[Column], also: str = "", **more: str) -> Reply:
+    """The rows that match, and fulfil `also`; `more` are further query options. Raises the `Refusal` of the row."""
+    query = {**options(clock(visit).zone, state, columns, also), **more}
+    return await visit.call("GET", state.listing.rows, query=query)
+
+
+async def pieces_of(visit: Visit, state: State, columns: list[Column], also: str = "", **more: str) -> Reply:
+    """The same, and many of them in pieces as they come."""
+    query = {**options(clock(visit).zone, state, columns, also), **more}
+    return await visit.call("GET", state.listing.rows, query=query, pieces=True)

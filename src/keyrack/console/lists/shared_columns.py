@@ -1,0 +1,116 @@
+"""In charge of what several lists say alike: cars, users and their assignments, and how far back one looks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+from keyrack.api.permissions import Permission
+from keyrack.console.languages import N_
+from keyrack.console.lists.definition import Column, Link, Row
+from keyrack.console.lists.filters import OneOf, Option, Thing
+from keyrack.console.local_times import instant
+
+PERSON = "$select=id,emailAddress,userData"
+UNTIL = N_("until %(time)s")
+ENDLESS = N_("without end")
+SINCE = N_("from %(time)s")
+AT_ONCE = 5  # assignments in force that are shown of a row
+IN_GROUPS = 10  # groups that are
+AND_MORE = N_("and more")
+# Of a car's or a user's assignments those in force and the next one; one more than is shown tells that there are more
+COMING = f"assignments($filter=end eq null or end gt now();$orderby=start;$top={AT_ONCE + 1};$expand={{}})"
+GROUPS = f"groups($select=id,name;$orderby=name;$top={IN_GROUPS + 1})"
+IN_GROUP = Thing(
+    "group", N_("Group"), "groups/any(g:g/id eq {id})", "/groups/{groupId}", lambda row: row["name"], "/groups"
+)
+RECENT: dict[str, int] = {"day": 1, "week": 7, "month": 30}
+SAID = {"day": N_("Within a day"), "week": N_("Within a week"), "month": N_("Within 30 days")}
+
+
+def within(label: str, field: str) -> OneOf:
+    """The filter for what lies at most so far back."""
+    return OneOf(
+        "within", label, tuple(Option(name, SAID[name], f"{field} ge {{ago}}", days) for name, days in RECENT.items())
+    )
+
+
+def person(user: Row) -> str:
+    """What a user is called: by name, else by address."""
+    data: Mapping[str, Any] = user["userData"]
+    return " ".join(part for part in (data["firstName"], data["lastName"]) if part) or user["emailAddress"]
+
+
+def user_link(user: Row | None) -> Link | None:
+    return Link(person(user), f"/users/{user['id']}") if user else None
+
+
+def car_link(car: Row | None) -> Link | None:
+    return Link(car["name"], f"/cars/{car['id']}") if car else None
+
+
+def changes_of(resource: str) -> Column:
+    """The column that leads to the changes of a row which has no page of its own."""
+
+    def link(row: Row) -> Link:
+        return Link(N_("Changes"), f"/changes?resource={resource}&thing={row['id']}", said=True)
+
+    wanted = Permission.CHANGES_READ
+    return Column("changes", N_("Changes"), link, "links", priority=3, shown=False, permission=wanted)
+
+
+def holding(label: str, other: str, select: str, priority: int) -> tuple[Column, Column]:
+    """The columns of whom or what a row's assignments are with: those in force, called by the label, and the next one.
+    `other` is the relation, `select` what is asked of it."""
+
+    def column(key: str, text: str, cell: Callable[[Row, str], Any], priority: int) -> Column:
+        expand, wanted = COMING.format(f"{other}({select})"), Permission.ASSIGNMENTS_READ
+        return Column(
+            key, text, lambda row: cell(row, other), "links", expand=expand, permission=wanted, priority=priority
+        )
+
+    return column("now", label, in_force, priority), column("next", N_("Next assignment"), next_one, 3)
+
+
+def service_state(service: Row | None) -> str:
+    """How a box's service is: `none`, `ended` or `works`."""
+    if service is None:
+        return "none"
+    return "ended" if service["isTerminated"] else "works"
+
+
+def in_force(row: Row, other: str) -> list[Link]:
+    """Who or what the row's assignments in force are with, as many as are shown: `other` is the relation."""
+    now = datetime.now(UTC)
+    links = [(_of(one[other], other), one) for one in row["assignments"] if instant(one["start"]) <= now]
+    found = [
+        Link(link.text, link.path, UNTIL if one["end"] else ENDLESS, one["end"] or "") for link, one in links if link
+    ]
+    return _cut(found, AT_ONCE, _page(row))
+
+
+def next_one(row: Row, other: str) -> Link | None:
+    """The same of the next one; where too many are in force to see it, where it stands."""
+    now = datetime.now(UTC)
+    for one in row["assignments"]:
+        if instant(one["start"]) > now and (link := _of(one[other], other)):
+            return Link(link.text, link.path, SINCE, one["start"])
+    return Link(AND_MORE, _page(row), said=True) if len(row["assignments"]) > AT_ONCE else None
+
+
+def _page(row: Row) -> str:
+    return f"/cars/{row['carId']}" if "carId" in row else f"/users/{row['id']}"
+
+
+def _cut(links: list[Link], most: int, all: str) -> list[Link]:
+    """The links, or as many as are shown and one to where `all` of them stand."""
+    return links if len(links) <= most else [*links[:most], Link(AND_MORE, all, said=True)]
+
+
+def _of(row: Row | None, relation: str) -> Link | None:
+    return user_link(row) if relation == "user" else car_link(row)
+
+
+def groups(row: Row) -> list[Link]:
+    return _cut([Link(group["name"], f"/groups/{group['id']}") for group in row["groups"]], IN_GROUPS, "/groups")

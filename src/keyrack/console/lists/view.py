@@ -1,0 +1,211 @@
+"""In charge of what the template of a list is given: headings, rows of cells, chips, and an address for whatever can be
+chosen."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from babel.numbers import format_decimal
+
+from keyrack.console.languages import N_, translations
+from keyrack.console.lists.cells import Cells
+from keyrack.console.lists.definition import List
+from keyrack.console.lists.filters import Filter, Text
+from keyrack.console.lists.query import Found, written
+from keyrack.console.lists.state import ROWS, State
+from keyrack.console.rendering import base, clock, gettext, tongue
+from keyrack.core.errors import Refusal
+from keyrack.http.page_router import Visit
+
+BEGINS = N_("There is nothing older.")
+KEPT = N_("There is nothing older: what came before number %(num)s is not kept any more.")
+
+
+@dataclass(frozen=True, slots=True)
+class Wrong:
+    """Why there are no rows: `position` counts the characters of somebody's own filter from 0."""
+
+    text: str
+    remedy: str = ""
+    of_filter: bool = False
+    position: int | None = None
+
+
+def address(visit: Visit, listing: List) -> str:
+    """The path of the list's page."""
+    return base(visit) + listing.path.removeprefix("/{customer}")
+
+
+async def shown(visit: Visit, state: State, found: Found | None, wrong: Wrong | None = None) -> dict[str, Any]:
+    """What the template takes as `list`. `found` is None where the rows may not be seen, or for what is `wrong`."""
+    listing, here, say = state.listing, address(visit, state.listing), translations(tongue(visit)).gettext
+    chips, inputs = await asyncio.gather(_chips(visit, state, here), _inputs(visit, state))
+    return {
+        "name": listing.name,
+        "title": say(listing.title),
+        "lead": say(listing.lead),
+        "search": say(listing.search),
+        "sign": listing.section,
+        "address": here,
+        "here": here + state.here,
+        "back": {"href": base(visit) + listing.back[0], "text": say(listing.back[1])} if listing.back else None,
+        "state": _standing(state, found, wrong),
+        "wrong": wrong,
+        "q": state.q,
+        "own": state.own,
+        "kept": list(state.parts("q", "page")),
+        "kept_by_filters": list(_kept(state)),
+        "kept_by_columns": list(state.parts("columns", "rows", "page")),
+        "whole": here + State(listing, sort=state.sort, columns=state.columns, rows=state.rows).address(),
+        "compact": bool(state.rows),
+        "walked": listing.walked,
+        "chips": chips,
+        "inputs": inputs,
+        "odata": f"{listing.rows}?{written(visit, state)}",
+        "all_columns": [
+            {"key": column.key, "label": say(column.label), "shown": column in state.shown}
+            for column in listing.columns
+        ],
+        "csv": f"{here}.csv{state.address()}",
+        "never": {"title": say(listing.never.title), "text": say(listing.never.text)},
+        "adds": [{"text": say(add.text), "href": base(visit) + add.path, "sign": add.sign} for add in listing.adds],
+        "actions": [
+            {
+                "text": say(action.text),
+                "action": f"{here}/bulk/{action.name}{state.address()}",
+                "sign": action.sign,
+                "kind": "danger" if action.danger else "",
+            }
+            for action in listing.actions
+        ],
+        "topics": listing.topics.split(),
+        **(_table(visit, state, found, here) if found else {}),
+    }
+
+
+def _standing(state: State, found: Found | None, wrong: Wrong | None) -> str:
+    if wrong:
+        return "wrong"
+    if found is None:
+        return "forbidden"
+    if found.total:
+        return "rows"
+    return "none" if state.narrowed else "never"
+
+
+def _kept(state: State) -> list[tuple[str, str]]:
+    """What the form of filters keeps: what it has no field for."""
+    fields = ["filter", "page", *(one.name for one in state.listing.filters if one.input)]
+    return list(state.parts(*fields))
+
+
+async def _chips(visit: Visit, state: State, here: str) -> list[dict[str, str]]:
+    by_name = {one.name: one for one in state.listing.filters}
+    say = translations(tongue(visit)).gettext
+
+    async def chip(name: str, value: str) -> dict[str, str]:
+        rest = tuple(part for part in state.filters if part[0] != name)
+        text = f"{say(by_name[name].label)}: {await _words(visit, by_name[name], value)}"
+        return {"text": text, "remove": here + state.address(filters=rest)}
+
+    chips = list(await asyncio.gather(*(chip(name, value) for name, value in state.filters)))
+    if state.own:
+        chips.append({"text": state.own, "remove": here + state.address(own="")})
+    return chips
+
+
+async def _words(visit: Visit, one: Filter, value: str) -> str:
+    """The value in words; as it stands where it names what is not there."""
+    try:
+        return await one.shown(visit, value)
+    except Refusal:
+        return value
+
+
+async def _inputs(visit: Visit, state: State) -> list[dict[str, Any]]:
+    """The fields of the form of filters."""
+    say, told = translations(tongue(visit)).gettext, dict(state.filters)
+    asked = [one for one in state.listing.filters if one.input]
+    options = await asyncio.gather(*(one.options(visit) for one in asked))
+    found: list[dict[str, Any]] = []
+    for one, choices in zip(asked, options, strict=True):
+        value, offered = told.get(one.name, ""), list(choices)
+        if value and one.input in ("select", "choices") and value not in dict(offered):
+            offered.append((value, await _words(visit, one, value)))
+        source = base(visit) + one.choices if isinstance(one, Text) else ""
+        found.append(
+            {"name": one.name, "label": say(one.label), "input": one.input, "value": value, "options": offered,
+             "source": source}
+        )  # fmt: skip
+    return found
+
+
+def _table(visit: Visit, state: State, found: Found, here: str) -> dict[str, Any]:
+    cells, columns, listing = Cells(visit), state.shown, state.listing
+    say, root = translations(tongue(visit)).gettext, base(visit)
+    rows = [
+        {
+            "id": row[listing.id],
+            "href": root + listing.href(row) if listing.href else "",
+            "name": cells.written(listing.columns[0], row),
+            "cells": {column.key: cells.shown(column, row) for column in columns},
+        }
+        for row in found.rows
+    ]
+    before = (state.page - 1) * ROWS
+    first, last, total = (
+        format_decimal(n, locale=clock(visit).locale) for n in (before + 1, before + len(rows), found.total)
+    )
+    paging: dict[str, str] = {
+        "shown": gettext(visit, "%(first)s to %(last)s of %(total)s", first=first, last=last, total=total),
+        "matching": gettext(visit, "All %(total)s that match", total=total) if found.total > len(rows) else "",
+        "previous": here + state.address(page=state.page - 1) if state.page > 1 else "",
+        "next": here + state.address(page=state.page + 1) if before + len(rows) < found.total else "",
+        "ends": "",
+    }
+    return {
+        "columns": [
+            {
+                "key": column.key,
+                "label": say(column.label),
+                "kind": column.kind,
+                "priority": column.priority,
+                **_sorting(state, column.key, bool(column.sort) and not listing.walked, here),
+            }
+            for column in columns
+        ],
+        "rows": rows,
+        **(_walking(visit, state, found, here) if listing.walked else paging),
+    }
+
+
+def _walking(visit: Visit, state: State, found: Found, here: str) -> dict[str, str]:
+    """What stands below a list that is walked through."""
+    if not found.rows:
+        return {"shown": "", "matching": "", "previous": "", "next": "", "ends": ""}
+    newest, last = (found.rows[place][state.listing.id] for place in (0, -1))
+    numbers = {"newest": format_decimal(newest, locale=clock(visit).locale)}
+    numbers["last"] = format_decimal(last, locale=clock(visit).locale)
+    ends = "" if found.older else gettext(visit, BEGINS)
+    if not found.older and 1 < found.oldest <= last:
+        ends = gettext(visit, KEPT, num=format_decimal(found.oldest, locale=clock(visit).locale))
+    return {
+        "shown": gettext(visit, "Number %(newest)s to %(last)s", **numbers),
+        "matching": "",
+        "previous": here + state.address(newer=newest) if found.newer else "",
+        "next": here + state.address(older=last) if found.older else "",
+        "ends": ends,
+    }
+
+
+def _sorting(state: State, key: str, can: bool, here: str) -> Mapping[str, str]:
+    """Where a heading leads, and how the list is sorted by it now."""
+    if not can:
+        return {"sort": "", "sorted": ""}
+    up, down = state.order == key, state.order == f"-{key}"
+    other = f"-{key}" if up else key
+    address = here + state.address(sort="" if other == state.listing.order else other)
+    return {"sort": address, "sorted": "ascending" if up else "descending" if down else ""}

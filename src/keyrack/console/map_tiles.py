@@ -1,0 +1,195 @@
+"""In charge of the streets on maps: which tiles a page draws, and the operator's file of them, sent in pieces.
+
+A PMTiles file (version 3) is one file of all tiles with a directory in it; browsers ask for the bytes of the tiles that
+they show (RFC 9110, section 14).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import re
+import struct
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+from keyrack.api.conditional_requests import had
+from keyrack.api.exchange import Answer
+from keyrack.console.rendering import root
+from keyrack.core.error_codes import Reason
+from keyrack.core.errors import BadRequest, NotFound, RangeNotSatisfiable
+from keyrack.core.log_config import Seldom
+from keyrack.core.settings import Settings
+from keyrack.http.page_router import Pages, Visit
+
+pages = Pages()
+seldom = Seldom("keyrack.tiles")
+
+MEDIA_TYPE = "application/vnd.pmtiles"
+FOR_EVER = {"Cache-Control": "private, max-age=31536000, immutable", "Accept-Ranges": "bytes"}
+
+# The header of a PMTiles file (its specification, chapter 3): what it begins with, and where in it something stands
+MAGIC = b"PMTiles"
+HEADER = 127
+VERSION, INNER_PACKING, PACKING, TYPE = 7, 97, 98, 99
+SECTIONS = (8, 24, 40, 56)  # root directory, metadata, leaf directories, tiles: each its offset and its length
+UNPACKED = {1, 2}  # none, gzip: what a browser unpacks
+VECTOR = 1
+TYPES = {2: "PNG pictures", 3: "JPEG pictures", 4: "WebP pictures", 5: "AVIF pictures", 6: "MapLibre tiles"}
+SAMPLE = 16_384  # bytes at either end that make the tag: the first hold the header and the root directory
+
+_RANGE = re.compile(r"bytes=(?:([0-9]{1,18})-([0-9]{0,18})|-([0-9]{1,18}))", re.IGNORECASE)
+
+NO_TILES = Reason(
+    "tiles-not-found", "The tiles of the maps are other ones now, or away.", "Load the page with the map again."
+)
+NO_RANGE = Reason(
+    "range-missing", "This file is sent in pieces only.", "Send a Range header with one range, as bytes=0-16383."
+)
+WRONG_RANGE = Reason(
+    "range-not-satisfiable",
+    "The file has {size} bytes, and this is no range of them.",
+    "Send one range that begins within the file, as bytes=0-16383.",
+)
+LONG_RANGE = Reason(
+    "range-too-long",
+    "One request gets {most} bytes at most.",
+    "Ask for shorter ranges, or have KEYRACK_MAP_RANGE_BYTES made greater.",
+)
+
+
+class BadTiles(Exception):
+    """The file that KEYRACK_MAP_TILES names cannot be used: why, in words."""
+
+    def __init__(self, path: str, why: str) -> None:
+        super().__init__(f"KEYRACK_MAP_TILES: {path} {why}.")
+
+
+@dataclass(frozen=True, slots=True)
+class Archive:
+    """A file of tiles as it is now. The tag is made of its contents, so that it is the same on every node."""
+
+    size: int  # bytes
+    tag: str
+
+
+@dataclass(frozen=True, slots=True)
+class Streets:
+    """What the scripts of a map need to draw streets: `kind` is "pmtiles", "vector" or "raster"."""
+
+    kind: str
+    address: str
+    attribution: str
+
+
+def check(settings: Settings) -> None:
+    """Look whether the file that the settings name can be used. Raises `BadTiles`."""
+    if settings.tiles and settings.tiles.kind == "file":
+        archive(settings.tiles.address)
+
+
+def archive(path: str) -> Archive:
+    """The file, looked at again only if it is another one than before. Raises `BadTiles`."""
+    try:
+        state = Path(path).stat()
+        return _archive(path, (state.st_dev, state.st_ino, state.st_size, state.st_mtime_ns))
+    except OSError as error:
+        raise BadTiles(path, f"cannot be read: {error.strerror}") from None
+
+
+@lru_cache(4)
+def _archive(path: str, state: tuple[int, ...]) -> Archive:
+    if not Path(path).is_file():
+        raise BadTiles(path, "is no file")
+    with Path(path).open("rb") as file:
+        size = file.seek(0, 2)
+        file.seek(0)
+        head = file.read(SAMPLE)
+        file.seek(max(0, size - SAMPLE))
+        tail = file.read(SAMPLE)
+    if why := _unfit(head, size):
+        raise BadTiles(path, why)
+    return Archive(size, hashlib.sha256(b"%d\n" % size + head + tail).hexdigest()[:32])
+
+
+def _unfit(head: bytes, size: int) -> str:
+    """What is wrong with a file that begins so; "" if nothing is."""
+    if not head.startswith(MAGIC) or len(head) < HEADER:
+        return 'is no PMTiles file of version 3: it does not begin with the word "PMTiles" and a header of 127 bytes'
+    if head[VERSION] != 3:
+        return f"is a PMTiles file of version {head[VERSION]}: version 3 is needed"
+    if head[TYPE] != VECTOR:
+        return f"holds {TYPES.get(head[TYPE], 'tiles of an unknown type')}: vector tiles (MVT) are needed"
+    if not {head[INNER_PACKING], head[PACKING]} <= UNPACKED:
+        return "is packed in a way that browsers do not unpack: gzip is needed, or none"
+    whole = max(sum(struct.unpack_from("<QQ", head, section)) for section in SECTIONS)
+    return f"is cut off: it should have {whole} bytes and has {size}" if whole > size else ""
+
+
+async def streets(visit: Visit) -> Streets | None:
+    """The streets of the visit's page, and the policy that lets it fetch them; None where the operator names none.
+
+    A file that has gone since the start is told in the log, and by the map.
+    """
+    tiles = visit.settings.tiles
+    if tiles is None:
+        return None
+    if tiles.kind != "file":
+        visit.reaches(tiles.origin)
+        return Streets(tiles.kind, tiles.address, visit.settings.map_attribution)
+    try:
+        tag = (await asyncio.to_thread(archive, tiles.address)).tag
+    except BadTiles as error:
+        seldom.warning("the tiles of the maps cannot be used", error=error)
+        tag = "none"
+    return Streets("pmtiles", f"{root(visit)}/map/{tag}/tiles.pmtiles", visit.settings.map_attribution)
+
+
+@pages.get("/map/{tag}/tiles.pmtiles")
+async def piece(visit: Visit) -> Answer:
+    """A range of bytes of the file, whose tag stands in the address, so that browsers may keep what they got.
+
+    Raises `NotFound`, `BadRequest` without a range, `RangeNotSatisfiable` for one that is not there or too long.
+    """
+    tiles = visit.settings.tiles
+    if tiles is None or tiles.kind != "file":
+        raise NotFound(NO_TILES)
+    try:
+        found = await asyncio.to_thread(archive, tiles.address)
+    except BadTiles as error:
+        seldom.warning("the tiles of the maps cannot be used", error=error)
+        raise NotFound(NO_TILES) from None
+    if visit.ids["tag"] != found.tag:
+        raise NotFound(NO_TILES)
+    headers = {**FOR_EVER, "ETag": f'"{found.tag}"'}
+    if {headers["ETag"], "*"} & had(visit.headers("If-None-Match") or "").keys():
+        return Answer(304, headers=headers)
+    begin, end = _range(visit, found, headers["ETag"])
+    body = await asyncio.to_thread(_read, tiles.address, begin, end - begin)
+    return Answer(206, body, {**headers, "Content-Range": f"bytes {begin}-{end - 1}/{found.size}"}, MEDIA_TYPE)
+
+
+def _range(visit: Visit, found: Archive, tag: str) -> tuple[int, int]:
+    """Where the wanted bytes begin, and where they end (exclusive)."""
+    given, most = visit.headers("Range") or "", visit.settings.map_range_bytes
+    if not given.lower().startswith("bytes=") or (visit.headers("If-Range") or tag) != tag:
+        raise BadRequest(NO_RANGE)  # of another unit, or on a condition that fails: as if there were none
+    told, whole = {"Content-Range": f"bytes */{found.size}"}, found.size
+    wanted = _RANGE.fullmatch(given)
+    if wanted is None:
+        raise RangeNotSatisfiable(WRONG_RANGE.format(size=whole), told)
+    first, last, suffix = wanted.groups()
+    begin = max(0, whole - int(suffix)) if suffix else int(first)
+    end = min(whole, int(last) + 1) if last else whole
+    if begin >= end:
+        raise RangeNotSatisfiable(WRONG_RANGE.format(size=whole), told)
+    if end - begin > most:
+        raise RangeNotSatisfiable(LONG_RANGE.format(most=most), told)
+    return begin, end
+
+
+def _read(path: str, begin: int, length: int) -> bytes:
+    with Path(path).open("rb") as file:
+        file.seek(begin)
+        return file.read(length)

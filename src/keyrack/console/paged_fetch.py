@@ -1,0 +1,48 @@
+"""In charge of asking for many rows in pages, each as long as the settings allow at most (`KEYRACK_ODATA_TOP`)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from keyrack.http.page_router import Visit
+
+
+async def rows_of(
+    visit: Visit, path: str, query: Mapping[str, str], most: int, skip: int = 0, ids: Sequence[object] = ()
+) -> tuple[list[dict[str, Any]], int]:
+    """The first rows behind those that are skipped, `most` at most; and how many there are, if `query` counts them.
+    `ids` are the parameters of the path.
+
+    Its order must be one that stays while it is asked for. Raises the row's `Refusal`.
+    """
+    found: list[dict[str, Any]] = []
+    total = 0
+    while True:
+        top = min(most - len(found), visit.settings.odata_top)
+        paging = {"$top": str(top), "$skip": str(skip + len(found))}
+        reply = await visit.call("GET", path, *ids, query={**query, **paging})
+        if not found and "$count" in query:
+            total = reply.total
+        rows: list[dict[str, Any]] = reply.json
+        found += rows
+        if len(rows) < top or len(found) >= most:
+            return found, total
+
+
+def parts_of(visit: Visit, ids: Sequence[object]) -> Iterator[str]:
+    """The ids as lists of an `in`, each as long as the settings allow at most (`KEYRACK_ODATA_ITEMS`)."""
+    most = visit.settings.odata_items
+    for first in range(0, len(ids), most):
+        yield f"({','.join(map(str, ids[first : first + most]))})"
+
+
+async def rows_with(
+    visit: Visit, path: str, ids: Sequence[object], query: Mapping[str, str], id: str = "id"
+) -> list[dict[str, Any]]:
+    """The rows with these ids, as far as they are there. Raises the row's `Refusal`."""
+    found: list[dict[str, Any]] = []
+    for some in parts_of(visit, ids):
+        narrowed = " and ".join(filter(None, (f"{id} in {some}", query.get("$filter", ""))))
+        found += (await rows_of(visit, path, {**query, "$filter": narrowed}, len(ids)))[0]
+    return found

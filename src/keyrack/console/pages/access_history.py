@@ -1,0 +1,249 @@
+"""The access history of a car and of a user: who could open what, at a time or over one, and what happened around it.
+
+Times in the address are those of UTC, so that whoever gets it sees the same; what a form sends is the person's, and is
+put into an address of that kind first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from typing import Any
+from urllib.parse import urlencode
+
+from babel.dates import format_datetime
+from markupsafe import Markup
+
+from keyrack.api.exchange import Answer
+from keyrack.api.permissions import Permission
+from keyrack.console.changes.descriptions import Telling, telling_of
+from keyrack.console.changes.resource_names import Thing
+from keyrack.console.languages import N_
+from keyrack.console.local_times import Clock, NoSuchTime, instant, utc
+from keyrack.console.pages.change import of_thing
+from keyrack.console.rendering import base, clock, gettext, live_id, page, redirect, why
+from keyrack.core.errors import BadRequest, Gone, NotFound, Refusal, Unavailable
+from keyrack.http.page_router import Pages, Visit
+
+pages = Pages()
+
+LATELY = timedelta(days=7)  # over which is looked where no time was named
+LONG = timedelta(days=3)  # from which on marks are days
+MARKS = 6
+ROWS = {"car": "/cars/{carId}/access", "user": "/users/{userId}/access"}
+SECTIONS = {"car": "cars", "user": "users"}
+# What is refused by the names of parameters, as people see them
+WORDS = {
+    "time-in-future": N_("This time lies in the future. What is to come is among the assignments."),
+    "empty-time-range": N_("The end has to lie behind the beginning. Choose other times."),
+}
+
+
+@dataclass
+class Asked:
+    """The times of an address, in UTC, "" where it has none; what was typed into the fields; and what is wrong with it.
+    `local` says that a form has sent them, as the person's clock shows them."""
+
+    times: dict[str, str] = field(default_factory=dict[str, str])
+    typed: dict[str, str] = field(default_factory=dict[str, str])
+    errors: dict[str, str] = field(default_factory=dict[str, str])
+    local: bool = False
+
+    @property
+    def over(self) -> bool:
+        return "from" in self.typed
+
+    def set(self, clock: Clock, times: Mapping[str, str]) -> None:
+        """Ask for these times of UTC."""
+        self.times, self.typed = dict(times), {name: clock.field(time) for name, time in times.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    """A time in which a user could open a car: what is called what, and where it lies in the window, 0 to 100."""
+
+    user: Markup
+    car: Markup
+    assignment: Markup
+    box: Markup | None
+    service: Markup | None
+    since: str
+    until: str | None
+    is_over: bool  # by now
+    changed: str | None  # when it was changed, or deleted
+    begins: float
+    ends: float
+
+
+@pages.get("/{customer}/cars/{carId}/access", permission=Permission.ACCESS_READ)
+async def of_car(visit: Visit) -> Answer:
+    return await _history(visit, "car", visit.ids["carId"])
+
+
+@pages.get("/{customer}/users/{user}/access", permission=Permission.ACCESS_READ)
+async def of_user(visit: Visit) -> Answer:
+    return await _history(visit, "user", visit.ids["user"])
+
+
+async def _history(visit: Visit, resource: str, id: str) -> Answer:
+    """Raises `NotFound`."""
+    since, asked, here = await live_id(visit), _asked(visit), _page(visit, resource, id)
+    if asked.local and not asked.errors:
+        return redirect(f"{here}?{urlencode(asked.times)}")
+    draw = partial(_drawn, visit, since, (resource, id), here, asked)
+    if asked.errors:
+        await _known(visit, resource, id)
+        return await draw(status=422)
+    try:
+        told = await _told(visit, resource, id, asked)
+    except (BadRequest, Gone, Unavailable) as refusal:
+        return await draw(refusal=refusal, status=refusal.status)
+    return await draw(told)
+
+
+async def _told(visit: Visit, resource: str, id: str, asked: Asked) -> Mapping[str, Any]:
+    """What is answered. Over a time that is not named, it is the last days, as far as they are known. Raises the
+    row's `Refusal`."""
+    if "over" in visit.query and not asked.times:
+        now = datetime.now(UTC)
+        asked.set(clock(visit), {"from": utc(now - LATELY), "to": utc(now)})
+        try:
+            return (await visit.call("GET", ROWS[resource], id, query=asked.times)).json
+        except Gone as refusal:
+            asked.set(clock(visit), {**asked.times, "from": _oldest(refusal)})
+    return (await visit.call("GET", ROWS[resource], id, query=asked.times)).json
+
+
+def _oldest(refusal: Refusal | None) -> str:
+    """The oldest time that can be answered, where another one cannot."""
+    return str(refusal.extensions().get("oldestTime", "")) if isinstance(refusal, Gone) else ""
+
+
+async def _known(visit: Visit, resource: str, id: str) -> None:
+    """Look whether there is or was such a thing, where no time is asked for. Raises `NotFound`."""
+    try:
+        await visit.call("GET", ROWS[resource], id)
+    except NotFound:
+        raise
+    except Refusal:
+        return
+
+
+def _asked(visit: Visit) -> Asked:
+    """What the address asks for: `at`, or `from` and `to`; nothing is now."""
+    asked, time = Asked(), clock(visit)
+    names = ("from", "to") if "from" in visit.query or "to" in visit.query else ("at",) if visit.asked("at") else ()
+    for name in names:
+        text = visit.asked(name)
+        try:
+            if text.endswith("Z"):
+                asked.typed[name] = time.field(text)
+                asked.times[name] = text
+            else:
+                asked.typed[name], asked.local = text, True
+                asked.times[name] = time.read(text)
+        except NoSuchTime:
+            asked.errors[name] = gettext(
+                visit,
+                "There is no such time in %(zone)s: the clocks are put forward over it. Enter one before or after.",
+                zone=time.name,
+            )
+        except (ValueError, OverflowError):
+            asked.errors[name] = gettext(visit, "Enter a date and a time.")
+    return asked
+
+
+async def _drawn(
+    visit: Visit, since: str, thing: Thing, here: str, asked: Asked, told: Mapping[str, Any] | None = None, *,
+    refusal: Refusal | None = None, status: int = 200,
+) -> Answer:  # fmt: skip
+    resource, id = thing
+    now = datetime.now(UTC)
+    rows: Sequence[Mapping[str, Any]] = told["assigned"] if told else []
+    events: Sequence[Mapping[str, Any]] = told["events"] if told else []
+    telling = await telling_of(visit, events, [thing, *_things(rows)])
+    begins, ends = (instant(told[name]) for name in ("from", "to")) if told and asked.over else (now, now)
+    known = _oldest(refusal)
+    wrong, remedy = _wrong(visit, refusal)
+    return await page(
+        visit, "access.html", status=status, section=SECTIONS[resource], since=since, here=here, asked=asked, told=told,
+        resource=resource, name=telling.named(resource, id), query=urlencode(asked.times),
+        back=_back(visit, resource, id, telling), wrong=wrong, remedy=remedy,
+        known=known, oldest=known and f"{here}?{_from(asked, known)}",
+        stretches=[_stretch(telling, row, begins, ends, now) for row in rows], now=clock(visit).field(now),
+        events=[(one, telling.sentence(one)) for one in reversed(events)], marks=_marks(visit, begins, ends),
+        changes=of_thing(visit, resource, id), at_a_time=here, over_a_time=f"{here}?over=lately",
+    )  # fmt: skip
+
+
+def _wrong(visit: Visit, refusal: Refusal | None) -> tuple[str, str]:
+    """What was refused, and what would be right; the words of the API where there are none of ours."""
+    if refusal is None:
+        return "", ""
+    if isinstance(refusal, Gone):
+        return gettext(visit, "Who could open what is known from a later time on:"), ""
+    if isinstance(refusal, Unavailable):
+        later = gettext(visit, "Load the page again in a moment.")
+        return gettext(visit, "What was changed last is not in the log yet, and would be missing here."), later
+    text = WORDS.get(refusal.reason.code)
+    if text is not None:
+        return gettext(visit, text), ""
+    return why(visit, refusal.reason), gettext(visit, refusal.reason.remedy)
+
+
+def _from(asked: Asked, oldest: str) -> str:
+    """The same address, from the oldest time that can be answered."""
+    return urlencode({"from": oldest, "to": asked.times["to"]} if asked.over else {"at": oldest})
+
+
+def _things(rows: Sequence[Mapping[str, Any]]) -> list[Thing]:
+    members = {
+        "assignmentId": "assignment",
+        "carId": "car",
+        "userId": "user",
+        "boxId": "product",
+        "serviceId": "service",
+    }
+    return [(name, str(row[member])) for row in rows for member, name in members.items() if row[member] is not None]
+
+
+def _stretch(telling: Telling, row: Mapping[str, Any], begins: datetime, ends: datetime, now: datetime) -> Stretch:
+    def place(moment: datetime) -> float:
+        whole = (ends - begins) or timedelta(seconds=1)
+        return round(100 * min(max((moment - begins) / whole, 0.0), 1.0), 2)
+
+    def part(resource: str, id: int | None) -> Markup | None:
+        return None if id is None else telling.named(resource, id)
+
+    until = instant(row["until"]) if row["until"] else None
+    return Stretch(
+        telling.named("user", row["userId"]), telling.named("car", row["carId"]),
+        telling.named("assignment", row["assignmentId"]), part("product", row["boxId"]),
+        part("service", row["serviceId"]), row["since"], row["until"], until is not None and until <= now,
+        row["knownUntil"], place(instant(row["since"])), place(until or ends),
+    )  # fmt: skip
+
+
+def _marks(visit: Visit, begins: datetime, ends: datetime) -> list[str]:
+    """What stands above equal parts of the window."""
+    form = "d MMM" if ends - begins >= LONG else "EEE HH:mm"
+    time = clock(visit)
+    return [
+        format_datetime((begins + number * (ends - begins) / MARKS).astimezone(time.zone), form, locale=time.locale)
+        for number in range(MARKS if ends > begins else 0)
+    ]
+
+
+def _page(visit: Visit, resource: str, id: str) -> str:
+    return f"{base(visit)}/{SECTIONS[resource]}/{id}/access"
+
+
+def _back(visit: Visit, resource: str, id: str, telling: Telling) -> dict[str, str]:
+    """The page of the thing; where it is gone, the list that it was in."""
+    there = telling.named(resource, id)
+    if there.startswith("<a "):
+        return {"href": f"{base(visit)}/{SECTIONS[resource]}/{id}", "text": there.striptags()}
+    text = gettext(visit, "Cars") if resource == "car" else gettext(visit, "Users")
+    return {"href": f"{base(visit)}/{SECTIONS[resource]}", "text": text}

@@ -1,0 +1,133 @@
+"""Adding a car or a group: a form in words, in a dialog over its list."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+from uuid import uuid4
+
+from keyrack.api.exchange import Answer
+from keyrack.api.permissions import Permission
+from keyrack.console.field_errors import words
+from keyrack.console.languages import N_, translations
+from keyrack.console.rendering import base, page, part, redirect, tongue, why
+from keyrack.core.errors import BadRequest, Conflict, Refusal
+from keyrack.http.page_router import Pages, Visit
+
+pages = Pages()
+
+BRANDS = 500  # that are offered
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """One field of a form, by the name of the member that it fills in."""
+
+    name: str
+    label: str
+    hint: str = ""
+    long: bool = False
+    longest: int = 250  # characters
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """What can be added: `row` of the endpoints' table makes it, its page and its list stand below `path`."""
+
+    title: str
+    row: str
+    path: str
+    section: str
+    fields: tuple[Field, ...]
+
+
+CAR = Form(
+    N_("Add car"),
+    "/cars",
+    "/cars",
+    "cars",
+    (
+        Field("name", N_("Name")),
+        Field("licensePlate", N_("License plate")),
+        Field("vin", N_("VIN")),
+        Field("brand", N_("Brand"), N_("Choose a brand, or type another one.")),
+        Field("model", N_("Model")),
+        Field("description", N_("Description"), long=True, longest=4_000),
+    ),
+)
+GROUP = Form(N_("Add group"), "/groups", "/groups", "groups", (Field("name", N_("Name")),))
+
+
+@pages.get("/{customer}/cars/new", permission=Permission.CARS_WRITE)
+async def new_car(visit: Visit) -> Answer:
+    return await _drawn(visit, CAR)
+
+
+@pages.post("/{customer}/cars/new", permission=Permission.CARS_WRITE)
+async def add_car(visit: Visit) -> Answer:
+    return await _added(visit, CAR)
+
+
+@pages.get("/{customer}/groups/new", permission=Permission.GROUPS_WRITE)
+async def new_group(visit: Visit) -> Answer:
+    return await _drawn(visit, GROUP)
+
+
+@pages.post("/{customer}/groups/new", permission=Permission.GROUPS_WRITE)
+async def add_group(visit: Visit) -> Answer:
+    return await _added(visit, GROUP)
+
+
+async def _added(visit: Visit, form: Form) -> Answer:
+    """Go on to what was made; or the form again, with what is wrong."""
+    body = {field.name: visit.sent(field.name) for field in form.fields if visit.sent(field.name)}
+    try:
+        made = await visit.call("PUT", form.row, body=body, key=visit.sent("key") or None)
+    except (BadRequest, Conflict) as refusal:
+        return await _drawn(visit, form, refusal)
+    address = f"{base(visit)}{form.path}/{made.json['id']}?added"
+    return Answer(204, headers={"HX-Redirect": address}) if visit.partial else redirect(address)
+
+
+async def _drawn(visit: Visit, form: Form, refusal: Refusal | None = None) -> Answer:
+    say = translations(tongue(visit)).gettext
+    errors, rest = _errors(visit, form, refusal) if refusal else ({}, "")
+    brands = await visit.call("GET", "/brands", query={"$top": str(BRANDS)}) if form is CAR else None
+    about: dict[str, Any] = {
+        "form": {
+            "title": say(form.title),
+            "action": f"{base(visit)}{form.path}/new",
+            "key": str(uuid4()),  # what was refused is not kept under the old one
+            "rest": rest,
+            "fields": [
+                {
+                    "name": field.name,
+                    "label": say(field.label),
+                    "hint": say(field.hint) if field.hint else "",
+                    "long": field.long,
+                    "longest": field.longest,
+                    "value": visit.sent(field.name),
+                    "error": errors.get(field.name, ""),
+                    "required": field.name == "name",
+                }
+                for field in form.fields
+            ],
+        },
+        "brands": brands.json if brands else [],
+        "back": f"{base(visit)}{form.path}",
+    }
+    status = refusal.status if refusal else 200
+    if visit.partial:
+        return await part(visit, "adding.html", "adding", status=status, **about)
+    return await page(visit, "adding.html", status=status, section=form.section, **about)
+
+
+def _errors(visit: Visit, form: Form, refusal: Refusal) -> tuple[dict[str, str], str]:
+    """What is wrong with which field, and what is wrong with none of them."""
+    fields = {f"/{field.name}": field for field in form.fields}
+    told = ((fields[fault.pointer], fault) for fault in refusal.errors if fault.pointer in fields)
+    found = {field.name: words(visit, fault, field.longest) for field, fault in told}
+    text = why(visit, refusal.reason)
+    if not found and isinstance(refusal, Conflict):  # the one thing that can be taken is a name
+        found = {"name": text}
+    return found, "" if found else text

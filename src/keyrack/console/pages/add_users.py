@@ -1,0 +1,131 @@
+"""Adding users: somebody new, or somebody who has an account elsewhere and is linked by the address."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from keyrack.api.exchange import Answer
+from keyrack.api.permissions import Permission
+from keyrack.console.form_errors import RIGHT, SHOWN, Wrong, invalid, key, refused, went
+from keyrack.console.rendering import base, gettext, page
+from keyrack.core.errors import Refusal
+from keyrack.http.page_router import Pages, Visit
+
+pages = Pages()
+
+SECTION = "users"
+FIELDS = ("first_name", "last_name", "address", "type")
+TYPES = ("Anonymous", "Normal")  # without and with a password
+# Codes of refusals (docs/errors.md)
+TAKEN, ALREADY, NOBODY, NO_ADDRESS = (
+    "email-address-taken", "user-already-in-customer", "named-user-not-found", "invalid-user-parameters",
+)  # fmt: skip
+
+
+@pages.get("/{customer}/users/new", permission=Permission.USERS_WRITE)
+async def new(visit: Visit) -> Answer:
+    return await _form(visit)
+
+
+@pages.post("/{customer}/users/new", secret=True, permission=Permission.USERS_WRITE)
+async def create(visit: Visit) -> Answer:
+    """Add somebody; the password of a user with one is shown here, and never again."""
+    typed = {name: visit.sent(name) for name in FIELDS}
+    wrong = invalid(_missing(visit, typed))
+    if wrong.texts:
+        return await _form(visit, wrong)
+    names = {"firstName": typed["first_name"], "lastName": typed["last_name"]}
+    body = {"emailAddress": typed["address"], "userData": names, "type": typed["type"]}
+    try:
+        made = (await visit.call("PUT", "/users", body=body, key=visit.sent("key") or None)).json
+    except SHOWN as refusal:
+        return await _form(visit, refused(visit, refusal, _words(visit)), refusal)
+    if made["password"] is None:
+        return went(visit, f"{base(visit)}/users/{made['id']}?added")
+    name = f"{typed['first_name']} {typed['last_name']}"
+    return await page(
+        visit, "user_added.html", section=SECTION, back=f"{base(visit)}/users", id=made["id"], name=name,
+        address=typed["address"], password=made["password"],
+    )  # fmt: skip
+
+
+def _missing(visit: Visit, typed: Mapping[str, str]) -> list[tuple[str, str]]:
+    """What has to be filled in and is not."""
+    words = {
+        "first_name": gettext(visit, "Enter the first name."),
+        "last_name": gettext(visit, "Enter the last name."),
+        "address": gettext(visit, "Enter the e-mail address."),
+    }
+    missing = [(field, text) for field, text in words.items() if not typed[field]]
+    if typed["type"] not in TYPES:
+        missing.append(("type", gettext(visit, "Choose whether the user gets a password.")))
+    return missing
+
+
+def _words(visit: Visit) -> dict[str, tuple[str, str]]:
+    return {
+        "/emailAddress": ("address", gettext(visit, "This is no e-mail address. Enter one like kim@example.org.")),
+        "/userData/firstName": ("first_name", gettext(visit, "A first name has at most 250 characters.")),
+        "/userData/lastName": ("last_name", gettext(visit, "A last name has at most 250 characters.")),
+        TAKEN: (
+            "address",
+            gettext(visit, "There is a user with this address already, here or with another customer."),
+        ),
+    }
+
+
+async def _form(visit: Visit, wrong: Wrong = RIGHT, refusal: Refusal | None = None) -> Answer:
+    typed = {name: visit.sent(name) or visit.asked(name) for name in FIELDS}
+    return await page(
+        visit, "user_form.html", status=wrong.status, section=SECTION, back=f"{base(visit)}/users", typed=typed,
+        wrong=wrong, key=key(visit, refusal),
+        taken=refusal is not None and refusal.reason.code == TAKEN,
+    )  # fmt: skip
+
+
+@pages.get("/{customer}/users/link", permission=Permission.USERS_WRITE)
+async def link_form(visit: Visit) -> Answer:
+    return await _link_form(visit)
+
+
+@pages.post("/{customer}/users/link", permission=Permission.USERS_WRITE)
+async def link(visit: Visit) -> Answer:
+    """Let somebody into the customer who has an account elsewhere."""
+    address = visit.sent("address")
+    wrong = invalid([("address", "" if address else gettext(visit, "Enter the e-mail address."))])
+    if wrong.texts:
+        return await _link_form(visit, wrong)
+    try:
+        await visit.call("PUT", "/users/assignments/customers", body={"emailAddress": address})
+    except SHOWN as refusal:
+        known = await _numbered(visit, address) if refusal.reason.code == ALREADY else None
+        return await _link_form(visit, refused(visit, refusal, _link_words(visit)), refusal, known)
+    found = await _numbered(visit, address)
+    return went(visit, f"{base(visit)}/users/{found}?linked" if found else f"{base(visit)}/users")
+
+
+async def _numbered(visit: Visit, address: str) -> int | None:
+    """The customer's user with this address."""
+    text = address.lower().replace("'", "''")
+    query = {"$filter": f"tolower(emailAddress) eq '{text}'", "$select": "id", "$top": "1"}
+    found = (await visit.call("GET", "/users", query=query)).json
+    return found[0]["id"] if found else None
+
+
+def _link_words(visit: Visit) -> dict[str, tuple[str, str]]:
+    no_address = gettext(visit, "This is no e-mail address. Enter one like kim@example.org.")
+    return {
+        NO_ADDRESS: ("address", no_address),
+        NOBODY: ("address", gettext(visit, "Nobody has this address. Check it, or add a new user with it.")),
+        ALREADY: ("address", gettext(visit, "Who has this address is one of your users already.")),
+    }
+
+
+async def _link_form(
+    visit: Visit, wrong: Wrong = RIGHT, refusal: Refusal | None = None, known: int | None = None
+) -> Answer:
+    return await page(
+        visit, "user_link.html", status=wrong.status, section=SECTION, back=f"{base(visit)}/users", wrong=wrong,
+        address=visit.sent("address") or visit.asked("address"), known=known,
+        nobody=refusal is not None and refusal.reason.code == NOBODY,
+    )  # fmt: skip

@@ -1,0 +1,154 @@
+"""In charge of what is filled in of an assignment: reading it, what is wrong with it, and the same as a request."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from keyrack.console.choices import Option, of_car, of_user
+from keyrack.console.local_times import NoSuchTime
+from keyrack.console.rendering import clock, gettext
+from keyrack.core.errors import BadRequest, NotFound
+from keyrack.http.page_router import Visit
+
+DAY = 86_400  # seconds
+SHORTEST, LONGEST = 7, 28  # days of a lifetime: the default, and the bound that it stays below
+FIELDS = {  # members of the request, and the fields that they are filled in by
+    "carId": "car", "userId": "user", "start": "start", "end": "end", "lifetime": "lifetime",
+    "renewableAfter": "renewable_after",
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Filled:
+    """A form as it was filled in: texts of its fields, times in the person's zone."""
+
+    car: str = ""
+    user: str = ""
+    start: str = ""
+    end: str = ""
+    no_end: bool = False
+    lifetime: str = ""  # days
+    renewable_after: str = ""  # days
+
+
+@dataclass
+class Read:
+    """What a form says: the members of the request, and what is wrong with its fields."""
+
+    filled: Filled
+    members: dict[str, Any] = field(default_factory=dict[str, Any])
+    errors: dict[str, str] = field(default_factory=dict[str, str])
+    car: Option | None = None
+    user: Option | None = None
+
+
+def filled(fields: Mapping[str, list[str]]) -> Filled:
+    """The form of a request's fields."""
+    texts = {name: fields.get(name, [""])[-1].strip() for name in FIELDS.values()}
+    return Filled(**texts, no_end="no_end" in fields)
+
+
+def of_assignment(visit: Visit, assignment: Mapping[str, Any]) -> Filled:
+    """The form of an assignment as it is."""
+    time = clock(visit)
+    return Filled(
+        str(assignment["carId"]), str(assignment["userId"] or ""), time.field(assignment["start"]),
+        time.field(assignment["end"]), assignment["end"] is None, days(assignment["lifetime"]),
+        days(assignment["renewableAfter"]),
+    )  # fmt: skip
+
+
+async def read(visit: Visit, form: Filled) -> Read:
+    """What the form says; car and user are looked up, so that they can be named."""
+    told = Read(form)
+    told.car = await _chosen(visit, told, "car", "/cars/{carId}", gettext(visit, "Choose a car."), of_car)
+    told.user = await _chosen(visit, told, "user", "/users/{userId}", gettext(visit, "Choose a user."), of_user)
+    told.members["carId"] = told.car and told.car.value
+    told.members["userId"] = told.user and told.user.value
+    told.members["start"] = _time(visit, told, "start", form.start, gettext(visit, "Enter the start."))
+    told.members["end"] = (
+        None if form.no_end else _time(visit, told, "end", form.end, gettext(visit, "Enter the end, or tick No end."))
+    )
+    _order(visit, told)
+    _lives(visit, told)
+    return told
+
+
+def _order(visit: Visit, told: Read) -> None:
+    start, end = told.members["start"], told.members["end"]
+    if start and end and end <= start:
+        told.errors["end"] = gettext(visit, "The end must be after the start.")
+
+
+def _lives(visit: Visit, told: Read) -> None:
+    """Lifetime and when it may be renewed; what is left out has its default."""
+    form = told.filled
+    lifetime = told.members["lifetime"] = _seconds(visit, told, "lifetime", form.lifetime)
+    if lifetime is not None and lifetime == SHORTEST * DAY:
+        lifetime = told.members["lifetime"] = None  # what it is without one
+    if lifetime is not None and not SHORTEST * DAY < lifetime < LONGEST * DAY:
+        told.errors["lifetime"] = gettext(visit, "Enter at least 7 and less than 28 days.")
+    renewable = told.members["renewableAfter"] = _seconds(visit, told, "renewable_after", form.renewable_after)
+    if renewable is not None and not 0 <= renewable < (lifetime or SHORTEST * DAY):
+        told.errors["renewable_after"] = gettext(visit, "Enter less than the lifetime.")
+
+
+async def _chosen(visit: Visit, told: Read, name: str, path: str, missing: str, named: Any) -> Option | None:
+    value = getattr(told.filled, name)
+    if not value:
+        told.errors[name] = missing
+        return None
+    try:
+        return replace(named((await visit.call("GET", path, value)).json), detail="")
+    except (BadRequest, NotFound):
+        told.errors[name] = gettext(visit, "This is not there any more. Choose another one.")
+        return None
+
+
+def _time(visit: Visit, told: Read, name: str, text: str, missing: str) -> str | None:
+    time = clock(visit)
+    if not text:
+        told.errors[name] = missing
+        return None
+    try:
+        return time.read(text)
+    except NoSuchTime:
+        told.errors[name] = gettext(
+            visit, "There is no such time in %(zone)s: the clocks are put forward over it. Enter one before or after.",
+            zone=time.name,
+        )  # fmt: skip
+    except (ValueError, OverflowError):
+        told.errors[name] = gettext(visit, "Enter a date and a time.")
+    return None
+
+
+def _seconds(visit: Visit, told: Read, name: str, text: str) -> int | None:
+    """Days as seconds, None for none."""
+    if not text:
+        return None
+    try:
+        number = float(text.replace(",", "."))
+    except ValueError:
+        number = math.nan
+    if not math.isfinite(number) or abs(number) > LONGEST * 2:
+        told.errors[name] = gettext(visit, "Enter a number of days, such as 10 or 7.5.")
+        return None
+    return round(number * DAY)
+
+
+def days(seconds: int | None) -> str:
+    """Seconds as the text of a field in days."""
+    return "" if seconds is None else f"{seconds / DAY:.6f}".rstrip("0").rstrip(".")
+
+
+def twice(visit: Visit, form: Filled) -> list[str]:
+    """What is to be said of times that come twice, as the clocks are put back."""
+    time = clock(visit)
+    zone = {"zone": time.name}
+    start = gettext(visit, "The start comes twice in %(zone)s, as the clocks are put back: the first is meant.", **zone)
+    end = gettext(visit, "The end comes twice in %(zone)s, as the clocks are put back: the first is meant.", **zone)
+    told = [(form.start, start), ("" if form.no_end else form.end, end)]
+    return [text for typed, text in told if typed and time.comes_twice(typed)]

@@ -1,0 +1,290 @@
+"""Assigning: a car is given to a user for a time, that is changed, and it ends.
+
+Each is asked for, and leads to the page of its operation, where the outcome comes in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import Any
+
+from keyrack.api.exchange import Answer
+from keyrack.api.permissions import Permission
+from keyrack.console.choices import find_cars, find_users, free, of_car, of_user
+from keyrack.console.form_errors import key
+from keyrack.console.local_times import utc
+from keyrack.console.pages.assignment_checks import Check, check, foretell
+from keyrack.console.pages.assignment_forms import FIELDS, Filled, Read, filled, of_assignment, read
+from keyrack.console.rendering import base, clock, gettext, page, part, redirect, why
+from keyrack.core.errors import (
+    BadRequest,
+    Conflict,
+    NotFound,
+    PreconditionFailed,
+    Refusal,
+    TooManyRequests,
+    Unavailable,
+    Unprocessable,
+)
+from keyrack.http.page_router import Pages, Reply, Visit
+
+pages = Pages()
+
+SECTION = "assignments"
+SHOWN = {"$expand": "car,user"}
+REFUSALS = (BadRequest, Conflict, NotFound, PreconditionFailed, TooManyRequests, Unavailable, Unprocessable)
+
+
+@dataclass(frozen=True)
+class Task:
+    """What a form is for: where it is sent, what it asks for, and the assignment that it changes."""
+
+    title: str
+    save: str
+    action: str
+    item: Callable[[Read], Mapping[str, Any] | None]  # as an item of a batch; None: nothing would change
+    ask: Callable[[Read], Awaitable[Reply]]
+    present: Mapping[str, Any] | None = None
+    tag: str = ""
+
+
+@pages.get("/{customer}/assignments", permission=Permission.ASSIGNMENTS_READ)
+async def assignments(visit: Visit) -> Answer:
+    """Of the two ways to look at them the list, with what the address asks of it."""
+    return redirect(f"{_back(visit)}/list" + (f"?{visit.query_string}" if visit.query_string else ""))
+
+
+@pages.get("/{customer}/assignments/new", permission=Permission.ASSIGNMENTS_WRITE)
+async def new(visit: Visit) -> Answer:
+    return await _form(visit, _creation(visit), await _looked_up(visit, _begun(visit)))
+
+
+@pages.post("/{customer}/assignments/new", permission=Permission.ASSIGNMENTS_WRITE)
+async def create(visit: Visit) -> Answer:
+    return await _sent(visit, _creation(visit))
+
+
+@pages.get("/{customer}/assignments/new/check", permission=Permission.ASSIGNMENTS_WRITE)
+async def check_new(visit: Visit) -> Answer:
+    return await _foretold(visit, _creation(visit))
+
+
+@pages.get("/{customer}/assignments/{assignment}", permission=Permission.ASSIGNMENTS_READ)
+async def one(visit: Visit) -> Answer:
+    """One assignment, and what can be done with it."""
+    reply = await visit.call("GET", "/assignments/{assignmentId}", visit.ids["assignment"], query=SHOWN)
+    return await page(visit, "assignment.html", section=SECTION, back=_back(visit), **_shown(reply.json))
+
+
+@pages.get("/{customer}/assignments/{assignment}/change", permission=Permission.ASSIGNMENTS_WRITE)
+async def change(visit: Visit) -> Answer:
+    task = await _change(visit)
+    assert task.present is not None  # noqa: S101 - it is a change
+    form = of_assignment(visit, task.present)
+    asked: dict[str, Any] = {name: visit.asked(name) for name in FIELDS.values() if name in visit.query}
+    if asked:  # the board proposes other times, or another car
+        form = replace(form, **asked, no_end="no_end" in visit.query or (form.no_end and not asked.get("end")))
+    return await _form(visit, task, await _looked_up(visit, form))
+
+
+@pages.post("/{customer}/assignments/{assignment}/change", permission=Permission.ASSIGNMENTS_WRITE)
+async def save(visit: Visit) -> Answer:
+    return await _sent(visit, await _change(visit))
+
+
+@pages.get("/{customer}/assignments/{assignment}/change/check", permission=Permission.ASSIGNMENTS_WRITE)
+async def check_change(visit: Visit) -> Answer:
+    return await _foretold(visit, await _change(visit))
+
+
+@pages.get("/{customer}/assignments/{assignment}/end", permission=Permission.ASSIGNMENTS_WRITE)
+async def ending(visit: Visit) -> Answer:
+    return await _confirm(visit)
+
+
+@pages.post("/{customer}/assignments/{assignment}/end", permission=Permission.ASSIGNMENTS_WRITE)
+async def end(visit: Visit) -> Answer:
+    """End it now if it is in force, so that it stays among what was; else delete it."""
+    id, more = visit.ids["assignment"], {"if_match": visit.sent("tag") or None, "key": visit.sent("key") or None}
+    try:
+        if visit.sent("now"):
+            patch = [{"op": "replace", "path": "/end", "value": utc(datetime.now(UTC))}]
+            reply = await visit.call("PATCH", "/assignments/{assignmentId}", id, body=patch, **more)
+        else:
+            reply = await visit.call("DELETE", "/assignments/{assignmentId}", id, **more)
+    except REFUSALS as refusal:
+        return await _confirm(visit, refusal)
+    return _to_outcome(visit, reply)
+
+
+async def _confirm(visit: Visit, refusal: Refusal | None = None) -> Answer:
+    """Ask whether it is really to end. Raises `NotFound`."""
+    reply = await visit.call("GET", "/assignments/{assignmentId}", visit.ids["assignment"], query=SHOWN)
+    plain = await visit.call("GET", "/assignments/{assignmentId}", visit.ids["assignment"])
+    return await page(
+        visit, "assignment_end.html", status=refusal.status if refusal else 200, section=SECTION, back=_back(visit),
+        key=key(visit, refusal), tag=plain.tag, error=_words(visit, refusal) if refusal else "", **_shown(reply.json),
+    )  # fmt: skip
+
+
+def _creation(visit: Visit) -> Task:
+    def item(told: Read) -> Mapping[str, Any]:
+        return {"op": "create", "body": told.members}
+
+    async def ask(told: Read) -> Reply:
+        return await visit.call("PUT", "/assignments", body=told.members, key=visit.sent("key") or None)
+
+    title = gettext(visit, "New assignment")
+    return Task(title, gettext(visit, "Assign"), f"{base(visit)}/assignments/new", item, ask)
+
+
+async def _change(visit: Visit) -> Task:
+    """Raises `NotFound`."""
+    id = visit.ids["assignment"]
+    reply = await visit.call("GET", "/assignments/{assignmentId}", id)
+    present = reply.json
+
+    def item(told: Read) -> Mapping[str, Any] | None:
+        patch = _patch(visit, present, told)
+        return {"op": "change", "id": present["id"], "patch": patch} if patch else None
+
+    async def ask(told: Read) -> Reply:
+        more = {"if_match": visit.sent("tag") or None, "key": visit.sent("key") or None}
+        return await visit.call(
+            "PATCH", "/assignments/{assignmentId}", id, body=_patch(visit, present, told), **more
+        )  # fmt: skip
+
+    action = f"{base(visit)}/assignments/{present['id']}/change"
+    return Task(
+        gettext(visit, "Change assignment"), gettext(visit, "Save"), action, item, ask, present, reply.tag
+    )  # fmt: skip
+
+
+def _patch(visit: Visit, present: Mapping[str, Any], told: Read) -> list[dict[str, Any]]:
+    """What was filled in otherwise than it is: fields show less than there is, so they themselves are compared."""
+    before, after = of_assignment(visit, present), told.filled
+    patch: list[dict[str, Any]] = []
+    for member, name in FIELDS.items():
+        same = getattr(before, name) == getattr(after, name)
+        if member == "end":
+            same = before.no_end == after.no_end and (same or after.no_end)
+        if same:
+            continue
+        value = told.members[member]
+        change = {"op": "remove"} if value is None else {"op": "replace", "value": value}
+        patch.append({**change, "path": f"/{member}"})
+    return patch
+
+
+def _begun(visit: Visit) -> Filled:
+    """A new form, with what its address names; it begins with the next full hour."""
+    form = filled(visit.query)
+    return replace(form, start=form.start or clock(visit).next_hour())
+
+
+async def _looked_up(visit: Visit, form: Filled) -> Read:
+    """A form that nobody has sent yet, with the names of what it begins with; nothing of it is wrong yet."""
+    told = await read(visit, form)
+    told.errors.clear()
+    return told
+
+
+async def _foretold(visit: Visit, task: Task) -> Answer:
+    told = await read(visit, filled(visit.query))
+    found = await foretell(visit, told, None if told.errors else task.item(told))
+    return await part(visit, "assignment_checks.html", "checks", check=found, told=told, agreed=visit.asked("anyway"))
+
+
+async def _sent(visit: Visit, task: Task) -> Answer:
+    """Ask for what was filled in, unless that is wrong, or overlaps with what the person has not seen."""
+    form = filled(visit.form)
+    if visit.sent("find"):  # without a script: a search for cars or users
+        return await _form(visit, task, await _looked_up(visit, form))
+    told = await read(visit, form)
+    if told.errors:
+        return await _form(visit, task, told, status=422)
+    found = Check()
+    try:
+        item = task.item(told)
+        if item is None:
+            return redirect(_back(visit))
+        found = await check(visit, told, item)
+        if not found.agreed(visit.sent("anyway")):
+            return await _form(visit, task, told, status=409, found=found)
+        return _to_outcome(visit, await task.ask(told))
+    except REFUSALS as refusal:
+        for fault in refusal.errors:
+            member = (fault.pointer or "").rpartition("/")[2]
+            if member in FIELDS:
+                told.errors[FIELDS[member]] = gettext(visit, fault.detail)
+        return await _form(visit, task, told, status=refusal.status, found=found, refusal=refusal)
+
+
+async def _form(
+    visit: Visit, task: Task, told: Read, *, status: int = 200, found: Check | None = None,
+    refusal: Refusal | None = None,
+) -> Answer:  # fmt: skip
+    cars, users = await _options(visit, told)
+    now = task.present if isinstance(refusal, PreconditionFailed) else None
+    # Until the person is told of a change, the form stays one that was drawn before it
+    tag = task.tag if now or not visit.sent("tag") else visit.sent("tag")
+    return await page(
+        visit, "assignment_form.html", status=status, section=SECTION, back=_back(visit), task=task, told=told,
+        tag=tag, form=told.filled, cars=cars, users=users, check=found or Check(), agreed="", key=key(visit, refusal),
+        free="free" in visit.form or "free" in visit.query, searched=visit.form, refused=status == 409,
+        error=_words(visit, refusal) if refusal else "", now=now and await _present(visit, now),
+    )  # fmt: skip
+
+
+async def _options(visit: Visit, told: Read) -> tuple[list[Any], list[Any]]:
+    """What is chosen; and without a script what was searched for."""
+    cars, users = [told.car] if told.car else [], [told.user] if told.user else []
+    if visit.sent("find") == "car":
+        cars += (await find_cars(visit, visit.sent("search_car"), free(visit, visit.form))).options
+    if visit.sent("find") == "user":
+        users += (await find_users(visit, visit.sent("search_user"))).options
+    return cars, users
+
+
+async def _present(visit: Visit, assignment: Mapping[str, Any]) -> dict[str, Any]:
+    """What there is now, beside what was filled in."""
+    reply = await visit.call("GET", "/assignments/{assignmentId}", assignment["id"], query=SHOWN)
+    return _shown(reply.json)
+
+
+def _words(visit: Visit, refusal: Refusal) -> str:
+    if isinstance(refusal, PreconditionFailed):
+        return gettext(visit, "Somebody else has changed it meanwhile. Look at what is there now, then decide again.")
+    return why(visit, refusal.reason)
+
+
+def _to_outcome(visit: Visit, reply: Reply) -> Answer:
+    """What becomes of it; who may not know that looks at the assignments."""
+    if not visit.may(Permission.OPERATIONS_READ):
+        return redirect(_back(visit))
+    return redirect(f"{base(visit)}/operations/{reply.headers['Operation-Id']}")
+
+
+def _back(visit: Visit) -> str:
+    return f"{base(visit)}/assignments"
+
+
+def _shown(assignment: Mapping[str, Any]) -> dict[str, Any]:
+    """An assignment with its car and user, as templates take it."""
+    car, user = assignment.get("car"), assignment.get("user")
+    return {
+        "assignment": assignment,
+        "car": of_car(car) if car else None,
+        "user": of_user(user) if user else None,
+        "state": state(assignment["start"], assignment["end"]),
+    }
+
+
+def state(start: str, end: str | None) -> str:
+    """`past`, `in-force` or `coming`."""
+    now = utc(datetime.now(UTC))
+    if end is not None and end <= now:
+        return "past"
+    return "in-force" if start <= now else "coming"

@@ -1,0 +1,95 @@
+"""What became of operations that were asked for together: a line for each, into which its outcome comes by itself."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+from keyrack.api.exchange import Answer
+from keyrack.api.permissions import Permission
+from keyrack.console.choices import of_car, of_user
+from keyrack.console.failure_hints import Mend, mend, reason
+from keyrack.console.languages import N_
+from keyrack.console.paged_fetch import rows_with
+from keyrack.console.rendering import base, gettext, live_id, page, part, redirect
+from keyrack.core.error_codes import NOTHING_HERE
+from keyrack.core.errors import NotFound
+from keyrack.http.page_router import Pages, Visit
+
+pages = Pages()
+
+MOST = 100  # operations at once: as many as an address has room for
+ALL = N_("All %(num)s have succeeded.")
+SOME = N_("%(done)s of %(num)s have succeeded, %(failed)s have failed.")
+REMOVED = N_("a car that has been removed")
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What became of one operation; `state` is one of the API's, `reason` says why it failed."""
+
+    href: str
+    name: str
+    user: str
+    state: str
+    reason: str
+    mend: Mend | None
+
+
+@dataclass(frozen=True, slots=True)
+class Outcomes:
+    """What became of several; `address` shows them again, `said` sums up once nothing is pending."""
+
+    id: str
+    address: str
+    rows: list[Outcome]
+    pending: bool
+    failed: bool
+    said: str
+
+
+@pages.get("/{customer}/operations/outcomes", permission=Permission.OPERATIONS_READ)
+async def outcomes(visit: Visit) -> Answer:
+    """Those that the address names; all operations where it names none. Raises `NotFound`."""
+    texts = list(filter(None, visit.asked("ids").split(",")))
+    if not texts:
+        return redirect(f"{base(visit)}/operations")
+    try:
+        ids = [str(UUID(text)) for text in texts[: MOST + 1]]
+    except ValueError:
+        raise NotFound(NOTHING_HERE) from None
+    at = await live_id(visit)
+    if len(ids) > MOST or not (found := await of(visit, ids)).rows:
+        raise NotFound(NOTHING_HERE)
+    if visit.partial:
+        return await part(visit, "outcomes.html", "outcomes", asked=found)
+    return await page(visit, "outcomes.html", section="operations", asked=found, since=at)
+
+
+async def of(visit: Visit, ids: Sequence[str]) -> Outcomes:
+    """What became of these operations, in their order, as far as they are there."""
+    expand = "car,user" if visit.may(Permission.USERS_READ) else "car"
+    found = await rows_with(visit, "/operations", ids, {"$expand": expand})
+    there: dict[str, dict[str, Any]] = {row["id"]: {"user": None, **row} for row in found}
+    rows = [_outcome(visit, there[id]) for id in ids if id in there]
+    pending = any(row.state == "Pending" for row in rows)
+    failed = sum(row.state == "Failed" for row in rows)
+    numbers = {"num": len(rows), "done": len(rows) - failed, "failed": failed}
+    said = "" if pending else gettext(visit, SOME if failed else ALL, **numbers)
+    address = f"{base(visit)}/operations/outcomes?ids={','.join(ids)}"
+    return Outcomes(f"outcomes-{ids[0]}", address, rows, pending, failed > 0, said)
+
+
+def _outcome(visit: Visit, operation: Mapping[str, Any]) -> Outcome:
+    failure = operation["errorMessage"]
+    car = of_car(operation["car"]) if operation["car"] else None
+    return Outcome(
+        f"{base(visit)}/operations/{operation['id']}",
+        car.label if car else gettext(visit, REMOVED),
+        of_user(operation["user"]).label if operation["user"] else "",
+        operation["state"],
+        reason(visit, failure) if failure else "",
+        mend(visit, failure, car) if failure else None,
+    )

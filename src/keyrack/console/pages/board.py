@@ -1,0 +1,230 @@
+"""The board: cars as rows, days as columns, and a bar for each time that somebody has a car."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from datetime import UTC, date, datetime, time, timedelta
+from typing import Any
+from urllib.parse import urlencode
+
+from babel.dates import format_date, format_interval
+from babel.numbers import format_decimal
+
+from keyrack.api.exchange import Answer
+from keyrack.api.permissions import Permission
+from keyrack.console.choices import Option, of_car
+from keyrack.console.languages import N_
+from keyrack.console.local_times import instant, utc
+from keyrack.console.paged_fetch import parts_of, rows_of
+from keyrack.console.rendering import base, clock, gettext, live_id, page
+from keyrack.console.timeline_bars import Bar, bar, laid
+from keyrack.core.errors import NotFound
+from keyrack.http.page_router import Pages, Visit
+
+pages = Pages()
+
+SPANS = {7: N_("Week"), 14: N_("Two weeks"), 31: N_("Month")}  # days: how they are called
+SPAN = 14
+ROWS = (50, 100, 500)  # cars at once
+BARS = 1_500  # at once: some 1.2 MB of page; that there are more is told
+FAILED = timedelta(days=1)  # for how long what failed is shown
+CUT = N_("Only %(most)s times are shown, those that begin first.")
+LONGEST = 200  # characters that are searched for
+USER = "user($select=id,emailAddress,userData)"
+FIRST, LAST = date(1970, 1, 8), date(9998, 12, 1)  # that a window begins
+
+
+@dataclass(frozen=True)
+class Window:
+    """The days that are shown, and the cars: what the address says."""
+
+    first: date
+    days: int
+    q: str = ""
+    page: int = 1
+    rows: int = ROWS[0]
+    here: date | None = None  # the day that narrow screens show
+
+    @property
+    def end(self) -> date:
+        return self.first + timedelta(days=self.days)
+
+    @property
+    def dates(self) -> list[date]:
+        return [self.first + timedelta(days=number) for number in range(self.days)]
+
+
+@dataclass(frozen=True)
+class Day:
+    """A column."""
+
+    date: str
+    short: str
+    number: int
+    name: str
+    is_today: bool
+    is_weekend: bool
+
+
+@dataclass(frozen=True)
+class Row:
+    """A car and its bars, by the column in which each begins; `hidden` overlap with too many others to be drawn."""
+
+    car: Option
+    bars: dict[int, list[Bar]]
+    covered: dict[int, str]  # who has it, by column
+    lanes: int
+    hidden: int
+
+
+@pages.get("/{customer}/assignments/board", permission=Permission.ASSIGNMENTS_READ)
+async def board(visit: Visit) -> Answer:
+    since = await live_id(visit)
+    now = datetime.now(clock(visit).zone)
+    window = _window(visit, now.date())
+    cars, total = await _cars(visit, window)
+    bars, is_cut = await _bars(visit, window, [car.value for car in cars])
+    cut = gettext(visit, CUT, most=format_decimal(BARS, locale=clock(visit).locale)) if is_cut else ""
+    rows = [_row(car, window, bars.get(car.value, [])) for car in cars]
+    return await page(
+        visit, "board.html", section="assignments", since=since, window=window, rows=rows, total=total, cut=cut,
+        days=[_day(visit, day, now.date()) for day in window.dates], here=_here(visit, window, now.date()),
+        period=format_interval(window.first, window.end - timedelta(days=1), "yMMMd", locale=clock(visit).locale),
+        spans=[(days, gettext(visit, name), _address(visit, window, days=days)) for days, name in SPANS.items()],
+        ways=_ways(visit, window, total), address=f"{base(visit)}/assignments/board",
+        now=now.strftime("%Y-%m-%dT%H:%M"),
+        refresh=_address(visit, window, day=window.here.isoformat() if window.here else ""),
+    )  # fmt: skip
+
+
+def _window(visit: Visit, today: date) -> Window:
+    """What the address says; what it says wrongly is as if it said nothing."""
+    days = _number(visit.asked("days"), tuple(SPANS), SPAN)
+    monday = today - timedelta(days=today.weekday())
+    here = _date(visit.asked("day"))
+    first = _date(visit.asked("from")) or here or (today.replace(day=1) if days == max(SPANS) else monday)
+    page = visit.asked("page")
+    number = int(page) if page.isascii() and page.isdigit() and len(page) < 6 else 1
+    rows = _number(visit.asked("rows"), ROWS, ROWS[0])
+    return Window(first, days, visit.asked("q").strip()[:LONGEST], max(number, 1), rows, here)
+
+
+def _number(text: str, known: tuple[int, ...], usual: int) -> int:
+    return int(text) if text in map(str, known) else usual
+
+
+def _date(text: str) -> date | None:
+    try:
+        found = date.fromisoformat(text)
+    except ValueError:
+        return None
+    return found if FIRST <= found <= LAST else None
+
+
+async def _cars(visit: Visit, window: Window) -> tuple[list[Option], int]:
+    words = window.q.replace('"', " ").split()
+    search = {"$search": " ".join(f'"{word}"' for word in words)} if words else {}
+    query = {"$select": "id,name,licensePlate", "$orderby": "name,id", "$count": "true", **search}
+    try:
+        found, total = await rows_of(visit, "/cars", query, window.rows, (window.page - 1) * window.rows)
+    except NotFound:
+        return [], 0
+    return [of_car(car) for car in found], total
+
+
+async def _bars(visit: Visit, window: Window, cars: list[int]) -> tuple[dict[int, list[Bar]], bool]:
+    """The bars of these cars, and whether there are more than are shown."""
+    if not cars:
+        return {}, False
+    zone = clock(visit).zone
+    start, end = (utc(datetime.combine(day, time(), zone)) for day in (window.first, window.end))
+    within = f"start lt {end} and (end eq null or end gt {start})"
+    since = utc(datetime.now(UTC) - FAILED)
+    state = f"(state eq 'Pending' or (state eq 'Failed' and kind eq 'CreateAssignment' and requested ge {since}))"
+    may_know = visit.may(Permission.OPERATIONS_READ)
+    there, asked = await asyncio.gather(
+        _of_cars(visit, "/assignments", cars, within),
+        _of_cars(visit, "/operations", cars if may_know else [], f"{state} and {within}"),
+    )
+    changing = {one["assignmentId"] for one in asked if one["state"] == "Pending" and one["assignmentId"]}
+    told = there + [one for one in asked if one["kind"] == "CreateAssignment"]
+    told.sort(key=lambda one: instant(one["start"]))
+    found = [bar(visit, one, pending="kind" not in one and one["id"] in changing) for one in told[:BARS]]
+    by_car: dict[int, list[Bar]] = {}
+    for one in found:
+        by_car.setdefault(one.car, []).append(one)
+    return by_car, len(told) > BARS or len(asked) > BARS
+
+
+async def _of_cars(visit: Visit, path: str, cars: list[int], condition: str) -> list[dict[str, Any]]:
+    """What fulfils the condition, with its user; more than are shown, if there are more."""
+    found: list[dict[str, Any]] = []
+    for some in parts_of(visit, cars):
+        query = {"$filter": f"carId in {some} and {condition}", "$orderby": "start", "$expand": USER}
+        found += (await rows_of(visit, path, query, BARS + 1))[0]
+    return found
+
+
+def _row(car: Option, window: Window, bars: Iterable[Bar]) -> Row:
+    placed, lanes, hidden = laid(bars, window.first, window.days)
+    by_column: dict[int, list[Bar]] = {}
+    covered: dict[int, list[str]] = {}
+    for one in placed:
+        by_column.setdefault(one.column, []).append(one)
+        for column in range(one.column, one.last + 1):
+            covered.setdefault(column, []).append(one.user)
+    return Row(car, by_column, {column: ", ".join(users) for column, users in covered.items()}, lanes, hidden)
+
+
+def _day(visit: Visit, day: date, today: date) -> Day:
+    locale = clock(visit).locale
+    return Day(
+        day.isoformat(), format_date(day, "ccc", locale=locale), day.day,
+        format_date(day, gettext(visit, "EEE, d MMM"), locale=locale), day == today, day.weekday() >= 5,
+    )  # fmt: skip
+
+
+def _here(visit: Visit, window: Window, today: date) -> dict[str, Any]:
+    """The one day that narrow screens show, and the ways to its neighbours."""
+    shown = [day for day in (window.here, today) if day and window.first <= day < window.end]
+    day = shown[0] if shown else window.first
+    step = timedelta(days=1)
+    ways = {"previous": _of_day(visit, window, day - step), "next": _of_day(visit, window, day + step)}
+    shown_day = _day(visit, day, today)
+    told = {
+        "column": (day - window.first).days, "date": shown_day.date, "name": shown_day.name,
+        "is_today": shown_day.is_today,
+    }  # fmt: skip
+    return {**told, **ways}
+
+
+def _of_day(visit: Visit, window: Window, day: date) -> str:
+    first = window.first if window.first <= day < window.end else day
+    return _address(visit, window, day=day.isoformat(), first=first)
+
+
+def _ways(visit: Visit, window: Window, total: int) -> Mapping[str, str]:
+    """Earlier and later days, today, and the other cars; "" where there are none."""
+    by = timedelta(days=window.days)
+    pages = -(-total // window.rows)
+    return {
+        "earlier": _address(visit, window, first=window.first - by),
+        "later": _address(visit, window, first=window.first + by),
+        "today": _address(visit, window, first=None),
+        "previous": _address(visit, window, page=window.page - 1) if window.page > 1 else "",
+        "next": _address(visit, window, page=window.page + 1) if window.page < pages else "",
+    }
+
+
+def _address(visit: Visit, window: Window, day: str = "", **change: Any) -> str:
+    """The board's address with something else; what is usual is left out."""
+    first = change.pop("first", window.first)
+    other = replace(window, **change)
+    told = {
+        "from": first and first.isoformat(), "days": other.days if other.days != SPAN else "", "q": other.q,
+        "page": other.page if other.page > 1 else "", "rows": other.rows if other.rows != ROWS[0] else "", "day": day,
+    }  # fmt: skip
+    query = urlencode({name: value for name, value in told.items() if value})
+    return f"{base(visit)}/assignments/board" + (f"?{query}" if query else "")

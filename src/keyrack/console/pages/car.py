@@ -1,0 +1,297 @@
+"""A car: what is known of it, changed where it stands; who has it, where it is, what it tells; and its end.
+
+Each part of the page is also fetched by itself: `part` of the address names it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+from uuid import uuid4
+
+from keyrack.api.exchange import Answer
+from keyrack.api.permissions import Permission
+from keyrack.console.field_errors import words
+from keyrack.console.local_times import utc
+from keyrack.console.map_tiles import streets
+from keyrack.console.pages import car_telemetry, telemetry_charts, timeline, tracks
+from keyrack.console.pages.add_forms import CAR
+from keyrack.console.pages.boxes import boxes_of
+from keyrack.console.pages.car_keys import keys_of
+from keyrack.console.rendering import base, live_id, page, redirect, why
+from keyrack.core.errors import BadRequest, NotFound, PreconditionFailed, Refusal
+from keyrack.http.page_router import Pages, Visit
+
+pages = Pages()
+
+SECTION = "cars"
+LONGEST = {field.name: field.longest for field in CAR.fields}  # characters
+FACTS = tuple(LONGEST)
+DIGITS = 9  # of an id in the address
+EVENTS = 20  # newest events of a car on its page
+SOON = 20  # assignments in force or to come that are looked at for who has the car next
+
+Known = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Car:
+    """The car of a visit: its members as `GET /cars/{carId}` has them, and their tag."""
+
+    facts: Mapping[str, Any]
+    tag: str
+
+    @property
+    def id(self) -> int:
+        return self.facts["id"]
+
+
+@dataclass(frozen=True)
+class Changing:
+    """A fact that is being changed: what was typed, and what was wrong with it.
+
+    `wrong` is a code: `blank`, `refused` for what `why` says, `changed` where somebody else was quicker, "" where
+    nothing is.
+    """
+
+    fact: str
+    value: str
+    wrong: str = ""
+    why: str = ""
+
+
+@pages.get("/{customer}/cars/{carId}", permission=Permission.CARS_READ)
+async def car(visit: Visit) -> Answer:
+    if by_script(visit) and (named := visit.asked("part")) in PARTS:
+        visit.needs(PARTS[named].permission)
+        shown = await _car(visit)
+        return await page(visit, f"car/{named}.html", **_whole(shown), **await PARTS[named].gather(visit, shown))
+    return await _page(visit)
+
+
+async def _page(visit: Visit, changing: Changing | None = None, status: int = 200) -> Answer:
+    since = await live_id(visit)
+    shown = await _car(visit)
+    parts = [part for part in PARTS.values() if part.gather is not _where and visit.may(part.permission)]
+    gathered = await asyncio.gather(*(part.gather(visit, shown) for part in parts))
+    known = {name: value for part in gathered for name, value in part.items()}
+    if changing:
+        known["changing"] = changing
+    return await page(
+        visit, "car.html", status=status, section=SECTION, since=since, **await _done(visit), **_whole(shown), **known
+    )
+
+
+async def _done(visit: Visit) -> Known:
+    """What was done on the way here, as the address says: `product` is what was built in or taken out."""
+    if "added" in visit.query:
+        return {"done": "added", "product": None}
+    for name in ("installed", "uninstalled"):
+        id = visit.asked(name)
+        if id.isascii() and id.isdigit() and len(id) <= DIGITS:
+            with suppress(NotFound):
+                return {"done": name, "product": (await visit.call("GET", "/products/{productId}", id)).json}
+    return {"done": "", "product": None}
+
+
+async def _car(visit: Visit) -> Car:
+    """Raises `NotFound`."""
+    reply = await visit.call("GET", "/cars/{carId}", visit.ids["carId"])
+    return Car(reply.json, reply.tag)
+
+
+def _whole(shown: Car) -> Known:
+    """What every part knows."""
+    return {"car": shown.facts, "tag": shown.tag}
+
+
+async def _where(visit: Visit, shown: Car) -> Known:
+    """Where the car was seen last, and when."""
+    query = {"$filter": f"carId eq {shown.id}", "$select": "latitude,longitude,lastSeen,isDriving"}
+    (place,) = (await visit.call("GET", "/positions", query=query)).json
+    return {"place": place}
+
+
+async def _who(visit: Visit, shown: Car) -> Known:
+    """Who has the car now, who has it next, how much of what was asked for has yet to be done; and where it is. What
+    the visit may not know of it is None."""
+    where = await _where(visit, shown) if visit.may(Permission.POSITIONS_READ) else {"place": None}
+    if not visit.may(Permission.ASSIGNMENTS_READ):
+        return {"holders": None, "next": None, "waiting": 0, **where}
+    now = utc(datetime.now(UTC))
+    query = {
+        "$filter": f"carId eq {shown.id} and (end eq null or end gt {now})", "$orderby": "start", "$top": str(SOON),
+        "$expand": timeline.USER,
+    }  # fmt: skip
+    there = (await visit.call("GET", "/assignments", query=query)).json
+    return {
+        "holders": [one for one in there if one["start"] <= now],
+        "next": next((one for one in there if one["start"] > now), None),
+        "waiting": await _waiting(visit, shown) if visit.may(Permission.OPERATIONS_READ) else 0,
+        **where,
+    }
+
+
+async def _waiting(visit: Visit, shown: Car) -> int:
+    pending = {"$filter": f"carId eq {shown.id} and state eq 'Pending'", "$top": "0", "$count": "true"}
+    return (await visit.call("GET", "/operations", query=pending)).total
+
+
+async def _facts(visit: Visit, shown: Car) -> Known:
+    edit = visit.asked("edit") if visit.may(Permission.CARS_WRITE) else ""
+    changing = Changing(edit, shown.facts[edit] or "") if edit in FACTS else None
+    return {"facts": FACTS, "changing": changing}
+
+
+async def _products(visit: Visit, shown: Car) -> Known:
+    query = {
+        "$filter": f"car/id eq {shown.id}", "$orderby": "type,id",
+        "$expand": "service($select=name,isTerminated,terminationDate;$expand=contract($select=end))",
+    }  # fmt: skip
+    return {"products": (await visit.call("GET", "/products", query=query)).json, "now": utc(datetime.now(UTC))}
+
+
+async def _built_in(visit: Visit, shown: Car) -> Known:
+    """The same, and how its box stands, to who may know."""
+    known = await _products(visit, shown)
+    return {**known, "boxes": await boxes_of(visit, known["products"]) if visit.may(Permission.BOXES_READ) else {}}
+
+
+async def _keys(visit: Visit, shown: Car) -> Known:
+    return {"keys": await keys_of(visit, shown.id)}
+
+
+async def _events(visit: Visit, shown: Car) -> Known:
+    query = {
+        "$filter": f"carId eq {shown.id}", "$orderby": "utcDateTime desc", "$top": str(EVENTS),
+        "$expand": timeline.USER,
+    }  # fmt: skip
+    return {"events": (await visit.call("GET", "/events", query=query)).json}
+
+
+async def _timeline(visit: Visit, shown: Car) -> Known:
+    return {"line": await timeline.timeline(visit, shown.id)}
+
+
+async def _telemetry(visit: Visit, shown: Car) -> Known:
+    return {"told": await car_telemetry.telemetry(visit, shown.id)}
+
+
+async def _chart(visit: Visit, shown: Car) -> Known:
+    return {"chart": await car_telemetry.chart(visit, shown.id)}
+
+
+async def _levels(visit: Visit, shown: Car) -> Known:
+    return {"over": await telemetry_charts.levels(visit, shown.id)}
+
+
+async def _track(visit: Visit, shown: Car) -> Known:
+    return {"track": await tracks.track_of(visit, shown.id), "streets": await streets(visit)}
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """What a part of the page shows, and what it wants."""
+
+    gather: Callable[[Visit, Car], Awaitable[Known]]
+    permission: Permission = Permission.POSITIONS_READ
+
+
+# The parts of the page, as templates/car has them
+PARTS: Mapping[str, Part] = {
+    "who": Part(_who, Permission.CARS_READ),
+    "where": Part(_where),  # which is within it
+    "facts": Part(_facts, Permission.CARS_READ),
+    "products": Part(_built_in, Permission.PRODUCTS_READ),
+    "keys": Part(_keys, Permission.ACCESS_READ),
+    "timeline": Part(_timeline, Permission.ASSIGNMENTS_READ),
+    "track": Part(_track),
+    "telemetry": Part(_telemetry),
+    "levels": Part(_levels),
+    "chart": Part(_chart),
+    "events": Part(_events, Permission.EVENTS_READ),
+}
+
+
+@pages.post("/{customer}/cars/{carId}/facts/{fact}", permission=Permission.CARS_WRITE)
+async def change(visit: Visit) -> Answer:
+    """Change one fact, if the car is still what it was when the form was drawn."""
+    fact, value = visit.ids["fact"], visit.sent("value")
+    if fact not in FACTS:
+        return redirect(_here(visit))
+    if not value and fact == "name":
+        return await _changing(visit, Changing(fact, value, "blank"), 400)
+    step = {"op": "replace", "path": f"/{fact}", "value": value} if value else {"op": "remove", "path": f"/{fact}"}
+    try:
+        await visit.call("PATCH", "/cars/{carId}", visit.ids["carId"], body=[step], if_match=visit.sent("tag") or None)
+    except PreconditionFailed as refusal:
+        return await _changing(visit, Changing(fact, value, "changed"), refusal.status)
+    except BadRequest as refusal:
+        told = [words(visit, fault, LONGEST[fact]) for fault in refusal.errors if fault.pointer]
+        text = told[0] if told else why(visit, refusal.reason)
+        return await _changing(visit, Changing(fact, value, "refused", text), refusal.status)
+    if not by_script(visit):
+        return redirect(f"{_here(visit)}#fact-{fact}")
+    shown = await _car(visit)
+    return await page(
+        visit, "car/changed.html", **_whole(shown), facts=FACTS, changing=None, **await _who(visit, shown)
+    )
+
+
+async def _changing(visit: Visit, changing: Changing, status: int) -> Answer:
+    if not by_script(visit):
+        return await _page(visit, changing, status)
+    shown = await _car(visit)
+    return await page(visit, "car/facts.html", status=status, **_whole(shown), facts=FACTS, changing=changing)
+
+
+@pages.get("/{customer}/cars/{carId}/delete", permission=Permission.CARS_WRITE)
+async def ask_to_delete(visit: Visit) -> Answer:
+    return await _delete(visit)
+
+
+@pages.post("/{customer}/cars/{carId}/delete", permission=Permission.CARS_WRITE)
+async def delete(visit: Visit) -> Answer:
+    try:
+        await visit.call(
+            "DELETE",
+            "/cars/{carId}",
+            visit.ids["carId"],
+            if_match=visit.sent("tag") or None,
+            key=visit.sent("key") or None,
+        )
+    except PreconditionFailed as refusal:
+        return await _delete(visit, refusal)
+    return gone_on(visit, f"{base(visit)}/cars")
+
+
+async def _delete(visit: Visit, refusal: Refusal | None = None) -> Answer:
+    """The dialog, which says what ends with the car."""
+    shown = await _car(visit)
+    ending = {
+        "$filter": f"carId eq {shown.id} and (end eq null or end gt now())", "$top": "0", "$count": "true",
+    }  # fmt: skip
+    assignments = (await visit.call("GET", "/assignments", query=ending)).total
+    return await page(
+        visit, "car_delete.html", status=refusal.status if refusal else 200, section=SECTION, back=_here(visit),
+        key=str(uuid4()), assignments=assignments, changed=refusal is not None, **_whole(shown),
+        **await _products(visit, shown),
+    )  # fmt: skip
+
+
+def by_script(visit: Visit) -> bool:
+    """Whether a script asks. What it selects of an answer is not sent along, so it never says that it wants a part."""
+    return visit.headers("HX-Request") == "true"
+
+
+def gone_on(visit: Visit, address: str) -> Answer:
+    """Go on to another page; a script that sent the form of a dialog has to be told so."""
+    return Answer(204, headers={"HX-Redirect": address}) if by_script(visit) else redirect(address)
+
+
+def _here(visit: Visit) -> str:
+    return f"{base(visit)}/cars/{visit.ids['carId']}"

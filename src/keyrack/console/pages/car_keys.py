@@ -1,0 +1,101 @@
+"""In charge of the keys of a car that open its box without a network: who still has one, on which phone, until when."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from keyrack.api.permissions import Permission
+from keyrack.console.local_times import instant, utc
+from keyrack.console.paged_fetch import rows_with
+from keyrack.console.pages.boxes import Box, box_of
+from keyrack.core.errors import NotFound
+from keyrack.http.page_router import Visit
+
+FEW, MOST = 20, 200  # that are shown at first, and where all are asked for; how many there are is told
+ALL = "all"
+CONFIRMED = timedelta(days=1)  # for so long it is told that a box has heard of a revocation
+# What is revoked comes first, and what no box takes any more last
+ORDER = "isKnownToBox,isRevoked desc,until desc"
+# A phone fetches a key again before the last one is over: those of one phone for one assignment are one line
+LINES = (
+    "filter(opensUntil gt {now} or (isKnownToBox eq true and revoked gt {lately}))"
+    "/compute(revoked ne null as isRevoked)"
+    "/groupby((userId,deviceId,deviceName,assignmentId,isRevoked,isKnownToBox),"
+    "aggregate(issued with min as since,begins with min as from,revoked with min as revokedAt,"
+    "opensUntil with max as until))"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """The keys of a phone for one assignment: `state` is `in-force`, `coming`, `revoked` for what a box may still take,
+    or `known` for what it has heard of; `user` is None where the person is gone."""
+
+    state: str
+    userId: int | None
+    user: Mapping[str, Any] | None
+    phone: str | None
+    since: str
+    begins: str
+    revoked: str | None
+    until: str
+
+
+@dataclass(frozen=True, slots=True)
+class Keys:
+    """What is shown of a car's keys, and how many more lines there are. `box` is looked at only where there is none:
+    None where the car has no box, or the visit may not know."""
+
+    lines: list[Line]
+    more: int
+    all: bool
+    box: Box | None
+    knows_boxes: bool
+
+    @property
+    def revoked(self) -> bool:
+        """Whether a revoked key may still open."""
+        return any(line.state == "revoked" for line in self.lines)
+
+
+async def keys_of(visit: Visit, car: int) -> Keys:
+    """The keys of the car that still open, or that were revoked lately."""
+    now = datetime.now(UTC)
+    whole = visit.asked("keys") == ALL
+    query = {
+        "$apply": LINES.format(now=utc(now), lately=utc(now - CONFIRMED)), "$orderby": ORDER,
+        "$top": str(MOST if whole else FEW), "$count": "true",
+    }  # fmt: skip
+    reply = await visit.call("GET", "/cars/{carId}/keys", car, query=query)
+    rows: list[dict[str, Any]] = reply.json
+    users = await _users(visit, (row["userId"] for row in rows if row["userId"] is not None))
+    lines = [_line(row, users, utc(now)) for row in rows]
+    knows = visit.may(Permission.BOXES_READ) and visit.may(Permission.PRODUCTS_READ)
+    box = await box_of(visit, car) if knows and not lines else None
+    return Keys(lines, reply.total - len(lines), whole, box, knows)
+
+
+async def _users(visit: Visit, ids: Iterable[int]) -> dict[int, dict[str, Any]]:
+    """Those who are there and may be seen."""
+    wanted = sorted(set(ids))
+    if not wanted or not visit.may(Permission.USERS_READ):
+        return {}
+    try:
+        rows = await rows_with(visit, "/users", wanted, {"$select": "id,emailAddress,userData"})
+    except NotFound:  # none at all
+        return {}
+    return {row["id"]: row for row in rows}
+
+
+def _line(row: Mapping[str, Any], users: Mapping[int, Mapping[str, Any]], now: str) -> Line:
+    if row["isRevoked"]:
+        state = "known" if row["isKnownToBox"] else "revoked"
+    else:
+        state = "coming" if instant(row["from"]) > instant(now) else "in-force"
+    return Line(
+        state, row["userId"], users.get(row["userId"]), row["deviceName"], row["since"], row["from"],
+        row["revokedAt"], row["until"],
+    )  # fmt: skip

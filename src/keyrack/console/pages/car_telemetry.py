@@ -1,0 +1,123 @@
+"""In charge of what a car tells: its newest telemetry as figures, and its odometer over a time."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime, time, timedelta
+from typing import Any
+
+from keyrack.console.local_times import utc
+from keyrack.console.rendering import clock, root
+from keyrack.core.errors import BadRequest, NotFound
+from keyrack.http.page_router import Visit
+
+TIRES = ("tirePressureFrontLeft", "tirePressureFrontRight", "tirePressureRearLeft", "tirePressureRearRight")
+# The figures of the page, in this order; each is a member of `GET /cars/{carId}/telemetry`
+FIGURES = (
+    "fuelLevelPercent", "odometer", "ignition", "currentSpeed", "batteryVoltage", "outsideTemperature",
+    "engineCoolantTemperature", "tirePressure", "distanceToNextService", "dtc",
+)  # fmt: skip
+ELECTRIC = "Electric"
+
+
+@dataclass(frozen=True)
+class Range:
+    """A time that a chart shows: so many buckets of so many hours."""
+
+    hours: float
+    buckets: int
+
+
+RANGES = {"day": Range(1, 24), "week": Range(6, 28), "month": Range(24, 30)}
+DEFAULT_RANGE = "week"
+
+
+@dataclass(frozen=True)
+class Telling:
+    """The newest telemetry: `has_unit` whether there is somebody to tell it, `seen` when it was told last, None for
+    never. `told` are the figures by name, `untold` the names of those that the unit has never told."""
+
+    has_unit: bool
+    seen: str | None
+    driving: bool | None
+    electric: bool
+    charging: bool
+    told: dict[str, Any]
+    untold: list[str]
+
+
+async def telemetry(visit: Visit, car: int) -> Telling:
+    (place,) = (await visit.call("GET", "/positions", query={"$filter": f"carId eq {car}"})).json
+    if not place["lastSeen"]:
+        return Telling(place["hasUnit"], None, None, False, False, {}, [])
+    try:
+        told = (await visit.call("GET", "/cars/{carId}/telemetry", car)).json
+        where = (await visit.call("GET", "/cars/{carId}/location", car)).json
+    except NotFound:  # the unit was taken out meanwhile
+        return Telling(False, None, None, False, False, {}, [])
+    # Telemetry says 0 for an odometer that was never read (spec, "Telemetry"); the location says that there is none
+    values = {name: told.get(name) for name in FIGURES} | {
+        "odometer": None if where["odometer"] is None else float(where["odometer"]),
+        "tirePressure": [told[name] for name in TIRES] if all(told[name] is not None for name in TIRES) else None,
+    }
+    return Telling(
+        True, place["lastSeen"], place["isDriving"], told["fuelType"] == ELECTRIC, bool(told["chargeState"]),
+        {name: value for name, value in values.items() if value is not None},
+        [name for name, value in values.items() if value is None],
+    )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Reading:
+    """A bucket of the chart: its time, the odometer at its end in km, and the km since the bucket before."""
+
+    at: str
+    odometer: float
+    driven: float
+
+
+@dataclass(frozen=True)
+class Chart:
+    """The odometer over a time. `source` is the request that the script makes for the same; `refused` says why there
+    is nothing: the operator keeps or gives less than the range."""
+
+    range: str
+    ranges: tuple[str, ...]
+    source: str
+    hours: float
+    begins: str
+    ends: str
+    readings: list[Reading]
+    refused: str = ""
+
+
+async def chart(visit: Visit, car: int) -> Chart:
+    """The range of the address, up to the end of the hour or of the day that it is."""
+    name = visit.asked("range") if visit.asked("range") in RANGES else DEFAULT_RANGE
+    wanted = RANGES[name]
+    until = ceiling(datetime.now(clock(visit).zone), wanted.hours)
+    since = until - timedelta(hours=wanted.hours * wanted.buckets)
+    begins, ends = utc(since), utc(until)
+    query = {"fields": "odometer", "from": begins, "to": ends, "points": str(wanted.buckets)}
+    source = f"{root(visit)}/api/v3/cars/{car}/samples?fields=odometer&from={begins}&to={ends}&points={wanted.buckets}"
+    try:
+        told = (await visit.call("GET", "/cars/{carId}/samples", car, query=query)).json["series"]["odometer"]
+    except BadRequest as refusal:
+        return Chart(name, tuple(RANGES), "", wanted.hours, begins, ends, [], refusal.text)
+    return Chart(name, tuple(RANGES), source, wanted.hours, begins, ends, _readings(told))
+
+
+def _readings(told: list[dict[str, Any]]) -> list[Reading]:
+    readings: list[Reading] = []
+    last = told[0]["min"] if told else 0.0
+    for bucket in told:
+        readings.append(Reading(bucket["utcDateTime"], bucket["last"], max(bucket["last"] - last, 0.0)))
+        last = bucket["last"]
+    return readings
+
+
+def ceiling(moment: datetime, hours: float) -> datetime:
+    """The next moment at which as many hours of the day are over as a multiple of `hours`, in UTC."""
+    midnight = datetime.combine(moment.date(), time.min, moment.tzinfo)
+    whole = (moment.hour + moment.minute / 60) // hours + 1
+    return (midnight + timedelta(hours=whole * hours)).astimezone(UTC)

@@ -1,0 +1,52 @@
+"""One change of the log: what it was, who did it, from where, and what was before and after."""
+
+from __future__ import annotations
+
+from typing import Any
+from urllib.parse import urlencode
+
+from keyrack.api.exchange import Answer
+from keyrack.api.permissions import Permission
+from keyrack.console.changes.descriptions import is_erased, telling_of
+from keyrack.console.rendering import base, live_id, page
+from keyrack.core.error_codes import NOTHING_HERE
+from keyrack.core.errors import NotFound
+from keyrack.http.page_router import Pages, Visit
+
+pages = Pages()
+
+SECTION = "changes"
+DIGITS = 18  # of a number
+
+
+@pages.get("/{customer}/changes/{change}", permission=Permission.CHANGES_READ)
+async def change(visit: Visit) -> Answer:
+    """Raises `NotFound`."""
+    at, number = await live_id(visit), visit.ids["change"]
+    if not (number.isascii() and number.isdigit() and len(number) <= DIGITS):
+        raise NotFound(NOTHING_HERE)
+    rows: list[dict[str, Any]] = (
+        await visit.call("GET", "/changes", query={"$filter": f"id in ({int(number) - 1},{number},{int(number) + 1})"})
+    ).json
+    found = next((row for row in rows if row["id"] == int(number)), None)
+    if found is None:
+        raise NotFound(NOTHING_HERE)
+    telling = await telling_of(visit, [found], [("group", str(id)) for id in found["groups"]])
+    there = {row["id"] for row in rows}
+    return await page(
+        visit, "change.html", section=SECTION, since=at, change=found, kind=telling.kind(found), who=telling.who(found),
+        sentence=telling.sentence(found), thing=telling.thing(found), differences=telling.differences(found),
+        actor=telling.actor(found), groups=[telling.named("group", id) for id in found["groups"]],
+        erased=is_erased(found), others=of_thing(visit, found["resource"], found["resourceId"]),
+        earlier=_page(visit, int(number) - 1) if int(number) - 1 in there else "",
+        later=_page(visit, int(number) + 1) if int(number) + 1 in there else "",
+    )  # fmt: skip
+
+
+def of_thing(visit: Visit, resource: str, id: object) -> str:
+    """The address of the changes of one thing."""
+    return f"{base(visit)}/changes?{urlencode({'resource': resource, 'thing': id})}"
+
+
+def _page(visit: Visit, number: int) -> str:
+    return f"{base(visit)}/changes/{number}"

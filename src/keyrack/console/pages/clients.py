@@ -1,0 +1,209 @@
+"""Clients: which programs call in their own name, what they may, and their secrets, each of which is shown once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, date, datetime, time, timedelta
+from typing import Any
+
+from keyrack.api.exchange import Answer
+from keyrack.api.permissions import MEANINGS, PROGRAMS, Permission
+from keyrack.console.form_errors import RIGHT, SHOWN, Wrong, invalid, key, refused
+from keyrack.console.languages import N_
+from keyrack.console.local_times import instant
+from keyrack.console.rendering import base, clock, gettext, page, redirect
+from keyrack.http.page_router import Pages, Visit
+
+pages = Pages()
+
+SECTION = "settings"
+LAST = "%Y-%m-%d"
+DONE = {
+    "changed": N_("The client is changed. It holds at once, for tokens that are out as well."),
+    "removed": N_("The client is removed."),
+    "secret": N_("The secret is removed, and its tokens are refused."),
+}
+NO_NAME = N_("Say what uses it, and for what.")
+NO_SCOPE = N_("Choose at least one.")
+PASSED = N_("Choose a day to come.")
+
+
+@pages.get("/{customer}/settings/clients", permission=Permission.CLIENTS_READ)
+async def clients(visit: Visit) -> Answer:
+    rows = (await visit.call("GET", "/clients", query={"$orderby": "name"})).json
+    return await page(
+        visit, "clients.html", section=SECTION, rows=rows, over=_over(rows), done=DONE.get(visit.asked("done"), "")
+    )
+
+
+def _over(rows: Sequence[Mapping[str, Any]]) -> set[int]:
+    """The numbers of those whose time is over."""
+    now = datetime.now(UTC)
+    return {row["id"] for row in rows if row["expires"] and instant(row["expires"]) <= now}
+
+
+@pages.get("/{customer}/settings/clients/new", permission=Permission.CLIENTS_WRITE)
+async def form(visit: Visit) -> Answer:
+    return await _form(visit, {"name": "", "scopes": [], "last": ""}, RIGHT)
+
+
+async def _form(
+    visit: Visit, typed: Mapping[str, Any], wrong: Wrong, client: Mapping[str, Any] | None = None, tag: str = ""
+) -> Answer:
+    """The form of a new client, or of one that is there."""
+    return await page(
+        visit, "client_form.html", status=wrong.status, section=SECTION, typed=typed, wrong=wrong, client=client,
+        tag=tag, scopes=_scopes(visit), key=key(visit), earliest=(datetime.now(UTC) + timedelta(days=1)).strftime(LAST),
+    )  # fmt: skip
+
+
+def _scopes(visit: Visit) -> list[list[tuple[str, str]]]:
+    """What may be given, and what it means, by subject."""
+    subjects: dict[str, list[tuple[str, str]]] = {}
+    for one in PROGRAMS:
+        subjects.setdefault(one.partition(":")[0], []).append((str(one), gettext(visit, MEANINGS[one])))
+    return list(subjects.values())
+
+
+def _typed(visit: Visit) -> dict[str, Any]:
+    return {"name": visit.sent("name"), "scopes": visit.form.get("scopes", []), "last": visit.sent("last")}
+
+
+def _looked(visit: Visit, typed: Mapping[str, Any]) -> Wrong:
+    """What the page itself finds wrong."""
+    return invalid(
+        (
+            ("name", "" if typed["name"] else gettext(visit, NO_NAME)),
+            ("scopes", "" if typed["scopes"] else gettext(visit, NO_SCOPE)),
+            ("last", gettext(visit, PASSED) if typed["last"] and _end(visit, typed["last"]) is None else ""),
+        )
+    )
+
+
+def _end(visit: Visit, last: str) -> str | None:
+    """When the last day is over in the person's zone, None for a day that has passed or is none."""
+    try:
+        day = date.fromisoformat(last) + timedelta(days=1)
+    except (ValueError, OverflowError):
+        return None
+    end = datetime.combine(day, time(), clock(visit).zone).astimezone(UTC)
+    return end.strftime("%Y-%m-%dT%H:%M:%SZ") if end > datetime.now(UTC) else None
+
+
+@pages.post("/{customer}/settings/clients/new", secret=True, permission=Permission.CLIENTS_WRITE)
+async def add(visit: Visit) -> Answer:
+    typed = _typed(visit)
+    if wrong := _looked(visit, typed).texts:
+        return await _form(visit, typed, invalid(wrong))
+    body = {"name": typed["name"], "scopes": typed["scopes"], "expires": _end(visit, typed["last"])}
+    try:
+        made = (await visit.call("PUT", "/clients", body=body, key=visit.sent("key"))).json
+    except SHOWN as refusal:
+        return await _form(visit, typed, refused(visit, refusal))
+    return await _shown(visit, made["id"], made["clientId"], made["clientSecret"], 201)
+
+
+async def _shown(visit: Visit, client: object, id: str, secret: str, status: int = 200) -> Answer:
+    """The page that shows a secret, once."""
+    return await page(
+        visit, "client_secret.html", status=status, section=SECTION, client=client, id=id, secret=secret,
+        token_url=f"{visit.settings.public_url}/v3/oauth2/token",
+    )  # fmt: skip
+
+
+@pages.get("/{customer}/settings/clients/{client}", permission=Permission.CLIENTS_READ)
+async def client(visit: Visit) -> Answer:
+    return await _client(visit)
+
+
+async def _client(visit: Visit, wrong: Wrong = RIGHT) -> Answer:
+    number = visit.ids["client"]
+    known = (await visit.call("GET", "/clients/{clientId}", number)).json
+    held = (await visit.call("GET", "/clients/{clientId}/secrets", number, query={"$orderby": "id"})).json
+    return await page(
+        visit, "client.html", status=wrong.status, section=SECTION, client=known, secrets=held, wrong=wrong,
+        over=bool(_over([known])), means={str(one): gettext(visit, MEANINGS[one]) for one in Permission},
+        done=DONE.get(visit.asked("done"), ""), key=key(visit),
+    )  # fmt: skip
+
+
+def _path(visit: Visit, done: str = "") -> str:
+    return f"{base(visit)}/settings/clients/{visit.ids['client']}" + (f"?done={done}" if done else "")
+
+
+@pages.get("/{customer}/settings/clients/{client}/change", permission=Permission.CLIENTS_WRITE)
+async def edit(visit: Visit) -> Answer:
+    reply = await visit.call("GET", "/clients/{clientId}", visit.ids["client"])
+    known = reply.json
+    last = ""
+    if known["expires"]:
+        last = (instant(known["expires"]) - timedelta(seconds=1)).astimezone(clock(visit).zone).strftime(LAST)
+    typed = {"name": known["name"], "scopes": known["scopes"], "last": last}
+    return await _form(visit, typed, RIGHT, known, reply.tag)
+
+
+@pages.post("/{customer}/settings/clients/{client}/change", permission=Permission.CLIENTS_WRITE)
+async def change(visit: Visit) -> Answer:
+    typed = _typed(visit)
+    reply = await visit.call("GET", "/clients/{clientId}", visit.ids["client"])
+    known, own = reply.json, reply.json["managedHere"]
+    looked = _looked(visit, typed if own else {**typed, "name": known["name"], "last": ""})
+    if looked.texts:
+        return await _form(visit, typed, looked, known, visit.sent("tag"))
+    steps: list[dict[str, Any]] = [{"op": "replace", "path": "/scopes", "value": typed["scopes"]}]
+    if own:
+        end = _end(visit, typed["last"])
+        steps.append({"op": "replace", "path": "/name", "value": typed["name"]})
+        steps.append(
+            {"op": "replace", "path": "/expires", "value": end} if end else {"op": "remove", "path": "/expires"}
+        )
+    try:
+        await visit.call(
+            "PATCH", "/clients/{clientId}", visit.ids["client"], body=steps, if_match=visit.sent("tag") or None
+        )
+    except SHOWN as refusal:
+        return await _form(visit, typed, refused(visit, refusal), known, reply.tag)
+    return redirect(_path(visit, "changed"))
+
+
+@pages.post("/{customer}/settings/clients/{client}/enabled", permission=Permission.CLIENTS_WRITE)
+async def enable(visit: Visit) -> Answer:
+    """Whether it may call, from now on."""
+    step = {"op": "replace", "path": "/enabled", "value": visit.sent("enabled") == "true"}
+    return await _done(visit, "changed", "PATCH", "/clients/{clientId}", body=[step])
+
+
+@pages.post("/{customer}/settings/clients/{client}/secrets", secret=True, permission=Permission.CLIENTS_WRITE)
+async def another(visit: Visit) -> Answer:
+    """Another secret, shown here alone; or the end of one."""
+    if ended := visit.sent("secret"):
+        path = "/clients/{clientId}/secrets/{secretId}"
+        return await _done(visit, "secret", "DELETE", path, ended)
+    number = visit.ids["client"]
+    try:
+        known = (await visit.call("GET", "/clients/{clientId}", number)).json
+        made = (await visit.call("PUT", "/clients/{clientId}/secrets", number, key=visit.sent("key") or None)).json
+    except SHOWN as refusal:
+        return await _client(visit, refused(visit, refusal))
+    return await _shown(visit, number, known["clientId"], made["clientSecret"])
+
+
+@pages.get("/{customer}/settings/clients/{client}/delete", permission=Permission.CLIENTS_WRITE)
+async def confirm(visit: Visit) -> Answer:
+    known = (await visit.call("GET", "/clients/{clientId}", visit.ids["client"])).json
+    return await page(visit, "client_delete.html", section=SECTION, client=known, back=_path(visit))
+
+
+@pages.post("/{customer}/settings/clients/{client}/delete", permission=Permission.CLIENTS_WRITE)
+async def remove(visit: Visit) -> Answer:
+    await visit.call("DELETE", "/clients/{clientId}", visit.ids["client"])
+    return redirect(f"{base(visit)}/settings/clients?done=removed")
+
+
+async def _done(visit: Visit, done: str, method: str, path: str, *ids: object, **more: Any) -> Answer:
+    """Do it and go back to the client; what is refused is said there."""
+    try:
+        await visit.call(method, path, visit.ids["client"], *ids, **more)
+    except SHOWN as refusal:
+        return await _client(visit, refused(visit, refusal))
+    return redirect(_path(visit, done))

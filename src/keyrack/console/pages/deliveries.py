@@ -1,0 +1,68 @@
+"""Deliveries: what a webhook was sent, what it answered, why it failed; and sending it again."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from keyrack.api.exchange import Answer
+from keyrack.api.permissions import Permission
+from keyrack.console import delivery_errors
+from keyrack.console.event_type_labels import NAMES
+from keyrack.console.local_times import instant
+from keyrack.console.pages.webhooks import SECTION, of_webhook
+from keyrack.console.rendering import gettext, live_id, page, redirect, why
+from keyrack.core.error_codes import NOTHING_HERE
+from keyrack.core.errors import NotFound, Refusal, Unauthorized
+from keyrack.http.page_router import Pages, Visit
+
+pages = Pages()
+
+DIGITS = 18  # of an id
+
+
+@pages.get("/{customer}/webhooks/{webhook}/deliveries/{delivery}", permission=Permission.WEBHOOKS_READ)
+async def delivery(visit: Visit) -> Answer:
+    return await _delivery(visit)
+
+
+async def _delivery(visit: Visit, wrong: Refusal | None = None) -> Answer:
+    """Raises `NotFound`."""
+    at, id = await live_id(visit), visit.ids["delivery"]
+    if not id.isascii() or not id.isdigit() or len(id) > DIGITS:
+        raise NotFound(NOTHING_HERE)
+    webhook = (await visit.call("GET", "/webhooks/{webhookId}", visit.ids["webhook"])).json
+    query = {"$filter": f"id eq {int(id)}"}
+    rows = (await visit.call("GET", "/webhooks/{webhookId}/deliveries", webhook["id"], query=query)).json
+    if not rows:
+        raise NotFound(NOTHING_HERE)
+    return await page(
+        visit, "delivery.html", status=wrong.status if wrong else 200, section=SECTION, webhook=webhook,
+        delivery=rows[0], cause=delivery_errors.of_delivery(visit, rows[0], webhook["url"]), types=NAMES,
+        headers=_headers(visit, webhook, rows[0]), body=json.dumps(rows[0]["payload"], indent=2, ensure_ascii=False),
+        since=at, wrong=wrong and why(visit, wrong.reason),
+    )  # fmt: skip
+
+
+def _headers(visit: Visit, webhook: dict[str, Any], delivery: dict[str, Any]) -> list[tuple[str, str]]:
+    """The headers of the last attempt; of a secret, and of what was made with one, only that it was there."""
+    sent = [("Content-Type", "application/json"), ("webhook-id", delivery["messageId"])]
+    if delivery["attempted"]:
+        sent.append(("webhook-timestamp", str(int(instant(delivery["attempted"]).timestamp()))))
+    sent.append(("webhook-signature", gettext(visit, "made anew for each attempt, and not kept")))
+    if webhook["hasSecret"]:
+        sent.append(("secret", gettext(visit, "the static secret, which is not shown")))
+    return sent
+
+
+@pages.post("/{customer}/webhooks/{webhook}/deliveries/{delivery}/replay", permission=Permission.WEBHOOKS_WRITE)
+async def replay(visit: Visit) -> Answer:
+    try:
+        await visit.call(
+            "POST", "/webhooks/{webhookId}/deliveries/{deliveryId}/replay", visit.ids["webhook"], visit.ids["delivery"]
+        )
+    except Unauthorized:
+        raise
+    except Refusal as refusal:
+        return await _delivery(visit, refusal)
+    return redirect(f"{of_webhook(visit)}/deliveries/{visit.ids['delivery']}")

@@ -1,0 +1,127 @@
+"""Installing a product into a car, and taking it out: dialogs of the car's page."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+from uuid import uuid4
+
+from keyrack.api.exchange import Answer
+from keyrack.api.permissions import Permission
+from keyrack.console.pages.car import SECTION, gone_on
+from keyrack.console.product_names import kind, named
+from keyrack.console.rendering import base, page
+from keyrack.core.errors import BadRequest, Conflict, NotFound, Refusal
+from keyrack.http.page_router import Pages, Visit
+
+pages = Pages()
+
+MOST = 20  # products that a chooser offers at once; how many there are is told
+LONGEST = 200  # characters that are looked for
+INSTALLABLE = "car/id eq null and service/id ne null and service/isTerminated eq false"
+SHOWN = "id,type,serialNumber,uniqueId"
+
+
+@pages.get("/{customer}/choices/products", permission=Permission.PRODUCTS_READ)
+async def products(visit: Visit) -> Answer:
+    """What can be installed and matches what is typed, for a chooser."""
+    options, total = await _found(visit, visit.asked("q"))
+    return Answer(200, json.dumps({"options": options, "total": total}).encode())
+
+
+async def _found(visit: Visit, text: str) -> tuple[list[dict[str, Any]], int]:
+    """Free products with a service whose serial number or unique id has the text in it, and how many there are."""
+    wanted = INSTALLABLE
+    if text := text.strip()[:LONGEST].lower().replace("'", "''"):
+        wanted += f" and (contains(tolower(serialNumber),'{text}') or contains(tolower(uniqueId),'{text}'))"
+    query = {"$filter": wanted, "$select": SHOWN, "$orderby": "serialNumber,id", "$top": str(MOST), "$count": "true"}
+    found = await visit.call("GET", "/products", query=query)
+    return [_option(visit, product) for product in found.json], found.total
+
+
+def _option(visit: Visit, product: dict[str, Any]) -> dict[str, Any]:
+    return {"value": product["id"], "label": named(visit, product), "detail": product["uniqueId"]}
+
+
+@pages.get("/{customer}/cars/{carId}/install", permission=Permission.INSTALLATIONS_WRITE)
+async def ask_to_install(visit: Visit) -> Answer:
+    return await _install(visit)
+
+
+@pages.post("/{customer}/cars/{carId}/install", permission=Permission.INSTALLATIONS_WRITE)
+async def install(visit: Visit) -> Answer:
+    if visit.sent("find"):  # the search of who has no script
+        return await _install(visit)
+    product = visit.sent("product")
+    if not product.isascii() or not product.isdigit() or len(product) > 9:
+        return await _install(visit, wrong="choose")
+    car = (await visit.call("GET", "/cars/{carId}", visit.ids["carId"])).json
+    body = {"carId": car["id"], "productId": int(product)}
+    try:
+        await visit.call("PUT", "/installations", body=body, key=visit.sent("key") or None)
+    except (BadRequest, Conflict, NotFound) as refusal:
+        return await _install(visit, refusal)
+    return gone_on(visit, f"{_car(visit)}?installed={product}")
+
+
+async def _install(visit: Visit, refusal: Refusal | None = None, wrong: str = "") -> Answer:
+    car = (await visit.call("GET", "/cars/{carId}", visit.ids["carId"])).json
+    chosen = visit.sent("product")
+    options, total = await _found(visit, visit.sent("search_product"))
+    known = {"car": car, "options": options, "total": total, "chosen": chosen, "search": visit.sent("search_product")}
+    if refusal is not None:
+        wrong = refusal.reason.code
+        known |= await _in_the_way(visit, car["id"], chosen)
+    status = refusal.status if refusal else 400 if wrong else 200
+    return await page(
+        visit, "install.html", status=status, section=SECTION, back=_car(visit), key=str(uuid4()), wrong=wrong,
+        said=refusal.text if refusal else "", **{"product": None, "there": None} | known,
+    )  # fmt: skip
+
+
+async def _in_the_way(visit: Visit, car: int, chosen: str) -> dict[str, Any]:
+    """The product that was refused with the car that it is in, and what the car has of its type."""
+    found = (await visit.call("GET", "/products", query={"$filter": f"id eq {chosen}", "$expand": "car"})).json
+    if not found:
+        return {}
+    (product,) = found
+    kind = product["type"].replace("'", "''")
+    there = await visit.call("GET", "/products", query={"$filter": f"car/id eq {car} and type eq '{kind}'"})
+    return {"product": product, "there": there.json[0] if there.json else None}
+
+
+@pages.get("/{customer}/cars/{carId}/products/{productId}/uninstall", permission=Permission.INSTALLATIONS_WRITE)
+async def ask_to_uninstall(visit: Visit) -> Answer:
+    return await _uninstall(visit)
+
+
+@pages.post("/{customer}/cars/{carId}/products/{productId}/uninstall", permission=Permission.INSTALLATIONS_WRITE)
+async def uninstall(visit: Visit) -> Answer:
+    product = (await visit.call("GET", "/products/{productId}", visit.ids["productId"])).json
+    car = (await visit.call("GET", "/cars/{carId}", visit.ids["carId"])).json
+    body = {"carId": car["id"], "productId": product["id"]}
+    try:
+        await visit.call("DELETE", "/installations", body=body, key=visit.sent("key") or None)
+    except Conflict as refusal:
+        return await _uninstall(visit, refusal)
+    return gone_on(visit, f"{_car(visit)}?uninstalled={product['id']}")
+
+
+async def _uninstall(visit: Visit, refusal: Refusal | None = None) -> Answer:
+    """The confirmation, which says how many assignments end with it, to who may know."""
+    car = (await visit.call("GET", "/cars/{carId}", visit.ids["carId"])).json
+    expand = {"$expand": "car($select=id,name)"}
+    product = (await visit.call("GET", "/products/{productId}", visit.ids["productId"], query=expand)).json
+    ending = {"$filter": f"carId eq {car['id']} and (end eq null or end gt now())", "$top": "0", "$count": "true"}
+    is_box = kind(product) == "box"
+    may_know = visit.may(Permission.ASSIGNMENTS_READ)
+    assignments = (await visit.call("GET", "/assignments", query=ending)).total if is_box and may_know else 0
+    return await page(
+        visit, "uninstall.html", status=refusal.status if refusal else 200, section=SECTION, back=_car(visit),
+        key=str(uuid4()), car=car, product=product, is_box=is_box, assignments=assignments,
+        wrong=refusal.reason.code if refusal else "",
+    )  # fmt: skip
+
+
+def _car(visit: Visit) -> str:
+    return f"{base(visit)}/cars/{visit.ids['carId']}"

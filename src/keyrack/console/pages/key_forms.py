@@ -1,0 +1,114 @@
+"""Key forms: from the brand of a car to drawings of its keys, each with the box that presses it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import urlencode, urlsplit
+
+from keyrack.api.exchange import Answer
+from keyrack.api.permissions import Permission
+from keyrack.console.choices import plain
+from keyrack.console.rendering import base, gettext, page, part
+from keyrack.core.error_codes import NOTHING_HERE
+from keyrack.core.errors import NotFound
+from keyrack.http.page_router import BELOW, Pages, Visit
+
+pages = Pages()
+
+SECTION = "key-forms"
+BY_BRAND = {"$apply": "groupby((brand),aggregate(keyForm/id with countdistinct as forms))"}
+
+
+@dataclass(frozen=True)
+class Box:
+    """A box that fits."""
+
+    name: str
+    number: str
+
+
+@dataclass
+class Form:
+    """A form of a key. `drawing` is the address of its picture, "" where the picture is not on this server."""
+
+    id: int
+    name: str
+    drawing: str
+    elsewhere: str  # the address of a picture that is on another server
+    address: str  # of its page
+    boxes: list[Box] = field(default_factory=list[Box])
+
+
+@pages.get("/{customer}/key-forms", permission=Permission.KEYS_READ)
+async def key_forms(visit: Visit) -> Answer:
+    """All brands, or the key forms of one, or one of these: the address says which."""
+    brand, q = visit.asked("brand").strip(), visit.asked("q").strip()
+    if not brand:
+        brands = [one for one in await _brands(visit) if plain(q) in plain(one["brand"])]
+        only = brands[0]["brand"] if q and len(brands) == 1 else ""
+        return await _page(visit, brands=brands, q=q, brand=only, forms=await _forms(visit, only) if only else [])
+    forms = await _forms(visit, brand)
+    if not visit.asked("form"):
+        return await _page(visit, brands=[], q="", brand=brand, forms=forms)
+    form = next((one for one in forms if str(one.id) == visit.asked("form")), None)
+    if form is None:
+        raise NotFound(NOTHING_HERE)
+    shared = f"{visit.settings.public_url.rstrip('/')}{BELOW}/{visit.customer}/key-forms"
+    return await page(
+        visit, "key_form.html", section=SECTION, back=_address(visit, brand), brand=brand, form=form,
+        words=_words(visit, form), shared=f"{shared}?{urlencode({'brand': brand, 'form': form.id})}",
+    )  # fmt: skip
+
+
+async def _page(visit: Visit, **known: Any) -> Answer:
+    forms: list[Form] = known["forms"]
+    words = {form.id: _words(visit, form) for form in forms}
+    about: dict[str, Any] = {"address": _address(visit), "count": len(forms), "words": words, **known}
+    if visit.partial:
+        return await part(visit, "key_forms.html", "listing", **about)
+    return await page(visit, "key_forms.html", section=SECTION, **about)
+
+
+def _address(visit: Visit, brand: str = "", form: int = 0) -> str:
+    query = {"brand": brand} | ({"form": form} if form else {})
+    return f"{base(visit)}/key-forms" + (f"?{urlencode(query)}" if brand else "")
+
+
+async def _brands(visit: Visit) -> list[dict[str, Any]]:
+    """The brands, each with the address of its forms and how many there are."""
+    rows: list[dict[str, Any]] = (await visit.call("GET", "/keys", query=BY_BRAND)).json
+    rows.sort(key=lambda row: plain(row["brand"]))
+    return [{**row, "address": _address(visit, row["brand"])} for row in rows]
+
+
+async def _forms(visit: Visit, brand: str) -> list[Form]:
+    """The forms of a brand, none for a brand that nobody knows; the same form may be pressed by several boxes."""
+    name = brand.lower().replace("'", "''")
+    query = {"$filter": f"tolower(brand) eq '{name}'", "$orderby": "id"}
+    return _gathered(visit, brand, (await visit.call("GET", "/keys", query=query)).json)
+
+
+def _gathered(visit: Visit, brand: str, rows: Iterable[Mapping[str, Any]]) -> list[Form]:
+    found: dict[int, Form] = {}
+    own = visit.settings.public_url.rstrip("/") + "/"
+    for row in rows:
+        key: Mapping[str, Any] = row["keyForm"]
+        id, name, picture = int(key["id"]), str(key["name"]), str(key["imageUrl"])
+        ours = picture.startswith(own)
+        drawing = urlsplit(picture).path if ours else ""
+        form = found.setdefault(
+            id, Form(id, name, drawing, "" if ours else picture, _address(visit, brand, id))
+        )  # fmt: skip
+        if row["boxName"]:
+            form.boxes.append(Box(row["boxName"], row["boxSapNumber"] or ""))
+    return list(found.values())
+
+
+def _words(visit: Visit, form: Form) -> str:
+    """The drawing in words, for who does not see it."""
+    boxes = ", ".join(box.name for box in form.boxes)
+    if boxes:
+        return gettext(visit, "Drawing of the key: %(name)s. It fits into: %(boxes)s.", name=form.name, boxes=boxes)
+    return gettext(visit, "Drawing of the key: %(name)s. No box fits.", name=form.name)

@@ -1,0 +1,171 @@
+"""The front door: signing in and out, and the way to the customer's pages."""
+
+from __future__ import annotations
+
+from urllib.parse import quote, unquote
+
+from keyrack.api.exchange import Answer, answer
+from keyrack.console.pages.settings import zones
+from keyrack.console.rendering import gettext, plain, redirect, root
+from keyrack.core.error_codes import NOTHING_HERE, Reason
+from keyrack.core.errors import NotFound, Refusal, TooManyRequests, WrongCredentials
+from keyrack.http import sso_pages
+from keyrack.http.page_router import BELOW, Pages, Visit, customer_of, first_customer
+
+pages = Pages()
+
+NOBODYS = Reason(
+    "no-customer-of-manager",
+    "You act for no customer yet.",
+    "Ask whoever runs this server to give you one: keyrack manager change --customer.",
+)
+LONGEST_CODE = 100  # characters of a code
+LONGEST = 1_000  # characters of a user name or a password
+NEXT = 2_000  # characters of where to go after signing in
+
+
+@pages.get("")
+async def front(visit: Visit) -> Answer:
+    """Go on to a customer: the one that is asked for, else the first."""
+    return redirect(f"{root(visit)}/{_customer(visit)}")
+
+
+def _customer(visit: Visit) -> int:
+    """Raises `NotFound`."""
+    if asked := visit.asked("customer"):
+        return customer_of(visit.person, asked)
+    if not visit.person.manager.grants:
+        raise NotFound(NOBODYS)
+    return first_customer(visit.person)
+
+
+@pages.get("/sign-in", open=True)
+async def form(visit: Visit) -> Answer:
+    return await _form(visit)
+
+
+@pages.post("/sign-in", open=True)
+async def sign_in(visit: Visit) -> Answer:
+    username, password = visit.sent("username"), visit.form.get("password", [""])[-1]
+    try:
+        if not username or not password or len(username) > LONGEST or len(password) > LONGEST or "\0" in username:
+            raise WrongCredentials
+        signed_in = await visit.sign_in(username, password)
+    except (WrongCredentials, TooManyRequests) as refusal:
+        return await _form(visit, refusal)
+    there, next = zone(visit.sent("time_zone")), visit.sent("next")
+    if signed_in.has_factor:
+        await visit.wait(signed_in, there)
+        return redirect(f"{root(visit)}/sign-in/second?next={quote(next, safe='')}")
+    await visit.begin(signed_in, there)
+    return redirect(offer(visit, next))
+
+
+@pages.get("/sign-in/second", open=True)
+async def second(visit: Visit) -> Answer:
+    """The page for the second factor of who has shown a password."""
+    return await _second(visit)
+
+
+@pages.post("/sign-in/second", open=True)
+async def show_code(visit: Visit) -> Answer:
+    code = visit.sent("code")
+    try:
+        if not code or len(code) > LONGEST_CODE:
+            raise WrongCredentials
+        shown = await visit.show_code(code)
+    except (WrongCredentials, TooManyRequests) as refusal:
+        return await _second(visit, refusal)
+    if shown is None:
+        return _again(visit)
+    await visit.begin(*shown)
+    return redirect(offer(visit, visit.sent("next")))
+
+
+@pages.post("/sign-in/challenge", open=True)
+async def challenge(visit: Visit) -> Answer:
+    """What the script of the page has a passkey sign: JSON."""
+    options = await visit.challenge()
+    if options is None:
+        raise NotFound(NOTHING_HERE)
+    return answer({"publicKey": options})
+
+
+@pages.post("/sign-in/passkey", open=True)
+async def show_passkey(visit: Visit) -> Answer:
+    try:
+        signed_in = await visit.show_passkey(visit.sent("credential"))
+    except (WrongCredentials, TooManyRequests) as refusal:
+        return await _form(visit, refusal, by_passkey=True)
+    await visit.begin(signed_in, zone(visit.sent("time_zone")))
+    return redirect(offer(visit, visit.sent("next")))
+
+
+async def _second(visit: Visit, refusal: Refusal | None = None) -> Answer:
+    step = await visit.waiting()
+    if step is None:
+        return _again(visit)
+    wrong = "" if refusal is None else gettext(visit, "The code is wrong, or was used already.")
+    if isinstance(refusal, TooManyRequests):
+        wrong = _too_many(visit, refusal)
+    return plain(
+        visit, "sign_in_second.html", status=refusal.status if refusal else 200, wrong=wrong, step=step,
+        next=visit.sent("next") or visit.asked("next"), passkeys=visit.passkey_host,
+    )  # fmt: skip
+
+
+def _again(visit: Visit) -> Answer:
+    """Back to the first page: what was waited for is over."""
+    next = visit.sent("next") or visit.asked("next")
+    return redirect(f"{root(visit)}/sign-in?over&next={quote(next, safe='')}")
+
+
+def _too_many(visit: Visit, refusal: Refusal) -> str:
+    seconds = refusal.headers["Retry-After"]
+    return gettext(visit, "Too many wrong passwords. Try again in %(seconds)s seconds.", seconds=seconds)
+
+
+@pages.post("/sign-out", open=True)
+async def sign_out(visit: Visit) -> Answer:
+    if address := await sso_pages.sign_out(visit):
+        return onward(visit, address)
+    return redirect(f"{root(visit)}/sign-in?out")
+
+
+def onward(visit: Visit, address: str, said: str = "") -> Answer:
+    """A page that goes on to a provider by itself. A redirect would not do: it counts as sent by the form, which the
+    policy of the pages forbids wherever a provider leads on to (CSP 3, section 4.2.4)."""
+    told = said or gettext(visit, "You are being led on to your provider.")
+    return plain(visit, "onward.html", address=address, said=told)
+
+
+def zone(name: str) -> str | None:
+    """The zone that the browser says it is in, if there is one of that name."""
+    return name if name in dict(zones()) else None
+
+
+async def _form(visit: Visit, refusal: Refusal | None = None, *, by_passkey: bool = False) -> Answer:
+    wrong = gettext(visit, "That took too long. Sign in again.") if "over" in visit.query else ""
+    if isinstance(refusal, TooManyRequests):
+        wrong = _too_many(visit, refusal)
+    elif refusal is not None and by_passkey:
+        wrong = gettext(visit, "The passkey was not accepted. Try again, or sign in with your password.")
+    elif refusal is not None:
+        wrong = gettext(visit, "The user name or the password is wrong.")
+    next = visit.sent("next") or visit.asked("next")
+    return plain(
+        visit, "sign_in.html", status=refusal.status if refusal else 200, wrong=wrong, username=visit.sent("username"),
+        next=next, signed_out="out" in visit.query, is_set="set" in visit.query, passkeys=visit.passkey_host,
+        providers=await sso_pages.offered(visit),
+    )  # fmt: skip
+
+
+def offer(visit: Visit, wanted: str) -> str:
+    """Where to go after signing in: a page of the console, never elsewhere."""
+    wanted = wanted.removeprefix(root(visit).removesuffix(BELOW))  # a browser knows what a proxy puts before it
+    path = wanted.partition("?")[0].partition("#")[0]
+    within = path == BELOW or path.startswith(BELOW + "/")
+    leaves = not {".", ".."}.isdisjoint(unquote(path).split("/"))
+    if not within or leaves or "\\" in wanted or path.startswith(f"{BELOW}/sign-"):
+        return root(visit)
+    return root(visit) + wanted[len(BELOW) :]

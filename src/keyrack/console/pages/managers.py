@@ -1,0 +1,141 @@
+"""Managers: who acts for the customer and in which role, and who is invited to."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from keyrack.api.exchange import Answer
+from keyrack.api.permissions import ROLES, Permission, Role
+from keyrack.console import group_scope_field
+from keyrack.console.forbidden import NAMES
+from keyrack.console.form_errors import RIGHT, SHOWN, Wrong, invalid, key, refused
+from keyrack.console.group_scope_field import FleetPart
+from keyrack.console.languages import N_
+from keyrack.console.rendering import base, gettext, page, redirect
+from keyrack.http.page_router import Pages, Visit
+
+pages = Pages()
+
+SECTION = "settings"
+DONE = {
+    "role": N_("The role is changed. It holds at once."),
+    "groups": N_("The limit is changed. It holds at once, for what is open as well."),
+    "removed": N_("The manager acts for this customer no longer."),
+    "withdrawn": N_("The invitation is withdrawn: its link is not good any more."),
+}
+NO_ADDRESS = N_("Give an e-mail address, such as kim@example.com.")
+NO_ROLE = N_("Choose a role.")
+WORDS = {"/emailAddress": ("address", NO_ADDRESS), "/role": ("role", NO_ROLE)}
+
+
+@pages.get("/{customer}/settings/managers", permission=Permission.MANAGERS_READ)
+async def managers(visit: Visit) -> Answer:
+    return await _managers(visit)
+
+
+async def _managers(visit: Visit, wrong: Wrong = RIGHT) -> Answer:
+    rows = (await visit.call("GET", "/managers", query={"$orderby": "username"})).json
+    invited = (await visit.call("GET", "/invitations", query={"$orderby": "created desc"})).json
+    return await page(
+        visit, "managers.html", status=wrong.status, section=SECTION, rows=rows, invited=invited, wrong=wrong,
+        roles=_roles(visit), names={str(role): name for role, name in NAMES.items()}, own=visit.person.manager.id,
+        done=DONE.get(visit.asked("done"), ""), groups=await group_scope_field.names(visit, [*rows, *invited]),
+    )  # fmt: skip
+
+
+def _roles(visit: Visit) -> list[tuple[str, str]]:
+    """The roles to choose from, each with what it is."""
+    return [(str(role), f"{gettext(visit, NAMES[role])}: {gettext(visit, ROLES[role])}") for role in Role]
+
+
+@pages.get("/{customer}/settings/managers/invite", permission=Permission.MANAGERS_WRITE)
+async def form(visit: Visit) -> Answer:
+    return await _form(visit, {"address": "", "role": ""}, RIGHT, await group_scope_field.of_groups(visit, None))
+
+
+async def _form(visit: Visit, typed: dict[str, str], wrong: Wrong, part: FleetPart) -> Answer:
+    return await page(
+        visit, "manager_invite.html", status=wrong.status, section=SECTION, typed=typed, wrong=wrong,
+        roles=_roles(visit), back=f"{base(visit)}/settings/managers", key=key(visit),
+        mails=visit.settings.sends_mail, part=part,
+    )  # fmt: skip
+
+
+@pages.post("/{customer}/settings/managers/invite", secret=True, permission=Permission.MANAGERS_WRITE)
+async def invite(visit: Visit) -> Answer:
+    typed = {"address": visit.sent("address"), "role": visit.sent("role")}
+    part = await group_scope_field.sent(visit)
+    no_role = "" if typed["role"] else gettext(visit, NO_ROLE)
+    if wrong := invalid((("role", no_role), ("groups", group_scope_field.wrong(visit, part)))).texts:
+        return await _form(visit, typed, invalid(wrong), part)
+    body = {"emailAddress": typed["address"], "role": typed["role"], "groups": part.value}
+    words = {pointer: (field, gettext(visit, text)) for pointer, (field, text) in WORDS.items()}
+    try:
+        made: Any = (await visit.call("PUT", "/managers", body=body, key=visit.sent("key") or None)).json
+    except SHOWN as refusal:
+        return await _form(visit, typed, refused(visit, refusal, words), part)
+    return await page(
+        visit, "manager_link.html", status=201, section=SECTION, invitation=made, address=typed["address"]
+    )
+
+
+@pages.post("/{customer}/settings/managers/{manager}/role", permission=Permission.MANAGERS_WRITE)
+async def change(visit: Visit) -> Answer:
+    await visit.call("GET", "/managers/{managerId}", visit.ids["manager"])
+    step = {"op": "replace", "path": "/role", "value": visit.sent("role")}
+    return await _done(visit, "role", "PATCH", "/managers/{managerId}", visit.ids["manager"], body=[step])
+
+
+@pages.get("/{customer}/settings/managers/{manager}/groups", permission=Permission.MANAGERS_WRITE)
+async def limits(visit: Visit) -> Answer:
+    known = (await visit.call("GET", "/managers/{managerId}", visit.ids["manager"])).json
+    return await _limit(visit, known, await group_scope_field.of_groups(visit, known["groups"]), RIGHT)
+
+
+async def _limit(visit: Visit, known: Mapping[str, Any], part: FleetPart, wrong: Wrong) -> Answer:
+    return await page(
+        visit, "manager_groups.html", status=wrong.status, section=SECTION, manager=known, part=part, wrong=wrong,
+        back=f"{base(visit)}/settings/managers",
+    )  # fmt: skip
+
+
+@pages.post("/{customer}/settings/managers/{manager}/groups", permission=Permission.MANAGERS_WRITE)
+async def limit(visit: Visit) -> Answer:
+    known = (await visit.call("GET", "/managers/{managerId}", visit.ids["manager"])).json
+    part = await group_scope_field.sent(visit)
+    if wrong := invalid([("groups", group_scope_field.wrong(visit, part))]).texts:
+        return await _limit(visit, known, part, invalid(wrong))
+    step = {"op": "remove", "path": "/groups"}
+    if part.value is not None:
+        step = {"op": "replace", "path": "/groups", "value": part.value}
+    return await _done(visit, "groups", "PATCH", "/managers/{managerId}", known["id"], body=[step])
+
+
+@pages.get("/{customer}/settings/managers/{manager}/remove", permission=Permission.MANAGERS_WRITE)
+async def confirm(visit: Visit) -> Answer:
+    known = (await visit.call("GET", "/managers/{managerId}", visit.ids["manager"])).json
+    own = known["id"] == visit.person.manager.id
+    return await page(
+        visit, "manager_remove.html", section=SECTION, manager=known, own=own, back=f"{base(visit)}/settings/managers"
+    )
+
+
+@pages.post("/{customer}/settings/managers/{manager}/remove", permission=Permission.MANAGERS_WRITE)
+async def remove(visit: Visit) -> Answer:
+    return await _done(visit, "removed", "DELETE", "/managers/{managerId}", visit.ids["manager"])
+
+
+@pages.post("/{customer}/settings/invitations/withdraw", permission=Permission.MANAGERS_WRITE)
+async def withdraw(visit: Visit) -> Answer:
+    return await _done(visit, "withdrawn", "DELETE", "/invitations/{invitationId}", visit.sent("invitation"))
+
+
+async def _done(visit: Visit, done: str, method: str, path: str, *ids: object, **more: Any) -> Answer:
+    """Do it and go back to the list; what is refused is said there."""
+    own = ids and str(ids[0]) == str(visit.person.manager.id) and method != "PATCH"
+    try:
+        await visit.call(method, path, *ids, **more)
+    except SHOWN as refusal:
+        return await _managers(visit, refused(visit, refusal))
+    return redirect(f"{base(visit)}/settings" if own else f"{base(visit)}/settings/managers?done={done}")

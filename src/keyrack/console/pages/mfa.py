@@ -1,0 +1,135 @@
+"""The own second factors: passkeys, an app, recovery codes; and for owners which roles need one."""
+
+from __future__ import annotations
+
+import json
+
+import segno
+
+from keyrack.api.exchange import Answer
+from keyrack.api.permissions import Permission, Role
+from keyrack.console.forbidden import NAMES
+from keyrack.console.pages.settings import SECTION
+from keyrack.console.rendering import base, gettext, page, redirect, why
+from keyrack.core.errors import Refusal, Unauthorized
+from keyrack.http.page_router import Pages, Visit
+
+pages = Pages()
+
+OF_CODE = ("otp", "mfa")  # what a code adds to how somebody has signed in (RFC 8176)
+SIGN_IN_AGAIN = "sign-in-again"
+
+
+@pages.get("/{customer}/settings/factors")
+async def factors(visit: Visit) -> Answer:
+    return await _factors(visit)
+
+
+async def _factors(visit: Visit, refusal: Refusal | None = None) -> Answer:
+    may_rule = visit.may(Permission.MANAGERS_WRITE)
+    known = (await visit.call("GET", "/me/factors")).json
+    passkeys = (await visit.call("GET", "/me/passkeys", query={"$orderby": "createdAt"})).json
+    rules = (await visit.call("GET", "/factor-rules")).json["roles"] if may_rule else None
+    return await page(
+        visit, "factors.html", status=refusal.status if refusal else 200, section=SECTION, known=known, names=NAMES,
+        passkeys=passkeys, rules=rules, host=visit.passkey_host, saved=visit.asked("saved"),
+        is_needed=visit.person.manager.grants[visit.customer].needs_factor, has_shown="mfa" in visit.person.manager.amr,
+        wrong=why(visit, refusal.reason) if refusal else "",
+        must_sign_in=bool(refusal and refusal.reason.code == SIGN_IN_AGAIN),
+    )  # fmt: skip
+
+
+@pages.post("/{customer}/settings/factors/passkeys")
+async def add_passkey(visit: Visit) -> Answer:
+    name = visit.sent("name") or gettext(visit, "Passkey")
+    try:
+        body = {"name": name, "credential": _credential(visit)}
+        made = (await visit.call("PUT", "/me/passkeys", body=body)).json
+    except Unauthorized:
+        raise
+    except Refusal as refusal:
+        return await _factors(visit, refusal)
+    await visit.strengthen(made["amr"], "user", "mfa")
+    return _saved(visit, "passkey")
+
+
+@pages.post("/{customer}/settings/factors/passkeys/remove")
+async def remove_passkey(visit: Visit) -> Answer:
+    return await _done(visit, "removed", "DELETE", "/me/passkeys/{passkeyId}", visit.sent("passkey"))
+
+
+@pages.post("/{customer}/settings/factors/app", secret=True)
+async def begin_app(visit: Visit) -> Answer:
+    try:
+        made = (await visit.call("POST", "/me/totp")).json
+    except Unauthorized:
+        raise
+    except Refusal as refusal:
+        return await _factors(visit, refusal)
+    return await _app(visit, made["secret"], made["uri"])
+
+
+async def _app(visit: Visit, secret: str, uri: str, wrong: str = "", status: int = 200) -> Answer:
+    qr = segno.make(uri, micro=False).svg_data_uri(scale=5, border=4, light="#fff", dark="#000")
+    return await page(
+        visit, "factors_app.html", status=status, section=SECTION, secret=secret, uri=uri, qr=qr, wrong=wrong
+    )
+
+
+@pages.post("/{customer}/settings/factors/app/confirm", secret=True)
+async def confirm_app(visit: Visit) -> Answer:
+    try:
+        await visit.call("PUT", "/me/totp", body={"code": visit.sent("code")})
+    except Unauthorized:
+        raise
+    except Refusal as refusal:
+        secret, uri = visit.sent("secret"), visit.sent("uri")
+        if refusal.reason.code not in ("wrong-code", "invalid-members") or not uri.startswith("otpauth://"):
+            return await _factors(visit, refusal)
+        return await _app(visit, secret, uri, gettext(visit, "The code is wrong."), refusal.status)
+    await visit.strengthen(*OF_CODE)
+    return _saved(visit, "app")
+
+
+@pages.post("/{customer}/settings/factors/app/remove")
+async def remove_app(visit: Visit) -> Answer:
+    return await _done(visit, "removed", "DELETE", "/me/totp")
+
+
+@pages.post("/{customer}/settings/factors/recovery", secret=True)
+async def renew_recovery(visit: Visit) -> Answer:
+    try:
+        made = (await visit.call("POST", "/me/recovery-codes")).json
+    except Unauthorized:
+        raise
+    except Refusal as refusal:
+        return await _factors(visit, refusal)
+    return await page(visit, "factors_recovery.html", section=SECTION, codes=made["codes"])
+
+
+@pages.post("/{customer}/settings/factors/rules", permission=Permission.MANAGERS_WRITE)
+async def set_rules(visit: Visit) -> Answer:
+    known = {str(role) for role in Role}
+    roles = [role for role in visit.form.get("role", []) if role in known]
+    return await _done(visit, "rules", "PUT", "/factor-rules", body={"roles": roles})
+
+
+async def _done(visit: Visit, saved: str, method: str, path: str, *ids: str, body: object = None) -> Answer:
+    try:
+        await visit.call(method, path, *ids, body=body)
+    except Unauthorized:
+        raise
+    except Refusal as refusal:
+        return await _factors(visit, refusal)
+    return _saved(visit, saved)
+
+
+def _saved(visit: Visit, what: str) -> Answer:
+    return redirect(f"{base(visit)}/settings/factors?saved={what}")
+
+
+def _credential(visit: Visit) -> object:
+    try:
+        return json.loads(visit.sent("credential"))
+    except ValueError:
+        return {}

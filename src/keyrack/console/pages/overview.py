@@ -1,0 +1,126 @@
+"""The overview: where the cars are, and what is to be looked at. Each figure leads to the list whose rows it counts."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from typing import Any
+
+from babel.numbers import format_decimal
+
+from keyrack.api.exchange import Answer
+from keyrack.api.permissions import Permission
+from keyrack.console.languages import N_
+from keyrack.console.lists.boxes import BOXES, SERVICES
+from keyrack.console.lists.cars import CARS
+from keyrack.console.lists.changes import CHANGES
+from keyrack.console.lists.definition import List
+from keyrack.console.lists.deliveries import DELIVERIES
+from keyrack.console.lists.history import OPERATIONS
+from keyrack.console.lists.people import ASSIGNMENTS
+from keyrack.console.lists.query import condition
+from keyrack.console.lists.state import State
+from keyrack.console.lists.view import address
+from keyrack.console.map_tiles import streets
+from keyrack.console.rendering import clock, gettext, live_id, page, part
+from keyrack.http.page_router import Pages, Visit
+
+pages = Pages()
+
+UNSEEN_DAYS = 7  # in which a car's unit has told nothing; the list of cars says the same
+NUMBER = {"$count": "true", "$top": "0"}  # how many there are, and none of them
+SHOWN = 50  # rows of the table beside the map
+PLACES = "carId,name,licensePlate,latitude,longitude,lastSeen,ignition,isDriving,inUse"
+ON_MAP = "latitude ne null and longitude ne null"
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """How many rows a list has with these filters, to which it leads; `kind` is how bad it is that there are any. One
+    that is `rare` is shown only where there are."""
+
+    state: State
+    sign: str
+    name: str
+    detail: str
+    kind: str = ""
+    rare: bool = False
+
+
+def _of(listing: List, **filters: str) -> State:
+    return State(listing, filters=tuple(filters.items()))
+
+
+FIGURES = (
+    Figure(_of(ASSIGNMENTS, state="now"), "in-force", N_("Assignments in force"), N_("Keys that work now")),
+    Figure(
+        _of(OPERATIONS, state="failed", within="week"),
+        "failed", N_("Failed operations"), N_("Asked for within a week"), "bad",
+    ),
+    Figure(
+        _of(DELIVERIES, state="dead"), "webhooks", N_("Dead deliveries"), N_("Webhooks did not take them"), "bad",
+    ),
+    Figure(
+        _of(BOXES, type="box", service="none"), "boxes", N_("Boxes without service"), N_("They open no car"), "warn",
+    ),
+    Figure(
+        _of(SERVICES, contract="soon"), "services", N_("Contracts that end soon"), N_("Within 30 days"), "warn",
+    ),
+    Figure(_of(CARS, seen="long"), "offline", N_("Cars unseen for long"), N_("Silent for a week"), "warn"),
+    Figure(  # the kind of thing is what an index of the log leads through
+        _of(CHANGES, resource="boxReport", kind="boxReport.created", within="week"),
+        "warning", N_("Wrong logs of boxes"), N_("Reported within a week"), "bad", rare=True,
+    ),
+)  # fmt: skip
+
+
+@pages.get("/{customer}", permission=Permission.CARS_READ)
+async def overview(visit: Visit) -> Answer:
+    """The figures, and the map with the cars on it, or the cars for who may not know places; as a part the figures."""
+    if visit.partial:
+        return await part(visit, "overview.html", "tiles", tiles=await _tiles(visit))
+    since = await live_id(visit)
+    if not visit.may(Permission.POSITIONS_READ):
+        first = {"$select": "id,name,licensePlate,brand,model", "$orderby": "name", "$top": str(SHOWN)}
+        tiles, known = await asyncio.gather(
+            _tiles(visit), visit.call("GET", "/cars", query={**first, "$count": "true"})
+        )
+        return await page(
+            visit, "overview.html", tiles=tiles, cars=known.json, all_cars=known.total, since=since, streets=None
+        )
+    on_map = {"$select": PLACES, "$filter": ON_MAP, "$orderby": "name", "$top": str(SHOWN), "$count": "true"}
+    tiles, all_cars, placed = await asyncio.gather(
+        _tiles(visit),
+        visit.call("GET", "/positions", query=NUMBER),
+        visit.call("GET", "/positions", query=on_map),
+    )
+    return await page(
+        visit, "overview.html", tiles=tiles, cars=placed.json, on_map=placed.total, all_cars=all_cars.total,
+        unseen_days=UNSEEN_DAYS,
+        since=since, streets=await streets(visit),
+    )  # fmt: skip
+
+
+async def _tiles(visit: Visit) -> list[dict[str, Any]]:
+    """The figures as macros/facts.html shows them, all counted at once: those whose rows the visit may see."""
+    zone = clock(visit).zone
+    figures = [figure for figure in FIGURES if visit.may(figure.state.listing.permission)]
+    queries = ({**NUMBER, "$filter": condition(zone, figure.state)} for figure in figures)
+    counted = await asyncio.gather(
+        *(
+            visit.call("GET", figure.state.listing.rows, query=query)
+            for figure, query in zip(figures, queries, strict=True)
+        )
+    )
+    return [
+        {
+            "name": gettext(visit, figure.name),
+            "figure": format_decimal(reply.total, locale=clock(visit).locale),
+            "detail": gettext(visit, figure.detail),
+            "href": address(visit, figure.state.listing) + figure.state.address(),
+            "sign": figure.sign,
+            "kind": figure.kind if reply.total else "",
+        }
+        for figure, reply in zip(figures, counted, strict=True)
+        if reply.total or not figure.rare
+    ]

@@ -1,0 +1,109 @@
+"""Settings: how the pages are shown, the own password, where one is signed in, and what the customer keeps."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import cache
+from typing import Any
+from zoneinfo import available_timezones
+
+from keyrack.api.exchange import Answer
+from keyrack.api.permissions import Permission
+from keyrack.console.languages import LANGUAGES, N_
+from keyrack.console.rendering import SYSTEM, base, gettext, page, redirect, why
+from keyrack.console.user_agents import parts, shortened
+from keyrack.core.errors import Refusal, Unauthorized
+from keyrack.http.page_router import Pages, Visit
+
+pages = Pages()
+
+SECTION = "settings"
+NOT_PLACES = ("Etc/", "SystemV/", "US/")  # names of zones that are no places
+
+COUNTS = {  # kind of data -> from when on the time for which it is kept counts
+    "operations": N_("since they were done"),
+    "deliveries": N_("since the last attempt"),
+    "changes": N_("since they were recorded"),
+    "positions": N_("since the car was there"),
+    "odometer": N_("since they were read"),
+    "series": N_("since they were read"),
+    "answers": N_("since the first request"),
+    "people": N_("since they left the last customer"),
+    "sessions": N_("since signing in"),
+}
+
+
+@cache
+def zones() -> list[tuple[str, str]]:
+    """The time zones that a person may choose, each with how it is shown: those named by a place, and UTC."""
+    places = sorted(zone for zone in available_timezones() if "/" in zone and not zone.startswith(NOT_PLACES))
+    return [("UTC", "UTC"), *((zone, zone.replace("_", " ")) for zone in places)]
+
+
+@pages.get("/{customer}/settings")
+async def settings(visit: Visit) -> Answer:
+    return await _settings(visit)
+
+
+async def _settings(visit: Visit, wrong: Refusal | None = None) -> Answer:
+    me = (await visit.call("GET", "/me")).json
+    sessions = (await visit.call("GET", "/sessions", query={"$orderby": "lastSeen desc"})).json
+    may_know = visit.may(Permission.CUSTOMER_READ)
+    kept: Any = (await visit.call("GET", "/retention")).json if may_know else None
+    browsers = {session["id"]: _browser(visit, session["userAgent"]) for session in sessions}
+    return await page(
+        visit, "settings.html", status=wrong.status if wrong else 200, section=SECTION, me=me, sessions=sessions,
+        browsers=browsers, kept=kept, own=visit.person.session.id, zones=zones(), languages=LANGUAGES, counts=COUNTS,
+        wrong=_wrong(visit, wrong), saved=visit.asked("saved"),
+    )  # fmt: skip
+
+
+def _browser(visit: Visit, agent: str) -> str:
+    """What a session's browser is called."""
+    browser, system = parts(agent)
+    if browser and system:
+        return gettext(visit, "%(browser)s on %(system)s", browser=browser, system=system)
+    return browser or shortened(agent) or gettext(visit, "Unknown")
+
+
+def _wrong(visit: Visit, wrong: Refusal | None) -> dict[str, str]:
+    """Field of the password's form -> what is wrong with it, in words."""
+    if wrong is None:
+        return {}
+    if wrong.reason.code == "invalid-members":
+        return {"new_password": gettext(visit, "The new password must have 8 to 1,000 characters.")}
+    return {"current_password": why(visit, wrong.reason)}
+
+
+@pages.post("/{customer}/settings/preferences")
+async def prefer(visit: Visit) -> Answer:
+    wanted = {"language": visit.sent("language"), "timeZone": visit.sent("time_zone"), "theme": visit.sent("theme")}
+    body = {name: None if value == SYSTEM else value for name, value in wanted.items()}
+    await visit.call("PUT", "/me/preferences", body=body)
+    return redirect(f"{base(visit)}/settings?saved=preferences")
+
+
+@pages.post("/{customer}/settings/password")
+async def change_password(visit: Visit) -> Answer:
+    """It ends every session; the one of this browser begins anew."""
+    current, new = (visit.form.get(name, [""])[-1] for name in ("current_password", "new_password"))
+    try:
+        await visit.call("PUT", "/me/password", body={"currentPassword": current, "newPassword": new})
+    except Unauthorized:
+        raise
+    except Refusal as refusal:
+        return await _settings(visit, refusal)
+    session = visit.person.session
+    signed_in = await visit.sign_in(session.username, new)
+    await visit.begin(replace(signed_in, amr=session.amr), session.browser_zone)
+    return redirect(f"{base(visit)}/settings?saved=password")
+
+
+@pages.post("/{customer}/settings/sessions")
+async def end_sessions(visit: Visit) -> Answer:
+    """End one session, or all of them."""
+    if ended := visit.sent("session"):
+        await visit.call("DELETE", "/sessions/{sessionId}", ended)
+        return redirect(f"{base(visit)}/settings?saved=session")
+    await visit.call("DELETE", "/sessions")
+    return redirect(f"{base(visit)}/settings")

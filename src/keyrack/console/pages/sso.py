@@ -1,0 +1,101 @@
+"""Single sign-on: to a provider and back, and the accounts that a person has connected."""
+
+from __future__ import annotations
+
+import time
+from urllib.parse import quote
+
+from keyrack.api.exchange import Answer
+from keyrack.console.languages import N_
+from keyrack.console.pages.login import NEXT, offer, onward, zone
+from keyrack.console.pages.settings import SECTION
+from keyrack.console.rendering import base, gettext, page, plain, redirect, root, why
+from keyrack.core.errors import Conflict
+from keyrack.http import sso_pages
+from keyrack.http.page_router import Pages, Visit
+from keyrack.http.sso_pages import Outcome
+
+pages = Pages()
+
+# Why nobody is signed in -> in words; no more than they say is told to who has not shown who they are
+WORDS = {
+    "provider": N_("The sign-in did not work. Try again; if it fails again, tell whoever runs this server."),
+    "declined": N_("The sign-in was not finished. Nothing has changed."),
+    "lapsed": N_("This sign-in is over, or it was begun in another browser. Sign in again."),
+    "unknown": N_("Nobody is known here for this account. Ask a manager of your company to add you."),
+    "connected": N_(
+        "This account cannot be connected: it belongs to somebody else, or you have connected another one."
+    ),
+    "other": N_("You are not signed in any more as whoever wanted to connect the account. Sign in, and try again."),
+    "invitation": N_("The invitation is not good any more, or it is to somebody else. Ask for a new one."),
+    "crowded": N_("Too many people are signing in at the moment. Try again in some minutes."),
+}
+
+
+@pages.post("/sign-in/provider", open=True)
+async def begin(visit: Visit) -> Answer:
+    name, next = visit.sent("name"), visit.sent("next")[:NEXT]
+    return _onward(visit, await sso_pages.begin(visit, name, next, zone(visit.sent("time_zone"))))
+
+
+@pages.post("/invitation/provider", open=True)
+async def accept(visit: Visit) -> Answer:
+    """Accept an invitation by an account that somebody has elsewhere."""
+    name, code = visit.sent("name"), visit.sent("code")
+    return _onward(visit, await sso_pages.begin(visit, name, "", zone(visit.sent("time_zone")), code=code))
+
+
+@pages.get("/sign-in/callback", open=True)
+async def callback(visit: Visit) -> Answer:
+    """Where providers send people back to."""
+    outcome = await sso_pages.finish(visit)
+    if outcome.why:
+        return _failed(visit, outcome)
+    next = outcome.next if outcome.customer is None else f"{root(visit)}/{outcome.customer}"
+    if outcome.waits:  # from a page of ours: the cookie comes back from nowhere else
+        second = f"{root(visit)}/sign-in/second?next={quote(next, safe='')}"
+        return onward(visit, second, gettext(visit, "Your account here has a second factor as well."))
+    if outcome.customer is not None:
+        return redirect(next)
+    return redirect(offer(visit, outcome.next) + ("?saved=connected" if outcome.connected else ""))
+
+
+@pages.get("/{customer}/settings/accounts")
+async def accounts(visit: Visit) -> Answer:
+    return await _accounts(visit)
+
+
+async def _accounts(visit: Visit, wrong: str = "") -> Answer:
+    connected = (await visit.call("GET", "/me/identities", query={"$orderby": "label"})).json
+    names = {account["provider"] for account in connected}
+    others = [(name, label) for name, label in await sso_pages.offered(visit) if name not in names]
+    return await page(
+        visit, "accounts.html", status=409 if wrong else 200, section=SECTION, connected=connected,
+        others=others, saved=visit.asked("saved"), wrong=wrong,
+    )  # fmt: skip
+
+
+@pages.post("/{customer}/settings/accounts/connect")
+async def connect(visit: Visit) -> Answer:
+    """Only soon after signing in: whoever finds a browser open is not to stay in by an account of theirs."""
+    if visit.person.session.began + 60 * visit.settings.fresh_sign_in_minutes < time.time():
+        return await _accounts(visit, gettext(visit, "You signed in some time ago. Sign out and in again first."))
+    next = f"{base(visit)}/settings/accounts"
+    return _onward(visit, await sso_pages.begin(visit, visit.sent("name"), next, None, connect=True))
+
+
+@pages.post("/{customer}/settings/accounts/disconnect")
+async def disconnect(visit: Visit) -> Answer:
+    try:
+        await visit.call("DELETE", "/me/identities/{identityId}", visit.sent("account"))
+    except Conflict as refusal:
+        return await _accounts(visit, why(visit, refusal.reason))
+    return redirect(f"{base(visit)}/settings/accounts?saved=disconnected")
+
+
+def _onward(visit: Visit, outcome: Outcome) -> Answer:
+    return _failed(visit, outcome) if outcome.why else onward(visit, outcome.next)
+
+
+def _failed(visit: Visit, outcome: Outcome) -> Answer:
+    return plain(visit, "not_signed_in.html", status=403, said=gettext(visit, WORDS[outcome.why]), back=root(visit))

@@ -1,0 +1,115 @@
+"""In charge of what a car tells of fuel, battery and temperatures over a time, as small charts and a table."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from keyrack.console.local_times import utc
+from keyrack.console.pages.car_telemetry import DEFAULT_RANGE, ELECTRIC, Range, ceiling
+from keyrack.console.rendering import clock
+from keyrack.core.errors import BadRequest, NotFound
+from keyrack.http.page_router import Visit
+
+# The charts in their order, each a member of telemetry of which readings are kept; and the least height of its scale
+LEVELS = {
+    "fuelLevelPercent": 100.0, "batteryVoltage": 2.0, "engineCoolantTemperature": 20.0, "outsideTemperature": 10.0,
+    "interiorTemperature": 10.0,
+}  # fmt: skip
+RANGES = {"day": Range(0.5, 48), "week": Range(3, 56), "month": Range(12, 60)}
+WIDTH, HEIGHT, EDGE = 300.0, 72.0, 4.0  # of the picture, and what stays free above and below
+
+Bucket = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Level:
+    """One member over the time: what was told last, and when; the least and the most. `line` and `span` are paths of
+    SVG: the last value of each bucket, and from its least to its most; where nothing was told there is a gap."""
+
+    name: str
+    last: float
+    at: str
+    least: float
+    most: float
+    line: str
+    span: str
+
+
+@dataclass(frozen=True)
+class Levels:
+    """All members that were told in the time; `rows` have the beginning of a bucket, and the bucket of each level or
+    None. `refused` says why there is nothing: the operator gives less than the range."""
+
+    range: str
+    ranges: tuple[str, ...]
+    begins: str
+    ends: str
+    electric: bool
+    levels: list[Level]
+    rows: list[tuple[str, list[Bucket | None]]]
+    refused: str = ""
+
+
+async def levels(visit: Visit, car: int) -> Levels:
+    """The range of the address, up to the end of the bucket that it is."""
+    name = visit.asked("range") if visit.asked("range") in RANGES else DEFAULT_RANGE
+    wanted = RANGES[name]
+    until = ceiling(datetime.now(clock(visit).zone), wanted.hours)
+    since = until - timedelta(hours=wanted.hours * wanted.buckets)
+    begins, ends = utc(since), utc(until)
+    query = {"fields": ",".join(LEVELS), "from": begins, "to": ends, "points": str(wanted.buckets)}
+    try:
+        series = (await visit.call("GET", "/cars/{carId}/samples", car, query=query)).json["series"]
+    except BadRequest as refusal:
+        return Levels(name, tuple(RANGES), begins, ends, False, [], [], refusal.text)
+    told = {member: series[member] for member in LEVELS if series[member]}
+    found = [_level(member, buckets, since, wanted) for member, buckets in told.items()]
+    return Levels(name, tuple(RANGES), begins, ends, await _is_electric(visit, car), found, _rows(told))
+
+
+async def _is_electric(visit: Visit, car: int) -> bool:
+    try:
+        told = (await visit.call("GET", "/cars/{carId}/telemetry", car, query={"$select": "fuelType"})).json
+    except NotFound:  # there is no unit any more
+        return False
+    return told["fuelType"] == ELECTRIC
+
+
+def _rows(told: dict[str, list[Bucket]]) -> list[tuple[str, list[Bucket | None]]]:
+    """The newest first."""
+    at = {member: {bucket["utcDateTime"]: bucket for bucket in buckets} for member, buckets in told.items()}
+    times = sorted({time for buckets in at.values() for time in buckets}, key=datetime.fromisoformat, reverse=True)
+    return [(time, [buckets.get(time) for buckets in at.values()]) for time in times]
+
+
+def _level(member: str, buckets: list[Bucket], since: datetime, wanted: Range) -> Level:
+    least, most = min(bucket["min"] for bucket in buckets), max(bucket["max"] for bucket in buckets)
+    low, high = _scale(member, least, most)
+    width = WIDTH / wanted.buckets
+    line: list[str] = []
+    span: list[str] = []
+    before = None
+    for bucket in buckets:
+        number = round((datetime.fromisoformat(bucket["utcDateTime"]) - since) / timedelta(hours=wanted.hours))
+        last, top, bottom = (_height(bucket[value], low, high) for value in ("last", "max", "min"))
+        left, right = round(number * width, 1), round((number + 1) * width, 1)
+        line.append(f"V{last}H{right}" if before == number - 1 else f"M{left} {last}H{right}")
+        if top != bottom:
+            span.append(f"M{left} {top}H{right}V{bottom}H{left}Z")
+        before = number
+    newest = buckets[-1]
+    return Level(member, newest["last"], newest["lastDateTime"], least, most, "".join(line), "".join(span))
+
+
+def _scale(member: str, least: float, most: float) -> tuple[float, float]:
+    """What lies at the bottom and at the top: a small change looks small."""
+    if member == "fuelLevelPercent":
+        return 0.0, 100.0
+    missing = max(LEVELS[member] - (most - least), 0.0)
+    return least - missing / 2, most + missing / 2
+
+
+def _height(value: float, low: float, high: float) -> float:
+    return round(HEIGHT - EDGE - (value - low) / (high - low) * (HEIGHT - 2 * EDGE), 1)

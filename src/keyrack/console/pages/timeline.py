@@ -1,0 +1,154 @@
+"""In charge of the time line of a car: the assignments and what was asked for within a window of days.
+
+What was applied and not ended by a request are assignments; what is pending, what has failed, and what was ended early
+are operations.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, time, timedelta
+from typing import Any
+
+from keyrack.api.permissions import Permission
+from keyrack.console.local_times import Clock, instant, utc
+from keyrack.console.rendering import clock
+from keyrack.http.page_router import Visit
+
+USER = "user($select=id,emailAddress,userData)"
+MOST = 50  # assignments of a window, and operations of it; how many there are is told
+SPANS = {"week": 7, "month": 28}  # days of a window
+DEFAULT = "month"
+BEFORE = {"week": 2, "month": 9}  # days before today with which the window of today begins
+STEPS = {"week": 1, "month": 7}  # days from one mark to the next
+FIRST, LAST = date(1900, 1, 1), date(2400, 1, 1)  # between which windows begin
+
+
+@dataclass(frozen=True)
+class Window:
+    """Whole days of the person's zone."""
+
+    span: str
+    first: date
+    clock: Clock
+
+    @property
+    def days(self) -> int:
+        return SPANS[self.span]
+
+    @property
+    def begins(self) -> datetime:
+        return self._midnight(self.first)
+
+    @property
+    def ends(self) -> datetime:
+        return self._midnight(self.first + timedelta(self.days))
+
+    @property
+    def last(self) -> datetime:
+        """A moment of its last day."""
+        return self.ends - timedelta(minutes=1)
+
+    def _midnight(self, day: date) -> datetime:
+        return datetime.combine(day, time.min, self.clock.zone).astimezone(UTC)
+
+    def moved(self, windows: int) -> date:
+        """The first day of a window before or after this one."""
+        return min(max(self.first + timedelta(windows * self.days), FIRST), LAST)
+
+    @property
+    def marks(self) -> list[datetime]:
+        """The beginnings of its days, or of its weeks."""
+        return [self._midnight(self.first + timedelta(day)) for day in range(0, self.days, STEPS[self.span])]
+
+    def place(self, moment: datetime | None) -> float:
+        """Where a moment lies, 0 to 100; what is without end lies at the end."""
+        if moment is None:
+            return 100.0
+        share = (moment - self.begins) / (self.ends - self.begins)
+        return round(100 * min(max(share, 0.0), 1.0), 2)
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One assignment, or one thing that was asked for.
+
+    `state` is `past`, `in-force`, `coming`, `pending`, `failed`, `ended` (early) or `cancelled` (before its start).
+    """
+
+    state: str
+    row: dict[str, Any]
+    start: str
+    end: str | None
+    starts: float
+    ends: float
+
+
+@dataclass(frozen=True)
+class Timeline:
+    """What a window shows; `more` is how many there are besides."""
+
+    window: Window
+    today: date  # the first day of the window of today
+    now: float | None  # where now is, None where it is outside
+    entries: list[Entry]
+    more: int
+
+
+def window_of(visit: Visit) -> tuple[Window, date]:
+    """The window that the address asks for, and the first day of that of today; what is misspelt is today's."""
+    there = clock(visit)
+    span = visit.asked("span") if visit.asked("span") in SPANS else DEFAULT
+    today = datetime.now(there.zone).date() - timedelta(BEFORE[span])
+    try:
+        first = date.fromisoformat(visit.asked("from")) if visit.asked("from") else today
+    except ValueError:
+        first = today
+    return Window(span, min(max(first, FIRST), LAST), there), today
+
+
+async def timeline(visit: Visit, car: int) -> Timeline:
+    """The time line of a car in the window of the address; what was asked for, where the visit may know of it."""
+    window, today = window_of(visit)
+    now = datetime.now(UTC)
+    within = f"start lt {utc(window.ends)} and (end eq null or end gt {utc(window.begins)})"
+    applied = await visit.call(
+        "GET", "/assignments",
+        query={"$filter": f"carId eq {car} and {within}", "$orderby": "start", "$top": str(MOST), "$count": "true",
+               "$expand": USER},
+    )  # fmt: skip
+    asked, all_asked = list[dict[str, Any]](), 0
+    if visit.may(Permission.OPERATIONS_READ):
+        reply = await visit.call(
+            "GET", "/operations",
+            query={"$filter": f"carId eq {car} and (state ne 'Succeeded' or kind eq 'DeleteAssignment') and {within}",
+                   "$orderby": "requested desc", "$top": str(MOST), "$count": "true", "$expand": USER},
+        )  # fmt: skip
+        asked, all_asked = reply.json, reply.total
+    entries = [_entry(window, _standing(row, now), row, row["end"]) for row in applied.json]
+    entries += [entry for row in asked if (entry := _asked(window, row))]
+    entries.sort(key=lambda entry: (entry.start, entry.row["id"] if isinstance(entry.row["id"], int) else 0))
+    shown = len(applied.json) + len(asked)
+    place = window.place(now) if window.begins <= now < window.ends else None
+    return Timeline(window, today, place, entries, applied.total + all_asked - shown)
+
+
+def _asked(window: Window, row: dict[str, Any]) -> Entry | None:
+    """What was asked for, as an entry; None for what had ended before the window."""
+    if row["state"] != "Succeeded":
+        return _entry(window, row["state"].lower(), row, row["end"])
+    if row["finished"] <= row["start"]:
+        return _entry(window, "cancelled", row, row["end"])
+    end = min(row["finished"], row["end"] or row["finished"])
+    return _entry(window, "ended", row, end) if instant(end) > window.begins else None
+
+
+def _entry(window: Window, state: str, row: dict[str, Any], end: str | None) -> Entry:
+    starts = window.place(instant(row["start"]))
+    return Entry(state, row, row["start"], end, starts, window.place(instant(end) if end else None))
+
+
+def _standing(row: dict[str, Any], now: datetime) -> str:
+    if row["end"] and instant(row["end"]) <= now:
+        return "past"
+    return "in-force" if instant(row["start"]) <= now else "coming"

@@ -1,0 +1,80 @@
+"""Tracks: where a car was on one day, as a map with a slider over time and as a table."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import date, datetime, time, timedelta
+from typing import Any
+
+from keyrack.api.exchange import Answer
+from keyrack.api.permissions import Permission
+from keyrack.console.local_times import instant, utc
+from keyrack.console.map_tiles import streets
+from keyrack.console.rendering import base, clock, page
+from keyrack.core.error_codes import Reason
+from keyrack.core.errors import BadRequest
+from keyrack.http.page_router import Pages, Visit
+
+pages = Pages()
+
+NO_DAY = Reason("invalid-day", "This is no day.", "A day in an address is written as 2026-11-22.")
+PLACES = 300  # of a day, at most: more are not told apart on a map
+
+
+@dataclass(frozen=True, slots=True)
+class Track:
+    """A day of a car, in the calendar of the person. `points` are as GET /cars/{carId}/track has them."""
+
+    day: date
+    today: date
+    points: list[dict[str, Any]]
+    count: int  # of all places of the day, of which `points` may be a choice
+
+    @property
+    def previous(self) -> date:
+        return self.day - timedelta(days=1)
+
+    @property
+    def next(self) -> date | None:
+        return self.day + timedelta(days=1) if self.day < self.today else None
+
+
+async def track_of(visit: Visit, car: object) -> Track:
+    """The track of a car: of the day that the address names, else of the day on which the car was last somewhere.
+
+    Raises `BadRequest` for what is no day, and what GET /cars/{carId}/track refuses.
+    """
+    zone = clock(visit).zone
+    today = datetime.now(zone).date()
+    day = _day(visit) if visit.asked("day") else await _last(visit, car) or today
+    begin, end = (utc(datetime.combine(day + timedelta(days=more), time(), zone)) for more in (0, 1))
+    told = await visit.call("GET", "/cars/{carId}/track", car, query={"from": begin, "to": end, "points": str(PLACES)})
+    return Track(day, today, told.json["points"], told.json["count"])
+
+
+def _day(visit: Visit) -> date:
+    try:
+        day = date.fromisoformat(visit.asked("day"))
+    except ValueError:
+        raise BadRequest(NO_DAY) from None
+    if not 1970 <= day.year <= 9000:  # beyond, its midnight may be no time in UTC
+        raise BadRequest(NO_DAY)
+    return day
+
+
+async def _last(visit: Visit, car: object) -> date | None:
+    """The day on which the car's unit last told a place."""
+    query = {"$filter": f"carId eq {int(str(car))}", "$select": "utcDateTime"}
+    rows = (await visit.call("GET", "/positions", query=query)).json
+    told = rows[0]["utcDateTime"] if rows else None
+    return instant(told).astimezone(clock(visit).zone).date() if told else None
+
+
+@pages.get("/{customer}/cars/{carId}/track", permission=Permission.POSITIONS_READ)
+async def track(visit: Visit) -> Answer:
+    """The track on a page of its own."""
+    car = (await visit.call("GET", "/cars/{carId}", visit.ids["carId"])).json
+    return await page(
+        visit, "track.html", section="cars", car=car, track=await track_of(visit, car["id"]),
+        back=f"{base(visit)}/cars/{car['id']}", streets=await streets(visit),
+    )  # fmt: skip

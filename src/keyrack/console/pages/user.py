@@ -1,0 +1,184 @@
+"""One user: what is known, has and did, and how the user leaves the customer: taken out, or erased."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from keyrack.api.exchange import Answer
+from keyrack.api.permissions import Permission
+from keyrack.console.choices import of_user
+from keyrack.console.form_errors import RIGHT, SHOWN, Wrong, invalid, key, refused, went
+from keyrack.console.local_times import instant, utc
+from keyrack.console.pages.user_devices import phones_of
+from keyrack.console.rendering import base, gettext, live_id, page
+from keyrack.core.errors import Refusal
+from keyrack.http.page_router import Pages, Visit
+
+pages = Pages()
+
+SECTION = "users"
+CAR = "car($select=id,name,licensePlate)"
+AHEAD, PAST, EVENTS, ASKED = 50, 10, 10, 10  # rows of each kind on the page
+RECENT = timedelta(days=7)  # for as long a failure is shown
+SAID = ("added", "linked", "phone-removed")  # by the address: what was done on the way here
+NAMED = 5  # assignments that are named before they end
+
+
+@pages.get("/{customer}/users/{user}", permission=Permission.USERS_READ)
+async def person(visit: Visit) -> Answer:
+    since = await live_id(visit)
+    user = await _user(visit, **{"$expand": "groups($select=id,name;$orderby=name)"})
+    now = utc(datetime.now(UTC))
+    ahead, past, asked, events, phones = await asyncio.gather(
+        _assignments(visit, user, f"(end eq null or end gt {now})", "start", AHEAD),
+        _assignments(visit, user, f"end le {now}", "start desc", PAST),
+        _asked(visit, user),
+        _events(visit, user),
+        phones_of(visit, user["id"]),
+    )
+    return await page(
+        visit, "user.html", section=SECTION, user=user, name=of_user(user).label, since=since, events=events.json,
+        asked=asked, assignments=[_standing(visit, row, now) for row in [*ahead.json, *past.json]],
+        more=ahead.total + past.total - len(ahead.json) - len(past.json), more_events=events.total - len(events.json),
+        phones=phones, said=next((name for name in SAID if name in visit.query), ""),
+    )  # fmt: skip
+
+
+async def _user(visit: Visit, **query: str) -> dict[str, Any]:
+    """Raises `NotFound`."""
+    return (await visit.call("GET", "/users/{userId}", visit.ids["user"], query=query)).json
+
+
+async def _assignments(visit: Visit, user: Mapping[str, Any], which: str, order: str, most: int) -> Any:
+    query = {"$filter": f"userId eq {user['id']} and {which}", "$orderby": order, "$expand": CAR}
+    return await visit.call("GET", "/assignments", query={**query, "$top": str(most), "$count": "true"})
+
+
+async def _asked(visit: Visit, user: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """What was asked for and is not done: it is pending still, or has failed lately."""
+    if not visit.may(Permission.OPERATIONS_READ):
+        return []
+    lately = utc(datetime.now(UTC) - RECENT)
+    which = f"userId eq {user['id']} and (state eq 'Pending' or (state eq 'Failed' and requested ge {lately}))"
+    query = {"$filter": which, "$orderby": "requested desc", "$expand": CAR, "$top": str(ASKED)}
+    rows = (await visit.call("GET", "/operations", query=query)).json
+    return [{**row, "why": _why(visit, row["errorMessage"])} for row in rows]
+
+
+def _why(visit: Visit, message: str | None) -> str:
+    return gettext(visit, message) if message else ""
+
+
+async def _events(visit: Visit, user: Mapping[str, Any]) -> Any:
+    query = {"$filter": f"userId eq {user['id']}", "$orderby": "utcDateTime desc", "$expand": CAR}
+    return await visit.call("GET", "/events", query={**query, "$top": str(EVENTS), "$count": "true"})
+
+
+def _standing(visit: Visit, row: Mapping[str, Any], now: str) -> dict[str, Any]:
+    """An assignment, with how it stands now."""
+    begun, ended = instant(row["start"]) <= instant(now), row["end"] is not None and row["end"] <= now
+    states = {
+        "over": {"kind": "idle", "word": gettext(visit, "Past")},
+        "now": {"kind": "good", "word": gettext(visit, "In force")},
+        "coming": {"kind": "note", "word": gettext(visit, "Coming")},
+    }
+    return {**row, "standing": states["over" if ended else "now" if begun else "coming"]}
+
+
+@pages.get("/{customer}/users/{user}/remove", permission=Permission.USERS_WRITE)
+async def remove_form(visit: Visit) -> Answer:
+    return await _remove_form(visit)
+
+
+@pages.post("/{customer}/users/{user}/remove", permission=Permission.USERS_WRITE)
+async def remove(visit: Visit) -> Answer:
+    user = await _user(visit)
+    try:
+        await visit.call("DELETE", "/users/assignments/customers", body={"userId": user["id"]})
+    except SHOWN as refusal:
+        return await _remove_form(visit, refused(visit, refusal))
+    return went(visit, f"{base(visit)}/users/removed")
+
+
+async def _remove_form(visit: Visit, wrong: Wrong = RIGHT) -> Answer:
+    """Ask whether it is meant, and say what ends by it."""
+    user = await _user(visit, **{"$expand": "groups/$count"})
+    now = utc(datetime.now(UTC))
+    ends = await _assignments(visit, user, f"(end eq null or end gt {now})", "start", NAMED)
+    return await page(
+        visit, "user_remove.html", status=wrong.status, section=SECTION, back=_page(visit, user), user=user,
+        name=of_user(user).label, ends=ends.json, count=ends.total, groups=user["groups@odata.count"], wrong=wrong,
+    )  # fmt: skip
+
+
+@pages.get("/{customer}/users/removed", permission=Permission.USERS_READ)
+async def removed(visit: Visit) -> Answer:
+    return await page(visit, "user_gone.html", section=SECTION, erased=False)
+
+
+@pages.get("/{customer}/users/{user}/erase", permission=Permission.ERASURE_WRITE)
+async def erase_form(visit: Visit) -> Answer:
+    return await _erase_form(visit)
+
+
+@pages.post("/{customer}/users/{user}/erase", permission=Permission.ERASURE_WRITE)
+async def erase(visit: Visit) -> Answer:
+    """Erase the person, once the name or the address was typed."""
+    user = await _user(visit)
+    if _plain(visit.sent("name")) not in {_plain(of_user(user).label), _plain(user["emailAddress"])}:
+        text = gettext(visit, "This is neither the name nor the e-mail address. Nothing was erased.")
+        return await _erase_form(visit, invalid([("name", text)]))
+    try:
+        await visit.call("POST", "/users/{userId}/erase", user["id"], key=visit.sent("key") or None)
+    except SHOWN as refusal:
+        return await _erase_form(visit, refused(visit, refusal), refusal)
+    return went(visit, f"{base(visit)}/users/erased")
+
+
+def _plain(text: str) -> str:
+    """What was typed, regardless of case and of blanks."""
+    return " ".join(text.split()).casefold()
+
+
+async def _erase_form(visit: Visit, wrong: Wrong = RIGHT, refusal: Refusal | None = None) -> Answer:
+    user = await _user(visit)
+    preview = (await visit.call("GET", "/users/{userId}/erasure", user["id"])).json
+    return await page(
+        visit, "user_erase.html", status=wrong.status, section=SECTION, back=_page(visit, user), user=user,
+        name=of_user(user).label, wrong=wrong, key=key(visit, refusal),
+        typed=visit.sent("name"),
+        goes=[row for row in preview["goes"] if row["count"]], stays=_stays(visit, preview["stays"]),
+        others=preview["customers"],
+    )  # fmt: skip
+
+
+def _stays(visit: Visit, stays: Iterable[Mapping[str, str]]) -> list[str]:
+    """What stays and why: in the words of the pages, where they have some for it."""
+    days, hours = visit.settings.person_days, visit.settings.idempotency_hours
+    known = {
+        "shared-or-left-lately": gettext(
+            visit,
+            "Name, e-mail address and password go within minutes, unless another customer has the person as well: then "
+            "they stay for that one. If any customer has let the person go within the last %(days)s days, they go when "
+            "these are over. Whether either is so is not told.",
+            days=days,
+        ),
+        "until-forgotten": gettext(
+            visit, "Answers kept for repeated requests are sealed, and go after %(hours)s hours at the latest.",
+            hours=hours,
+        ),
+        "was-sent": gettext(visit, "What webhooks were sent already is with those who received it."),
+    }  # fmt: skip
+    return [known.get(one["code"]) or one["text"] for one in stays]
+
+
+@pages.get("/{customer}/users/erased", permission=Permission.USERS_READ)
+async def erased(visit: Visit) -> Answer:
+    return await page(visit, "user_gone.html", section=SECTION, erased=True)
+
+
+def _page(visit: Visit, user: Mapping[str, Any]) -> str:
+    return f"{base(visit)}/users/{user['id']}"

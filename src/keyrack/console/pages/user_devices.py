@@ -1,0 +1,63 @@
+"""The phones of a user that get keys, and how one is removed: a dialog of the user's page."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from keyrack.api.exchange import Answer
+from keyrack.api.permissions import Permission
+from keyrack.console.choices import of_user
+from keyrack.console.form_errors import RIGHT, SHOWN, Wrong, refused, went
+from keyrack.console.rendering import base, page
+from keyrack.core.error_codes import NOTHING_HERE
+from keyrack.core.errors import NotFound
+from keyrack.http.page_router import Pages, Visit
+
+pages = Pages()
+
+SECTION = "users"
+ROWS, ROW = "/users/{userId}/devices", "/users/{userId}/devices/{deviceId}"
+
+
+async def phones_of(visit: Visit, user: int) -> list[dict[str, Any]]:
+    """The oldest first; a user has as many as `KEYRACK_SDK_DEVICES` at most. Raises `NotFound`."""
+    return (await visit.call("GET", ROWS, user, query={"$orderby": "registered"})).json
+
+
+@pages.get("/{customer}/users/{user}/phones/{device}/remove", permission=Permission.USERS_WRITE)
+async def remove_form(visit: Visit) -> Answer:
+    return await _remove_form(visit)
+
+
+@pages.post("/{customer}/users/{user}/phones/{device}/remove", permission=Permission.USERS_WRITE)
+async def remove(visit: Visit) -> Answer:
+    try:
+        await visit.call("DELETE", ROW, visit.ids["user"], visit.ids["device"])
+    except NotFound:  # somebody else was quicker: it is what was wanted
+        await _user(visit)
+    except SHOWN as refusal:
+        return await _remove_form(visit, refused(visit, refusal))
+    return went(visit, f"{_page(visit)}?phone-removed")
+
+
+async def _remove_form(visit: Visit, wrong: Wrong = RIGHT) -> Answer:
+    """Ask whether it is meant, and say what becomes of its keys."""
+    user = await _user(visit)
+    phones = await phones_of(visit, user["id"])
+    phone = next((one for one in phones if one["id"] == visit.ids["device"]), None)
+    if phone is None:
+        raise NotFound(NOTHING_HERE)
+    return await page(
+        visit, "phone_remove.html", status=wrong.status, section=SECTION, back=_page(visit), user=user,
+        name=of_user(user).label, phone=phone, others=len(phones) - 1, wrong=wrong,
+    )  # fmt: skip
+
+
+async def _user(visit: Visit) -> Mapping[str, Any]:
+    """Raises `NotFound`."""
+    return (await visit.call("GET", "/users/{userId}", visit.ids["user"])).json
+
+
+def _page(visit: Visit) -> str:
+    return f"{base(visit)}/users/{visit.ids['user']}"

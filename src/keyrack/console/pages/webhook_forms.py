@@ -1,0 +1,122 @@
+"""Webhooks: registering one, changing what it is, and the secret that is shown once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from keyrack.api.exchange import Answer
+from keyrack.api.permissions import Permission
+from keyrack.console.event_type_labels import NAMES, OUTCOMES, Kinds, kinds
+from keyrack.console.form_errors import key
+from keyrack.console.languages import N_
+from keyrack.console.pages.webhooks import SECTION, of_webhook
+from keyrack.console.rendering import base, gettext, page, redirect, why
+from keyrack.core.error_codes import NOTHING_HERE
+from keyrack.core.errors import NotFound, Refusal, Unauthorized
+from keyrack.http.page_router import Pages, Visit
+
+pages = Pages()
+
+WRONG = {  # member -> what is wrong with it
+    "url": N_(
+        "This cannot be the address of a webhook: it begins with https:// or http://, names a host, and has no user"
+        " name, no # and no blanks."
+    ),
+    "secret": N_("Only letters, digits and signs of ASCII, at most 250, and no blank at either end."),
+    "kinds": N_("Choose at least one."),
+}
+
+
+@pages.get("/{customer}/webhooks/new", permission=Permission.WEBHOOKS_WRITE)
+async def form(visit: Visit) -> Answer:
+    return await _form(visit, await kinds(visit), {"url": "", "secret": "", "kinds": list(OUTCOMES)})
+
+
+async def _form(visit: Visit, known: Kinds, typed: Mapping[str, Any], refusal: Refusal | None = None) -> Answer:
+    return await page(
+        visit, "webhook_new.html", status=refusal.status if refusal else 200, section=SECTION,
+        back=f"{base(visit)}/webhooks", typed=typed, wrong=_wrong(visit, refusal) if refusal else {},
+        kinds=NAMES, outcomes=OUTCOMES, groups=known.groups(typed["kinds"]), key=key(visit, refusal),
+    )  # fmt: skip
+
+
+@pages.post("/{customer}/webhooks/new", secret=True, permission=Permission.WEBHOOKS_WRITE)
+async def add(visit: Visit) -> Answer:
+    known = await kinds(visit)
+    typed = {"url": visit.sent("url"), "secret": visit.sent("secret"), "kinds": known.sent(visit)}
+    try:
+        made = await visit.call(
+            "PUT", "/webhooks", body=typed | {"secret": typed["secret"] or None}, key=visit.sent("key")
+        )
+    except Unauthorized:
+        raise
+    except Refusal as refusal:
+        return await _form(visit, known, typed, refusal)
+    return await page(
+        visit, "webhook_secret.html", status=201, section=SECTION, id=made.json["id"],
+        secret=made.json["signingSecret"], until=None,
+    )  # fmt: skip
+
+
+def _wrong(visit: Visit, refusal: Refusal) -> dict[str, str]:
+    """Member -> what is wrong with it; "" for what is wrong with none of them."""
+    members = {(fault.pointer or "").strip("/").split("/")[0] for fault in refusal.errors} & WRONG.keys()
+    if not members:
+        return {"": why(visit, refusal.reason)}
+    return {member: gettext(visit, WRONG[member]) for member in members}
+
+
+@pages.post("/{customer}/webhooks/{webhook}/rotate", secret=True, permission=Permission.WEBHOOKS_WRITE)
+async def rotate(visit: Visit) -> Answer:
+    """A new signing secret, shown here alone."""
+    made = await visit.call(
+        "POST", "/webhooks/{webhookId}/rotate-secret", visit.ids["webhook"], key=visit.sent("key") or None
+    )
+    return await page(
+        visit, "webhook_secret.html", section=SECTION, id=visit.ids["webhook"], secret=made.json["signingSecret"],
+        until=made.json["oldSigningSecretUntil"],
+    )  # fmt: skip
+
+
+@pages.get("/{customer}/webhooks/{webhook}/change/{member}", permission=Permission.WEBHOOKS_WRITE)
+async def edit(visit: Visit) -> Answer:
+    reply = await visit.call("GET", "/webhooks/{webhookId}", visit.ids["webhook"])
+    value = "" if visit.ids["member"] == "secret" else reply.json.get(visit.ids["member"])
+    return await _edit(visit, reply.json, value, reply.tag)
+
+
+async def _edit(
+    visit: Visit, webhook: Mapping[str, Any], value: Any, tag: str, wrong: str = "", status: int = 200
+) -> Answer:
+    """The form of one member. Raises `NotFound` for what cannot be changed so."""
+    if visit.ids["member"] not in WRONG:
+        raise NotFound(NOTHING_HERE)
+    chosen = value if visit.ids["member"] == "kinds" else ()
+    return await page(
+        visit, "webhook_change.html", status=status, section=SECTION, webhook=webhook, member=visit.ids["member"],
+        value=value, tag=tag, wrong=wrong, kinds=NAMES, outcomes=OUTCOMES,
+        groups=(await kinds(visit)).groups(chosen) if chosen != () else [],
+    )  # fmt: skip
+
+
+@pages.post("/{customer}/webhooks/{webhook}/change/{member}", permission=Permission.WEBHOOKS_WRITE)
+async def change(visit: Visit) -> Answer:
+    member = visit.ids["member"]
+    value: Any = (await kinds(visit)).sent(visit) if member == "kinds" else visit.sent(member)
+    step = {"op": "replace", "path": f"/{member}", "value": value}
+    if member == "secret" and not value:
+        step = {"op": "remove", "path": "/secret"}
+    try:
+        await visit.call(
+            "PATCH", "/webhooks/{webhookId}", visit.ids["webhook"], body=[step], if_match=visit.sent("tag") or None
+        )
+    except (Unauthorized, NotFound):
+        raise
+    except Refusal as refusal:
+        now = await visit.call("GET", "/webhooks/{webhookId}", visit.ids["webhook"])
+        said = gettext(visit, WRONG.get(member, "")) if refusal.status == 400 else why(visit, refusal.reason)
+        if refusal.status == 412:
+            said = gettext(visit, "Somebody else has changed it meanwhile. Saving again replaces what is there now.")
+        return await _edit(visit, now.json, value, now.tag, said, refusal.status)
+    return redirect(of_webhook(visit))

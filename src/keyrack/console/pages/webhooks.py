@@ -1,0 +1,225 @@
+"""Webhooks: how each is getting on, its log of deliveries, and what can be done with it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+from uuid import uuid4
+
+from keyrack.api.exchange import Answer
+from keyrack.api.permissions import Permission
+from keyrack.console import delivery_errors
+from keyrack.console.event_type_labels import NAMES
+from keyrack.console.languages import N_
+from keyrack.console.local_times import NoSuchTime, instant
+from keyrack.console.paged_fetch import rows_of
+from keyrack.console.rendering import base, clock, gettext, live_id, page, redirect, why
+from keyrack.core.errors import Refusal, Unauthorized
+from keyrack.http.page_router import Pages, Visit
+
+pages = Pages()
+
+SECTION = "webhooks"
+ROWS = 20  # deliveries of a page
+DIGITS = 9  # of a page's number, or of a count in an address
+SHOWN = {  # what of the log is shown -> its $filter
+    "failed": "error ne null",
+    "waiting": "state eq 'Waiting'",
+    "dead": "state eq 'Dead'",
+}
+LOG = "id,type,state,attempts,attempted,nextAttempt,status,duration,error,created"
+STATES = {
+    "working": ("good", N_("Working")),
+    "failing": ("bad", N_("Failing")),
+    "unused": ("note", N_("Nothing sent yet")),
+    "disabled": ("idle", N_("Disabled")),
+    "stopped": ("bad", N_("Disabled by Keyrack")),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Course:
+    """How a webhook is getting on: its newest delivery that arrived, and its newest one that did not."""
+
+    succeeded: dict[str, Any] | None
+    failed: dict[str, Any] | None
+
+    def state(self, webhook: Mapping[str, Any]) -> str:
+        """One of `STATES`."""
+        if not webhook["enabled"]:
+            return "stopped" if webhook["disabledReason"] else "disabled"
+        if self.failed and (not self.succeeded or instant(self.failed["attempted"]) > _at(self.succeeded)):
+            return "failing"
+        return "working" if self.succeeded else "unused"
+
+
+def _at(delivery: Mapping[str, Any]) -> Any:
+    return instant(delivery["attempted"])
+
+
+async def course(visit: Visit, webhook: int) -> Course:
+    """How it is getting on."""
+
+    async def newest(filter: str) -> dict[str, Any] | None:
+        query = {"$filter": filter, "$orderby": "id desc", "$top": "1", "$select": LOG}
+        rows = (await visit.call("GET", "/webhooks/{webhookId}/deliveries", webhook, query=query)).json
+        return rows[0] if rows else None
+
+    succeeded, failed = await asyncio.gather(newest("state eq 'Delivered'"), newest("error ne null"))
+    return Course(succeeded, failed)
+
+
+@pages.get("/{customer}/webhooks", permission=Permission.WEBHOOKS_READ)
+async def webhooks(visit: Visit) -> Answer:
+    at = await live_id(visit)
+    listed = (await visit.call("GET", "/webhooks", query={"$orderby": "id"})).json
+    rows = [(webhook, await course(visit, webhook["id"])) for webhook in listed]
+    return await page(
+        visit, "webhooks.html", section=SECTION, rows=rows, states=STATES, since=at,
+        removed="removed" in visit.query,
+    )  # fmt: skip
+
+
+@pages.get("/{customer}/webhooks/{webhook}", permission=Permission.WEBHOOKS_READ)
+async def webhook(visit: Visit) -> Answer:
+    return await show(visit)
+
+
+async def show(visit: Visit, wrong: Refusal | None = None) -> Answer:
+    """The page of the webhook of the address; `wrong`: what was refused just now."""
+    at = await live_id(visit)
+    id = visit.ids["webhook"]
+    known = (await visit.call("GET", "/webhooks/{webhookId}", id)).json
+    how = await course(visit, known["id"])
+    stopped = delivery_errors.of_disabling(visit, known["disabledReason"]) if known["disabledReason"] else None
+    return await page(
+        visit, "webhook.html", status=wrong.status if wrong else 200, section=SECTION, webhook=known, course=how,
+        state=how.state(known), states=STATES, kinds=NAMES, stopped=stopped, log=await _log(visit, known), since=at,
+        test=await _test(visit, known), replayed=_number(visit.asked("replayed"), -1), more=visit.asked("more"),
+        wrong=wrong and why(visit, wrong.reason), overlap=visit.settings.webhook_overlap, key=uuid4(),
+        failed=how.failed and delivery_errors.of_delivery(visit, how.failed, known["url"]),
+    )  # fmt: skip
+
+
+def _number(text: str, otherwise: int) -> int:
+    return int(text) if text.isascii() and text.isdigit() and len(text) <= DIGITS else otherwise
+
+
+async def _log(visit: Visit, webhook: Mapping[str, Any]) -> dict[str, Any]:
+    """One page of the log, newest first."""
+    shown, number = visit.asked("show"), max(1, _number(visit.asked("page"), 1))
+    before = ROWS * (number - 1)
+    query = {"$orderby": "id desc", "$select": LOG, "$count": "true"}
+    if shown in SHOWN:
+        query["$filter"] = SHOWN[shown]
+    listed, total = await rows_of(visit, "/webhooks/{webhookId}/deliveries", query, ROWS, before, (webhook["id"],))
+    return {
+        "rows": [(row, delivery_errors.of_delivery(visit, row, webhook["url"])) for row in listed], "total": total,
+        "page": number, "first": before + 1, "shown": shown if shown in SHOWN else "", "more": ROWS * number < total,
+        "types": NAMES,
+    }  # fmt: skip
+
+
+async def _test(visit: Visit, webhook: Mapping[str, Any]) -> tuple[dict[str, Any], delivery_errors.Cause | None] | None:
+    """The test that was sent from this page, and why it failed."""
+    if not (id := _number(visit.asked("test"), 0)):
+        return None
+    query = {"$filter": f"id eq {id}", "$select": LOG}
+    rows = (await visit.call("GET", "/webhooks/{webhookId}/deliveries", webhook["id"], query=query)).json
+    return (rows[0], delivery_errors.of_delivery(visit, rows[0], webhook["url"])) if rows else None
+
+
+def of_webhook(visit: Visit) -> str:
+    """The address of the webhook's page."""
+    return f"{base(visit)}/webhooks/{visit.ids['webhook']}"
+
+
+@pages.post("/{customer}/webhooks/{webhook}/test", permission=Permission.WEBHOOKS_WRITE)
+async def send_test(visit: Visit) -> Answer:
+    try:
+        sent = await visit.call(
+            "POST", "/webhooks/{webhookId}/test", visit.ids["webhook"], key=visit.sent("key") or None
+        )
+    except Unauthorized:
+        raise
+    except Refusal as refusal:
+        return await show(visit, refusal)
+    return redirect(f"{of_webhook(visit)}?test={sent.json['id']}")
+
+
+@pages.post("/{customer}/webhooks/{webhook}/enabled", permission=Permission.WEBHOOKS_WRITE)
+async def enable(visit: Visit) -> Answer:
+    """Enable it, or disable it."""
+    step = {"op": "replace", "path": "/enabled", "value": visit.sent("enabled") == "true"}
+    await visit.call("PATCH", "/webhooks/{webhookId}", visit.ids["webhook"], body=[step])
+    return redirect(of_webhook(visit))
+
+
+@pages.get("/{customer}/webhooks/{webhook}/delete", permission=Permission.WEBHOOKS_WRITE)
+async def ask(visit: Visit) -> Answer:
+    return await _ask(visit)
+
+
+async def _ask(visit: Visit, *, changed: bool = False) -> Answer:
+    reply = await visit.call("GET", "/webhooks/{webhookId}", visit.ids["webhook"])
+    return await page(
+        visit, "webhook_delete.html", status=412 if changed else 200, section=SECTION, back=of_webhook(visit),
+        webhook=reply.json, tag=reply.tag, changed=changed,
+    )  # fmt: skip
+
+
+@pages.post("/{customer}/webhooks/{webhook}/delete", permission=Permission.WEBHOOKS_WRITE)
+async def delete(visit: Visit) -> Answer:
+    try:
+        await visit.call("DELETE", "/webhooks/{webhookId}", visit.ids["webhook"], if_match=visit.sent("tag") or None)
+    except Refusal as refusal:
+        if refusal.status != 412:
+            raise
+        return await _ask(visit, changed=True)
+    return redirect(f"{base(visit)}/webhooks?removed")
+
+
+@pages.get("/{customer}/webhooks/{webhook}/replay", permission=Permission.WEBHOOKS_WRITE)
+async def span(visit: Visit) -> Answer:
+    return await _span(visit, {"start": visit.asked("from"), "end": ""}, {})
+
+
+async def _span(visit: Visit, times: Mapping[str, str], wrong: Mapping[str, str], status: int = 200) -> Answer:
+    known = (await visit.call("GET", "/webhooks/{webhookId}", visit.ids["webhook"])).json
+    return await page(
+        visit, "webhook_replay.html", status=status, section=SECTION, back=of_webhook(visit), webhook=known,
+        times=times, wrong=wrong, key=uuid4(),
+    )  # fmt: skip
+
+
+@pages.post("/{customer}/webhooks/{webhook}/replay", permission=Permission.WEBHOOKS_WRITE)
+async def replay(visit: Visit) -> Answer:
+    """Send again what did not arrive of a time."""
+    times = {name: visit.sent(name) for name in ("start", "end")}
+    body: dict[str, Any] = {"undelivered": True}
+    wrong: dict[str, str] = {}
+    for name, member in (("start", "from"), ("end", "to")):
+        try:
+            body[member] = clock(visit).read(times[name])
+        except NoSuchTime:
+            wrong[name] = gettext(visit, "The clocks are put forward over this time: there is none like it.")
+        except (ValueError, OverflowError):  # the last day of all may be over in UTC
+            wrong[name] = gettext(visit, "Give a day and a time.")
+    if wrong:
+        return await _span(visit, times, wrong, 400)
+    try:
+        replayed = await visit.call(
+            "POST", "/webhooks/{webhookId}/replay", visit.ids["webhook"], body=body, key=visit.sent("key") or None
+        )
+    except Unauthorized:
+        raise
+    except Refusal as refusal:
+        said = {400: N_("The end must lie after the start.")}.get(refusal.status)
+        where = "end" if said else ""
+        return await _span(
+            visit, times, {where: gettext(visit, said) if said else why(visit, refusal.reason)}, refusal.status
+        )
+    more = clock(visit).field(replayed.json["next"])
+    return redirect(f"{of_webhook(visit)}?replayed={replayed.json['count']}" + (f"&more={more}" if more else ""))

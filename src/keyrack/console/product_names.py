@@ -1,0 +1,22 @@
+"""In charge of what boxes and units are called: the API's type begins with the operator's brand."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from keyrack.console.languages import N_
+from keyrack.console.rendering import gettext
+from keyrack.http.page_router import Visit
+
+KINDS = {"box": N_("Box"), "unit": N_("Unit")}
+
+
+def kind(product: Mapping[str, Any]) -> str:
+    """`box` or `unit`."""
+    return "box" if product["type"].endswith(" Box") else "unit"
+
+
+def named(visit: Visit, product: Mapping[str, Any]) -> str:
+    """Such as "Box BX010001"."""
+    return f"{gettext(visit, KINDS[kind(product)])} {product['serialNumber']}"

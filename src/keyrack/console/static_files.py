@@ -1,0 +1,132 @@
+"""In charge of the files that pages fetch: our own styles and scripts, and those of others that every build puts in.
+
+All stand below one digest of them all. So an address means the same bytes for ever, browsers need not ask again, and a
+module finds its siblings beside it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import zlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from keyrack.api.conditional_requests import had, packed_tag
+from keyrack.api.exchange import Answer
+from keyrack.core.error_codes import Reason
+from keyrack.core.errors import NotFound
+from keyrack.http.compression import BEST, GZIP, Accepted, accepts
+from keyrack.http.page_router import Pages, Visit
+
+pages = Pages()
+
+OURS = Path(__file__).parent / "web"
+OTHERS = Path(__file__).parent / "assets"
+BUILT_FROM = "built-from.txt"  # what the others are made of: the build's own note, which it writes last
+MEDIA_TYPES = {
+    ".css": "text/css; charset=utf-8",
+    ".js": "text/javascript; charset=utf-8",
+    ".json": "application/json",
+    ".mjs": "text/javascript; charset=utf-8",
+    ".svg": "image/svg+xml; charset=utf-8",
+    ".txt": "text/plain; charset=utf-8",
+}
+FOR_EVER = {"Cache-Control": "public, max-age=31536000, immutable"}
+
+NO_FILE = Reason("file-not-found", "There is no such file.", "Go back to the page that led here, and load it again.")
+OTHER_VERSION = Reason(
+    "file-of-another-version",
+    "This file is of another version of Keyrack than the one that answers.",
+    "Load the page again. Where several nodes serve, all have to be of the same version.",
+)
+
+
+class MissingFiles(Exception):
+    """The third-party files are not in this installation."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "The console's third-party files are missing in this installation. `make install` makes them in a clone; "
+            "Keyrack's wheel and sdist contain them."
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class File:
+    """A file as it is kept: packed, since nearly everybody takes it so."""
+
+    media_type: str
+    size: int  # bytes, unpacked
+    tag: str
+    packed: bytes
+
+    @property
+    def plain(self) -> bytes:
+        return zlib.decompress(self.packed, GZIP)
+
+
+@dataclass(frozen=True, slots=True)
+class Shelf:
+    """All files by their names, and the digest of them all."""
+
+    digest: str
+    files: Mapping[str, File]
+
+
+@cache
+def shelf() -> Shelf:
+    """All files, read once: a server whose files are replaced goes on with those of its own version.
+
+    Raises `MissingFiles`.
+    """
+    if not (OTHERS / BUILT_FROM).is_file():
+        raise MissingFiles
+    others = {path.name: _file(path, path.with_name(f"{path.name}.gz").read_bytes()) for path in _served(OTHERS)}
+    files = others | {path.name: _file(path) for path in _served(OURS)}
+    whole = "".join(f"{name} {files[name].tag}\n" for name in sorted(files))
+    return Shelf(hashlib.sha256(whole.encode()).hexdigest()[:16], files)
+
+
+def address(root: str, name: str) -> str:
+    """Where a file is, below the console's `root`. Raises `LookupError` for a name that there is none of."""
+    whole = shelf()
+    if name not in whole.files:
+        raise LookupError(f"the console has no file {name}")
+    return f"{root}/assets/{whole.digest}/{name}"
+
+
+@pages.get("/assets/{digest}/{name}", open=True)
+async def file(visit: Visit) -> Answer:
+    """A file, packed for who takes gzip. Raises `NotFound`."""
+    whole = shelf()
+    found = whole.files.get(visit.ids["name"])
+    if found is None:
+        raise NotFound(NO_FILE)
+    if visit.ids["digest"] != whole.digest:
+        raise NotFound(OTHER_VERSION)
+    headers = {**FOR_EVER, "ETag": found.tag}
+    tags = had(visit.headers("If-None-Match") or "")
+    if known := tags.get(found.tag, tags.get("*")):
+        return Answer(304, headers={**headers, "ETag": found.tag if known == "*" else known})
+    least = visit.settings.gzip_bytes  # 0 turns it off
+    if least and found.size >= least and accepts(visit.headers("Accept-Encoding")) is not Accepted.IDENTITY:
+        packed = {"ETag": packed_tag(found.tag), "Content-Encoding": "gzip", "Vary": "Accept-Encoding"}
+        return Answer(200, found.packed, {**headers, **packed}, found.media_type)
+    return Answer(200, found.plain, headers, found.media_type)
+
+
+def _served(directory: Path) -> list[Path]:
+    """The files that have an address: those of the known kinds, but for the build's own note."""
+    return [path for path in directory.iterdir() if path.suffix in MEDIA_TYPES and path.name != BUILT_FROM]
+
+
+def _file(path: Path, packed: bytes | None = None) -> File:
+    content = path.read_bytes()
+    return File(
+        MEDIA_TYPES[path.suffix],
+        len(content),
+        f'"{hashlib.sha256(content).hexdigest()[:32]}"',
+        packed or zlib.compress(content, BEST, GZIP),
+    )

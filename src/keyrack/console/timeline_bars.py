@@ -1,0 +1,91 @@
+"""In charge of bars: which time of which car each stands for, and where in its row it lies.
+
+Places are days and hours of the person's clock: a day of 23 or 25 hours is as wide as any other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from datetime import date, datetime, time, timedelta
+from typing import Any
+
+from keyrack.api.permissions import Permission
+from keyrack.console.choices import of_user
+from keyrack.console.local_times import instant
+from keyrack.console.pages.assignments import state
+from keyrack.console.rendering import base, clock, gettext
+from keyrack.http.page_router import Visit
+
+LANES = 6  # bars of a car above one another
+HOUR = timedelta(hours=1)
+
+
+@dataclass(frozen=True)
+class Bar:
+    """One assignment, or one that is asked for. Times are texts of the person's clock."""
+
+    id: str
+    href: str
+    change: str  # address of the form that changes it, "" where nothing can be
+    car: int
+    user: str
+    state: str  # past, in-force, coming, pending, failed
+    start: datetime  # as the person's clock shows it
+    end: datetime | None
+    told: Mapping[str, Any]
+    column: int = 0
+    last: int = 0  # column
+    hour: int = 0  # in its first column
+    hours: int = 1
+    lane: int = 0
+    is_cut_before: bool = False
+    is_cut_after: bool = False
+
+    @property
+    def fields(self) -> tuple[str, str]:
+        """Start and end as values of fields."""
+        end = self.end.strftime("%Y-%m-%dT%H:%M") if self.end else ""
+        return self.start.strftime("%Y-%m-%dT%H:%M"), end
+
+
+def bar(visit: Visit, told: Mapping[str, Any], *, pending: bool = False) -> Bar:
+    """The bar of an assignment or an operation, with its user."""
+    is_asked = "kind" in told
+    zone = clock(visit).zone
+    user = of_user(told["user"]).label if told.get("user") else gettext(visit, "a user who has been removed")
+    standing = told["state"].lower() if is_asked else "pending" if pending else state(told["start"], told["end"])
+    where = f"{base(visit)}/{'operations' if is_asked else 'assignments'}/{told['id']}"
+    can_change = standing in ("in-force", "coming") and visit.may(Permission.ASSIGNMENTS_WRITE)
+    return Bar(
+        f"bar-{told['id']}", where, f"{where}/change" if can_change else "", told["carId"], user, standing,
+        instant(told["start"]).astimezone(zone).replace(tzinfo=None),
+        instant(told["end"]).astimezone(zone).replace(tzinfo=None) if told["end"] else None, told,
+    )  # fmt: skip
+
+
+def laid(bars: Iterable[Bar], first: date, days: int) -> tuple[list[Bar], int, int]:
+    """Bars of a row with their places, how many lanes they take, and how many did not find one."""
+    begin, end = datetime.combine(first, time()), datetime.combine(first + timedelta(days=days), time())
+    lanes: list[datetime] = []  # where each is free from
+    placed: list[Bar] = []
+    hidden = 0
+    for one in sorted(bars, key=lambda one: (one.start, one.id)):
+        start, stop = max(one.start, begin), min(one.end or end, end)
+        lane = next((number for number, free in enumerate(lanes) if free <= start), len(lanes))
+        if lane == LANES:
+            hidden += 1
+            continue
+        lanes[lane : lane + 1] = [max(stop, start + HOUR)]
+        placed.append(_placed(one, lane, begin, start, stop, is_cut_after=one.end is None or one.end > end))
+    return placed, len(lanes), hidden
+
+
+def _placed(one: Bar, lane: int, begin: datetime, start: datetime, stop: datetime, *, is_cut_after: bool) -> Bar:
+    column = (start - begin).days
+    hours = max(round((stop - start) / HOUR), 1)
+    last = max(column, ((stop - begin) - timedelta(microseconds=1)).days)
+    return replace(
+        one, column=column, last=last, hour=start.hour, hours=hours, lane=lane,
+        is_cut_before=one.start < begin, is_cut_after=is_cut_after,
+    )  # fmt: skip

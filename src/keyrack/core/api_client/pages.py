@@ -1,0 +1,51 @@
+"""In charge of walking through a list: page by page in a stable order, whatever of OData the server knows."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from typing import Any, cast
+from urllib.parse import quote
+
+from keyrack.core.api_client.responses import ApiError
+
+PAGE = 500  # rows of one read
+
+
+Read = Callable[[str], Awaitable[Any]]  # what the read of a path answers
+
+
+async def pages(get: Read, path: str, key: str, query: Mapping[str, str], size: int) -> AsyncGenerator[list[Any]]:
+    """The pages of a list, none of them empty. A row that stays as it is meanwhile comes exactly once.
+
+    `key` is a member with whole numbers, each of them once. A page begins behind the last key of the one before
+    (`id gt 17`), so that rows that come and go do not move the others. A server that knows no `$filter` there is asked
+    by `$skip`; one that knows no options has told everything at once. `query` holds further options, among them a
+    `$filter`. Raises `ApiError`.
+    """
+    last: int | None = None
+    seen, skipping = 0, False
+    while True:
+        options = {**query, "$orderby": key, "$top": str(size)}
+        if skipping:
+            options["$skip"] = str(seen)
+        elif last is not None:
+            also = f"({query['$filter']}) and " if "$filter" in query else ""
+            options["$filter"] = f"{also}{key} gt {last}"
+        page = await _read(get, path, options)
+        new = sorted((row for row in page if last is None or row[key] > last), key=lambda row: row[key])
+        if page and not new and not skipping:
+            skipping = True  # the server has told the same again
+            continue
+        if not new:
+            return
+        yield new
+        last, seen = new[-1][key], seen + len(new)
+        if len(page) != size:  # fewer: the last; more: the server does not know $top
+            return
+
+
+async def _read(get: Read, path: str, options: Mapping[str, str]) -> list[dict[str, Any]]:
+    found = await get(f"{path}?" + "&".join(f"{name}={quote(value, safe='')}" for name, value in options.items()))
+    if not isinstance(found, list):
+        raise ApiError(f"GET {path}: the server has answered no list.")
+    return cast("list[dict[str, Any]]", found)

@@ -1,0 +1,297 @@
+"""In charge of refusals: every answer that is not what the caller asked for, and the body its status has.
+
+A refusal is raised new each time; its reason is a constant.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import contextmanager
+
+from asyncpg import IntegrityConstraintViolationError
+
+from keyrack.core.error_codes import (
+    DATABASE_AWAY,
+    INTERNAL_ERROR,
+    NOT_ALLOWED,
+    RATE_LIMITED,
+    UNSUPPORTED_TYPE,
+    WRONG_CREDENTIALS,
+    Fault,
+    Reason,
+)
+
+PLAIN_TEXT = "text/plain; charset=utf-8"
+JSON = "application/json"
+PROBLEM = "application/problem+json"  # RFC 9457
+LONGEST_VALUE = 100  # characters of a header that a refusal repeats
+
+
+class Refusal(Exception):
+    """An answer with an error status; `text` is its message (spec, "Errors": plain text unless said otherwise).
+
+    `errors` tell, fault by fault, what is wrong with the request, as far as that is known.
+    """
+
+    status: int
+    media_type: str = PLAIN_TEXT
+
+    def __init__(self, reason: Reason, headers: Mapping[str, str] | None = None, errors: Sequence[Fault] = ()) -> None:
+        super().__init__(reason.text)
+        self.reason = reason
+        self.headers = dict(headers or {})
+        self.errors = tuple(errors)
+
+    @property
+    def text(self) -> str:
+        return self.reason.text
+
+    def body(self, trace_id: str) -> bytes:
+        """The body that the spec gives the answer, encoded as `media_type` says; `trace_id` is the request's id."""
+        return self.text.encode()
+
+    def extensions(self) -> dict[str, object]:
+        """The members of its own that it has as a problem (RFC 9457, section 3.2)."""
+        return {"retryAfter": int(self.headers["Retry-After"])} if "Retry-After" in self.headers else {}
+
+
+class BadRequest(Refusal):
+    status = 400
+
+
+CHALLENGE = {"WWW-Authenticate": 'Bearer realm="keyrack"'}  # RFC 9110, section 15.5.2: every 401 has one
+
+
+class Unauthorized(Refusal):
+    """401 with the spec's JSON body."""
+
+    status = 401
+    media_type = JSON
+
+    def __init__(self, reason: Reason, errors: Sequence[Fault] = ()) -> None:
+        super().__init__(reason, CHALLENGE, errors)
+
+    def body(self, trace_id: str) -> bytes:
+        return json.dumps({"statusCode": 401, "message": self.text}).encode()
+
+
+class GrantRefused(Refusal):
+    """A refused token request: the members of RFC 6749, section 5.2; with 401 also the spec's own two."""
+
+    status = 400
+    media_type = JSON
+
+    def __init__(self, error: str, reason: Reason) -> None:
+        super().__init__(reason, {"Cache-Control": "no-store"})
+        self.error = error
+
+    def members(self) -> dict[str, object]:
+        return {"error": self.error, "error_description": self.text}
+
+    def extensions(self) -> dict[str, object]:
+        return super().extensions() | {"error": self.error, "error_description": self.text}
+
+    def body(self, trace_id: str) -> bytes:
+        return json.dumps(self.members()).encode()
+
+
+class WrongCredentials(GrantRefused):
+    """401: an unknown user name or a wrong password, answered alike."""
+
+    status = 401
+
+    def __init__(self) -> None:
+        super().__init__("invalid_grant", WRONG_CREDENTIALS)
+        self.headers |= CHALLENGE
+
+    def members(self) -> dict[str, object]:
+        return {"statusCode": 401, "message": self.text} | super().members()
+
+
+class InvalidClient(GrantRefused):
+    """401: an unknown client, a wrong secret, or a client that may not call any more, all answered alike."""
+
+    status = 401
+
+    def __init__(self, reason: Reason, *, by_header: bool = False) -> None:
+        super().__init__("invalid_client", reason)
+        self.headers |= {"WWW-Authenticate": 'Basic realm="keyrack"'} if by_header else CHALLENGE
+
+    def members(self) -> dict[str, object]:
+        return {"statusCode": 401, "message": self.text} | super().members()
+
+
+class Forbidden(Refusal):
+    status = 403
+
+
+class NotFound(Refusal):
+    status = 404
+
+
+class MethodNotAllowed(Refusal):
+    """405; `allowed` are the methods that the path knows (RFC 9110, section 15.5.6)."""
+
+    status = 405
+
+    def __init__(self, allowed: list[str]) -> None:
+        methods = ", ".join(allowed)
+        super().__init__(NOT_ALLOWED.format(methods=methods), {"Allow": methods})
+
+
+class RequestTimeout(Refusal):
+    status = 408
+
+
+class Conflict(Refusal):
+    status = 409
+
+
+class Gone(Refusal):
+    """410: what was to be gone on from is not there any more, or never was; `told` says what there is."""
+
+    status = 410
+
+    def __init__(
+        self, reason: Reason, told: Mapping[str, object], headers: Mapping[str, str], errors: Sequence[Fault] = ()
+    ) -> None:
+        super().__init__(reason, headers, errors)
+        self._told = dict(told)
+
+    def extensions(self) -> dict[str, object]:
+        return super().extensions() | self._told
+
+
+class PreconditionFailed(Refusal):
+    status = 412
+
+
+class ContentTooLarge(Refusal):
+    status = 413
+
+
+class UriTooLong(Refusal):
+    status = 414
+
+
+class UnsupportedMediaType(Refusal):
+    """415 with the spec's JSON body and what would have been right: the `header` came with `value`, where only those of
+    `valid` are taken, which the header Accept or Accept-Encoding of the answer names too (RFC 9110, 15.5.16)."""
+
+    status = 415
+    media_type = JSON
+
+    def __init__(self, header: str, value: str | None, valid: Sequence[str]) -> None:
+        came = "is missing" if not value else f"is {value[:LONGEST_VALUE]!a}"
+        self.detail = f"The header {header} {came}. Taken is {' or '.join(valid)}."
+        taken = {"Content-Type": "Accept", "Content-Encoding": "Accept-Encoding"}[header]
+        super().__init__(
+            UNSUPPORTED_TYPE,
+            {taken: ", ".join(valid)},
+            (Fault("not-one-of", self.detail, header=header, valid=tuple(valid)),),
+        )
+
+    def body(self, trace_id: str) -> bytes:
+        return json.dumps(
+            {
+                "type": "https://tools.ietf.org/html/rfc7231#section-6.5.13",
+                "title": self.text,
+                "status": "415",
+                "traceId": trace_id,
+                "detail": self.detail,
+            }
+        ).encode()
+
+
+class RangeNotSatisfiable(Refusal):
+    status = 416
+
+
+class Unprocessable(Refusal):
+    status = 422
+
+
+class TooManyRequests(Refusal):
+    """429 with the spec's JSON body; `retry_after` is in whole seconds."""
+
+    status = 429
+    media_type = JSON
+
+    def __init__(
+        self, retry_after: int, headers: Mapping[str, str] | None = None, *, reason: Reason = RATE_LIMITED
+    ) -> None:
+        super().__init__(reason.format(seconds=retry_after), headers)
+        self.headers["Retry-After"] = str(retry_after)
+
+    def body(self, trace_id: str) -> bytes:
+        return json.dumps({"status": "429", "message": self.text}).encode()
+
+
+class HeadTooLarge(Refusal):
+    status = 431
+
+
+class InternalError(Refusal):
+    status = 500
+
+    def __init__(self) -> None:
+        super().__init__(INTERNAL_ERROR)
+
+
+class NotImplemented(Refusal):
+    """501: well-formed OData that Keyrack does not do (OData 4.01 Part 1, section 9.3.1)."""
+
+    status = 501
+
+
+class Unavailable(Refusal):
+    """503: the database cannot be reached now. With `Retry-After` the request did nothing and may be repeated."""
+
+    status = 503
+
+    def __init__(self, reason: Reason = DATABASE_AWAY, *, repeatable: bool = True) -> None:
+        super().__init__(reason, {"Retry-After": "1"} if repeatable else None)
+
+
+class Repeated(Refusal):
+    """A refusal that was kept, with the body that it had, for whoever sends the same request again."""
+
+    def __init__(
+        self,
+        status: int,
+        media_type: str,
+        body: bytes,
+        reason: Reason,
+        headers: Mapping[str, str],
+        errors: Sequence[Fault],
+        extensions: Mapping[str, object],
+    ) -> None:
+        super().__init__(reason, headers, errors)
+        self.status = status
+        self.media_type = media_type
+        self._body = body
+        self._extensions = extensions
+
+    def extensions(self) -> dict[str, object]:
+        return dict(self._extensions)
+
+    def body(self, trace_id: str) -> bytes:
+        return self._body
+
+
+class BrokenOff(Exception):
+    """An answer that has begun cannot be ended: the client must see that it is not whole. The log says why."""
+
+
+@contextmanager
+def on_constraint(refusals: Mapping[str, tuple[type[Refusal], Reason]]) -> Generator[None]:
+    """Translate the violation of a named constraint into its refusal; any other violation goes on as it is."""
+    try:
+        yield
+    except IntegrityConstraintViolationError as violation:
+        found = refusals.get(violation.constraint_name or "")
+        if found is None:
+            raise
+        refusal, reason = found
+        raise refusal(reason) from None

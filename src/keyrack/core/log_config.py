@@ -1,0 +1,125 @@
+"""In charge of the log: one JSON object a line on standard error, ours and that of the libraries alike.
+
+What an exception of the database quotes may be people's data. So an exception is handed to the log as it is
+(`error=error`), and shown here without what it quotes.
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+import time
+import traceback
+from collections import Counter
+from collections.abc import Iterator, MutableMapping, Sequence
+from contextvars import ContextVar
+from typing import Any
+
+import asyncpg
+import structlog
+
+from keyrack.core.tracing.context import here
+
+EVERY = 10.0  # seconds between two lines about the same lasting trouble
+MINUTE = 60.0  # seconds between those about what somebody else can bring about as often as they like
+
+# The id of the request that is worked on: every line that is written meanwhile carries it
+request_id: ContextVar[str] = ContextVar("request_id")
+
+
+def configure(level: str) -> None:
+    """Log from `level` on. Tracebacks carry no local variables: a secret may be among them."""
+    shared: list[Any] = [
+        _of_request,
+        structlog.stdlib.add_log_level,
+        structlog.stdlib.add_logger_name,
+        structlog.processors.TimeStamper(fmt="iso", utc=True),
+        structlog.processors.ExceptionRenderer(_traceback),
+    ]
+    structlog.configure(
+        processors=[*shared, structlog.stdlib.ProcessorFormatter.wrap_for_formatter],
+        logger_factory=structlog.stdlib.LoggerFactory(),
+        wrapper_class=structlog.stdlib.BoundLogger,
+        cache_logger_on_first_use=True,
+    )
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(
+        structlog.stdlib.ProcessorFormatter(
+            foreign_pre_chain=shared,
+            processors=[
+                structlog.stdlib.ProcessorFormatter.remove_processors_meta,
+                structlog.processors.JSONRenderer(default=_shown),
+            ],
+        )
+    )
+    root = logging.getLogger()
+    root.handlers[:] = [handler]
+    root.setLevel(level.upper())
+    for name in ("uvicorn", "alembic"):  # they narrate every start and stop
+        logging.getLogger(name).setLevel("WARNING")
+    logging.getLogger("asyncpg.pool").setLevel("ERROR")  # tells a lost database every other second, with its traceback
+
+
+def _of_request(_logger: object, _method: str, line: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+    id = request_id.get(None)
+    if id is not None:
+        line.setdefault("request_id", id)
+    place = here.get()
+    if place is not None:
+        line["trace_id"] = place.trace
+    return line
+
+
+class Seldom:
+    """Warnings about a trouble that lasts or comes often, such as a full disk: one line for many in `every` seconds,
+    which says how many (`times`)."""
+
+    def __init__(self, name: str, every: float = EVERY) -> None:
+        self._log = structlog.get_logger(name)
+        self._every = every
+        self._times = Counter[tuple[str, type]]()
+        self._due: dict[tuple[str, type], float] = {}
+
+    def warning(self, event: str, *, error: BaseException | None = None, **told: object) -> None:
+        """Write the line, unless one about the same event and kind of error was written a moment ago."""
+        key, now = (event, type(error)), time.monotonic()
+        self._times[key] += 1
+        if now >= self._due.get(key, 0.0):
+            self._due[key] = now + self._every
+            if error is not None:
+                told["error"] = error
+            self._log.warning(event, times=self._times.pop(key), **told)
+
+
+def cause(error: BaseException) -> str:
+    """The kind of an exception and what it says, without values that it quotes: the detail of PostgreSQL's errors holds
+    keys and rows, the message of a data error (SQLSTATE class 22, also where asyncpg raises it) what was sent."""
+    kind = type(error).__name__
+    if isinstance(error, asyncpg.PostgresError):
+        state = error.sqlstate or ""
+        said = "" if state.startswith("22") else f": {error.args[0] if error.args else ''}"
+        return f"{kind} ({state}){said}"
+    return f"{kind}: {error}"
+
+
+def _shown(value: object) -> str:
+    return cause(value) if isinstance(value, BaseException) else str(value)
+
+
+def _traceback(exc_info: Any) -> str:
+    return "".join(_told(exc_info[1], set()))
+
+
+def _told(error: BaseException, before: set[int]) -> Iterator[str]:
+    """The traceback of an exception, after those of the exceptions that it came from; groups with their members."""
+    before.add(id(error))
+    source = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
+    if source is not None and id(source) not in before:
+        yield from _told(source, before)
+        yield "\n\nThen:\n\n"
+    yield from traceback.format_tb(error.__traceback__)
+    yield cause(error)
+    members: Sequence[BaseException] = getattr(error, "exceptions", ())
+    for member in members:
+        yield "\n\nAmong them:\n\n"
+        yield from _told(member, before)

@@ -1,0 +1,126 @@
+"""In charge of the settings: one table of name, default and meaning, read from the environment (`KEYRACK_...`)
+and from a configuration file."""
+
+from __future__ import annotations
+
+import ipaddress
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from pydantic import Field, ValidationInfo, field_validator
+from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
+
+from keyrack.core.settings.batches import Batches
+from keyrack.core.settings.checkpoints import Checkpoints
+from keyrack.core.settings.config_file import ConfigurationError, ConfigurationFile, masked, nearest, sections
+from keyrack.core.settings.database import Storage, default_state
+from keyrack.core.settings.http import Edge
+from keyrack.core.settings.live_updates import Live
+from keyrack.core.settings.mail import Mail
+from keyrack.core.settings.maps import Maps
+from keyrack.core.settings.monitoring import Monitoring, where
+from keyrack.core.settings.offline_keys import Keys
+from keyrack.core.settings.origins import origins
+from keyrack.core.settings.provenance import Origin, origins_of, shown, unknown
+from keyrack.core.settings.queries import Lists
+from keyrack.core.settings.rate_limits import Callers
+from keyrack.core.settings.secret_files import SecretFileError, SecretFiles, is_secret, variable
+from keyrack.core.settings.sessions import Sessions
+from keyrack.core.settings.sso import Federation
+from keyrack.core.settings.telemetry import Units
+from keyrack.core.settings.tracing import Tracing
+from keyrack.core.settings.worker import Work
+
+__all__ = [
+    "ConfigurationError", "Origin", "SecretFileError", "Settings", "default_state", "is_secret", "masked", "nearest",
+    "origins_of", "sections", "shown", "unknown", "variable",
+]  # fmt: skip
+
+
+class Settings(
+    Units,
+    Work,
+    Checkpoints,
+    Callers,
+    Sessions,
+    Federation,
+    Keys,
+    Mail,
+    Batches,
+    Lists,
+    Maps,
+    Live,
+    Edge,
+    Storage,
+    Monitoring,
+    Tracing,
+):
+    """Every setting; docs/settings.md is made from these fields."""
+
+    model_config = SettingsConfigDict(env_prefix="KEYRACK_", extra="ignore", env_ignore_empty=True, frozen=True)
+
+    log_level: str = Field(
+        default="info", pattern="^(debug|info|warning|error)$", description="`debug`, `info`, `warning` or `error`."
+    )
+
+    config: Path | None = Field(
+        default=None,
+        description="Configuration file: other settings, by their names in lower case and without `KEYRACK_`, in TOML. "
+        "What the environment says holds over it. `keyrack --config FILE` says the same.",
+    )
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """What was given in the call, then files of secrets, then the environment, then the configuration file."""
+        return init_settings, SecretFiles(settings_cls), env_settings, ConfigurationFile(settings_cls)
+
+    @field_validator("trusted_proxies", "webhook_networks", "webhook_refused", "provider_networks")
+    @classmethod
+    def _are_networks(cls, value: str, about: ValidationInfo) -> str:
+        proxies = about.field_name == "trusted_proxies"
+        for part in (part.strip() for part in value.split(",")):
+            try:
+                if part and not (proxies and part == "*"):
+                    ipaddress.ip_network(part, strict=proxies)  # uvicorn would pass over one with bits of a host
+            except ValueError as error:
+                why = "has bits of a host set" if "host bits" in str(error) else "is neither an address nor a network"
+                raise ValueError(f"{part!r} {why}") from None
+        return value
+
+    @field_validator("cors_origins")
+    @classmethod
+    def _are_origins(cls, value: str) -> str:
+        origins(value)
+        return value
+
+    @property
+    def metrics_at(self) -> tuple[str, int] | None:
+        """The address and the port of `metrics`."""
+        return None if self.metrics is None else where(self.metrics)
+
+    @property
+    def origins(self) -> frozenset[str]:
+        """The origins of `cors_origins`, as browsers may write them; `*` for all."""
+        return origins(self.cors_origins)
+
+    @property
+    def own_origins(self) -> frozenset[str]:
+        """The origin of the public address, as browsers may write it."""
+        return origins("{0.scheme}://{0.netloc}".format(urlsplit(self.public_url)))
+
+    @property
+    def box(self) -> str:
+        """The product type of a key box."""
+        return f"{self.brand} Box"
+
+    @property
+    def iq(self) -> str:
+        """The product type that also provides telemetry and location."""
+        return f"{self.brand} IQ"

@@ -1,0 +1,174 @@
+"""In charge of the configuration file: TOML, whose keys are the names of settings in lower case and without KEYRACK_.
+
+They stand alone, or in the section that the class of the setting names as `section`. What is misspelt is refused, never
+passed over: a bound or a network that somebody believes to have set must hold.
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+import re
+import stat
+import tomllib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+
+from pydantic.fields import FieldInfo
+from pydantic_settings import BaseSettings, PydanticBaseSettingsSource
+
+from keyrack.core.settings.secret_files import ENDING, is_secret, read
+
+VARIABLE = "KEYRACK_CONFIG"
+LONGEST = 1_000_000  # bytes
+ITSELF = "config"
+PASSWORD = re.compile(r"(://[^/@:\s]*:)([^@\s]+)(@)|([?&](?:password|sslpassword)=)([^&\s]+)")
+# Of these one is enough, wherever it is given
+KEYS = frozenset(("master_key", "master_key_file"))
+
+
+class ConfigurationError(ValueError):
+    """Why the configuration file cannot be used, in words for the operator; no value is repeated in them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A value as an environment would have it, and the line of the file that it stands on."""
+
+    value: str
+    line: int
+
+
+def named() -> Path | None:
+    """The configuration file, if there is one."""
+    given = os.environ.get(VARIABLE)
+    return Path(given) if given else None
+
+
+def sections(settings: type[BaseSettings]) -> dict[str, str]:
+    """The section of each setting; `` for those that stand above all sections."""
+    found = dict.fromkeys(settings.model_fields, "")
+    for base in settings.__mro__:
+        if section := cast("str | None", vars(base).get("section")):
+            found |= dict.fromkeys(base.__annotations__.keys() & found.keys(), section)
+    return found
+
+
+def entries(path: Path, settings: type[BaseSettings]) -> dict[str, Entry]:
+    """What the file says, by the names of settings, and of files of secrets. Raises `ConfigurationError`."""
+    text = _text(path)
+    try:
+        whole = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigurationError(f"{path} is no TOML: {error}.") from None
+    places = sections(settings)
+    for name, field in settings.model_fields.items():
+        if is_secret(field):
+            places[name + ENDING] = places[name]
+    found: dict[str, Entry] = {}
+    for section, values in _by_section(whole, path, set(places.values())):
+        for name, value in values.items():
+            line = _line(text, name)
+            at = f"{path}, line {line}"
+            if name not in places or name == ITSELF:
+                raise ConfigurationError(f"{at}: {_unknown(name, places)}")
+            if section and section != places[name]:
+                right = f"[{places[name]}]" if places[name] else "no section, but above all of them"
+                raise ConfigurationError(f"{at}: {name} belongs into {right}.")
+            if name in found:
+                raise ConfigurationError(f"{at}: {name} is given twice.")
+            found[name] = Entry(_plain(value, f"{at}: {name}"), line)
+    _check_secrets(path, found, settings.model_fields)
+    return {name: entry for name, entry in found.items() if entry.value}
+
+
+def nearest(name: str, names: Iterable[str]) -> str | None:
+    """The name that was probably meant."""
+    return next(iter(difflib.get_close_matches(name, list(names), 1, 0.7)), None)
+
+
+def masked(text: str) -> str:
+    """An address without its password.
+
+    >>> masked("postgresql://keyrack:s3cret@db1,db2/keyrack?sslmode=require&password=s3cret")
+    'postgresql://keyrack:***@db1,db2/keyrack?sslmode=require&password=***'
+    """
+    return PASSWORD.sub(lambda found: f"{found[1] or found[4]}***{found[3] or ''}", text)
+
+
+class ConfigurationFile(PydanticBaseSettingsSource):
+    """Reads the file when the settings are read; what was given in another way holds."""
+
+    def __call__(self) -> dict[str, Any]:
+        """Raises `ConfigurationError`, `SecretFileError`."""
+        path = named()
+        if path is None:
+            return {}
+        found: dict[str, Any] = {}
+        for name, entry in entries(path, self.settings_cls).items():
+            setting = name.removesuffix(ENDING) if name not in self.settings_cls.model_fields else name
+            if setting in self.current_state or (setting in KEYS and KEYS & self.current_state.keys()):
+                continue
+            found[setting] = entry.value if setting == name else read(setting, Path(entry.value), f"{path}: {name}")
+        return found
+
+    def get_field_value(self, field: FieldInfo, field_name: str) -> tuple[Any, str, bool]:
+        return None, field_name, False  # all of them are read at once
+
+
+def _text(path: Path) -> str:
+    try:
+        with path.open("rb") as opened:
+            content = opened.read(LONGEST + 1)
+        if len(content) > LONGEST:
+            raise ConfigurationError(f"{path} holds more than {LONGEST:,} bytes: that is no configuration.")
+        return content.decode()
+    except OSError as error:
+        raise ConfigurationError(f"The configuration file {path} cannot be read: {error.strerror}.") from None
+    except UnicodeDecodeError:
+        raise ConfigurationError(f"The configuration file {path} is no text in UTF-8.") from None
+
+
+def _by_section(whole: Mapping[str, Any], path: Path, known: set[str]) -> Iterable[tuple[str, Mapping[str, Any]]]:
+    yield "", {name: value for name, value in whole.items() if not isinstance(value, dict)}
+    for name, value in whole.items():
+        if isinstance(value, dict):
+            if name not in known or not name:
+                meant = nearest(name, known)
+                hint = f" Did you mean [{meant}]?" if meant else f" There are: {', '.join(sorted(known - {''}))}."
+                raise ConfigurationError(f"{path}: there is no section [{name}].{hint}")
+            yield name, value
+
+
+def _unknown(name: str, names: Iterable[str]) -> str:
+    bare, others = name.lower().removeprefix("keyrack_"), [one for one in names if one != ITSELF]
+    meant = bare if bare in others else nearest(bare, others)
+    return f"there is no setting {name}." + (f" Did you mean {meant}?" if meant else " See docs/settings.md.")
+
+
+def _plain(value: object, what: str) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, str | int | float):
+        return str(value)
+    raise ConfigurationError(f"{what} has to be a text in quotes, a number, or true or false.")
+
+
+def _line(text: str, name: str) -> int:
+    found = re.search(rf"^[ \t]*[\"']?{re.escape(name)}[\"']?[ \t]*=", text, re.MULTILINE)
+    return text.count("\n", 0, found.start()) + 1 if found else 1
+
+
+def _check_secrets(path: Path, found: Mapping[str, Entry], fields: Mapping[str, FieldInfo]) -> None:
+    """Raises `ConfigurationError` where everybody may read a secret."""
+    for name, entry in found.items():
+        if name + ENDING in found:
+            raise ConfigurationError(f"{path}: {name} and {name + ENDING} are both given: which of them holds?")
+        secret = name in fields and "Secret" in str(fields[name].annotation)
+        if (secret or PASSWORD.search(entry.value)) and stat.S_IMODE(path.stat().st_mode) & 0o007:
+            raise ConfigurationError(
+                f"{path}, line {entry.line}: {name} is secret, and everybody may read the file: chmod o= {path}, "
+                "or give the secret a file of its own."
+            )

@@ -1,0 +1,55 @@
+"""In charge of settings of mail, and of links that people are sent."""
+
+from __future__ import annotations
+
+from typing import ClassVar, Literal
+
+from pydantic import Field
+from pydantic_settings import BaseSettings
+
+from keyrack.core.settings.secret_files import SECRET
+
+
+class Mail(BaseSettings):
+    """Settings of mail, and of links that people are sent."""
+
+    section: ClassVar[str] = "mail"
+
+    mail_host: str | None = Field(
+        default=None,
+        description="The SMTP server that takes mails: invitations, and links by which a password is set anew. Without "
+        "it none are sent: links are shown to who makes them.",
+    )
+    mail_port: int = Field(default=587, ge=1, le=65_535, description="Its port.")
+    mail_tls: Literal["starttls", "tls", "none"] = Field(
+        default="starttls",
+        description="`starttls`: encrypted after the greeting, else nothing is sent; `tls`: from the first byte, as on "
+        "port 465; `none`: not at all, for a server on the same machine.",
+    )
+    mail_user: str | None = Field(default=None, description="The name to sign in with there; without one nobody does.")
+    mail_password: str | None = Field(default=None, description="Its password, or in a file.", json_schema_extra=SECRET)
+    mail_from: str | None = Field(
+        default=None, description="The address that mails come from, as `Keyrack <keyrack@example.com>`."
+    )
+    mail_seconds: float = Field(
+        default=20.0, gt=0, le=600, description="Seconds that the server may take for one mail."
+    )
+    mail_hours: int = Field(
+        default=24,
+        ge=1,
+        le=168,
+        description="Hours for which a mail that is not taken is tried again; then it is given up.",
+    )
+    mail_waiting: int = Field(
+        default=10_000, ge=1, description="Mails that wait at most; beyond, none are added, and the log says so."
+    )
+    invitation_hours: int = Field(default=168, ge=1, le=8_760, description="Hours for which an invitation is good.")
+    invitation_limit: int = Field(default=100, ge=1, description="Open invitations of each customer, at most.")
+    password_link_minutes: int = Field(
+        default=60, ge=5, le=1_440, description="Minutes for which a link is good by which a password is set anew."
+    )
+
+    @property
+    def sends_mail(self) -> bool:
+        """Whether there is a server that takes mails."""
+        return self.mail_host is not None and self.mail_from is not None

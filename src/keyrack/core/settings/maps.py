@@ -1,0 +1,46 @@
+"""In charge of settings of the console's maps."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from pydantic import Field, field_validator
+from pydantic_settings import BaseSettings
+
+from keyrack.core.settings.map_tiles import Tiles, tiles
+
+
+class Maps(BaseSettings):
+    """Settings of the console's maps."""
+
+    section: ClassVar[str] = "maps"
+
+    map_tiles: str | None = Field(
+        default=None,
+        description="Streets on the console's maps: the path of a `.pmtiles` file on this server, or an `https://` "
+        "address that browsers ask, of such a file or of tiles with `{z}`, `{x}` and `{y}`. Without it maps show "
+        "borders and cities, and no browser asks another server ([operating.md](operating.md#streets-on-the-maps)).",
+    )
+    map_attribution: str = Field(
+        default="© OpenStreetMap contributors, openstreetmap.org/copyright",
+        max_length=300,
+        description="What the licence of these tiles wants to stand on the map. Addresses in it become links.",
+    )
+    map_range_bytes: int = Field(
+        default=2_000_000,
+        ge=16_384,
+        le=50_000_000,
+        description="Bytes of that file that one request may ask for, at most: 416. A tile has some 100,000.",
+    )
+
+    @field_validator("map_tiles")
+    @classmethod
+    def _are_tiles(cls, value: str | None) -> str | None:
+        if value is not None:
+            tiles(value)
+        return value
+
+    @property
+    def tiles(self) -> Tiles | None:
+        """What `map_tiles` names."""
+        return None if self.map_tiles is None else tiles(self.map_tiles)

@@ -1,0 +1,81 @@
+"""In charge of where each setting comes from, and of how it is shown: what is secret is not."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import SecretStr
+from pydantic_settings import BaseSettings
+
+from keyrack.core.settings.config_file import KEYS, VARIABLE, entries, masked, named, nearest
+from keyrack.core.settings.secret_files import ENDING, is_secret, variable
+
+PREFIX = "KEYRACK_"
+# Names of others: what `keyrack demo` prints for a shell, what `keyrack import api` is told of its source, and what the
+# tests and tools of this project are told
+OTHERS = frozenset(
+    PREFIX + name
+    for name in (
+        "URL", "API_KEY", "USERNAME", "PASSWORD", "CUSTOMER_ID", "DEVICE_KEY", "SDK_KEY", "TOKEN", "PROFILE",
+        "SOURCE_URL", "SOURCE_API_KEY", "SOURCE_API_KEY_FILE", "SOURCE_USERNAME", "SOURCE_PASSWORD",
+        "SOURCE_PASSWORD_FILE", "SOURCE_CUSTOMER_ID", "SOURCE_BRAND", "LONG", "FAULTS", "HISTORIES", "ABUSE",
+        "UPGRADES", "CLUSTER", "CLIENTS", "DIST", "MOVING", "SITE", "BASE", "PODMAN", "PODMAN_RUN",
+        "TEST_DATABASE_URL", "DRILL_NAMESPACE",
+    )
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Where a setting comes from: what kind of place, and which."""
+
+    kind: Literal["default", "environment", "file", "configuration"]
+    where: str | None = None
+
+
+DEFAULT = Origin("default")
+
+
+def origins_of(settings: type[BaseSettings]) -> dict[str, Origin]:
+    """Where each setting comes from, in the order in which they hold. Raises `ConfigurationError`."""
+    given = {name.upper(): value for name, value in os.environ.items() if value}
+    path = named()
+    written = {} if path is None else entries(path, settings)
+    found: dict[str, Origin] = {}
+    for name, field in settings.model_fields.items():
+        by_file = variable(name, by_file=True)
+        if is_secret(field) and by_file in given:
+            found[name] = Origin("file", f"{given[by_file]}, by {by_file}")
+        elif variable(name) in given:
+            found[name] = Origin("environment", variable(name))
+        elif name in KEYS and any(variable(key) in given for key in KEYS):
+            found[name] = DEFAULT
+        elif name in written:
+            found[name] = Origin("configuration", f"{path}:{written[name].line}")
+        elif name + ENDING in written:
+            entry = written[name + ENDING]
+            found[name] = Origin("file", f"{entry.value}, by {path}:{entry.line}")
+        else:
+            found[name] = DEFAULT
+    return found
+
+
+def shown(value: object) -> Any:
+    """A value for people and programs: numbers, texts, true and false, None; what is secret is `***`."""
+    if isinstance(value, SecretStr):
+        return "***"
+    if isinstance(value, Path):
+        return str(value)
+    return masked(value) if isinstance(value, str) else value
+
+
+def unknown(settings: type[BaseSettings], environment: Mapping[str, str]) -> dict[str, str | None]:
+    """The variables of ours by their names that are no settings, with the name that was probably meant."""
+    known = {variable(name) for name in settings.model_fields}
+    known |= {variable(name, by_file=True) for name, field in settings.model_fields.items() if is_secret(field)}
+    strange = [name for name in environment if name.upper().startswith(PREFIX) and name.upper() not in known | OTHERS]
+    return {name: nearest(name.upper(), known - {VARIABLE}) for name in sorted(strange)}

@@ -1,0 +1,171 @@
+"""In charge of telling spans to a collector: OpenTelemetry's SDK, its queue and its exporter (OTLP over HTTP).
+
+Nobody waits for the collector. What it does not take is dropped and counted; that it is away is one line in the log,
+and so is that it is back. OpenTelemetry is loaded here alone, and only where traces are on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import threading
+import uuid
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager
+
+import structlog
+from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+from opentelemetry.sdk.resources import Resource
+from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
+from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter, SpanExportResult
+from opentelemetry.sdk.trace.id_generator import IdGenerator
+from opentelemetry.sdk.trace.sampling import ALWAYS_ON
+from opentelemetry.trace import Link, NonRecordingSpan, SpanContext, SpanKind, Status, StatusCode, TraceFlags
+from opentelemetry.trace import set_span_in_context as below
+from opentelemetry.trace.span import TraceState
+
+from keyrack import __version__
+from keyrack.core.log_config import MINUTE, Seldom
+from keyrack.core.metrics.catalog import SPANS
+from keyrack.core.settings import Settings
+from keyrack.core.tracing.context import Place
+from keyrack.core.tracing.spans import TRACES, Kind, Span
+
+log = structlog.get_logger("keyrack.traces")
+seldom = Seldom("keyrack.traces", MINUTE)
+
+KINDS: dict[Kind, SpanKind] = {"server": SpanKind.SERVER, "client": SpanKind.CLIENT, "consumer": SpanKind.CONSUMER}
+PIECE = 512  # spans that go to the collector together, at most
+PATIENCE = 10.0  # seconds that the collector has to take them, all tries together
+LAST = 2.0  # seconds that a stop waits for what is left
+MOST_STATE = 512  # characters of a `tracestate`: what is longer is left out, as W3C allows
+SAMPLED = TraceFlags(TraceFlags.SAMPLED)
+NO_STATE = TraceState()
+
+
+class Collector:
+    """The way to the collector, for one process."""
+
+    def __init__(self, address: str, most: int) -> None:
+        self._most = most
+        self._queued = 0  # of the loop's thread alone
+        self._ids = Ids()
+        self._exporter = Exporter(address)
+        self._provider = TracerProvider(
+            sampler=ALWAYS_ON, resource=_resource(), id_generator=self._ids, shutdown_on_exit=False
+        )
+        self._provider.add_span_processor(
+            BatchSpanProcessor(self._exporter, max_queue_size=most, max_export_batch_size=min(PIECE, most))
+        )
+        self._tracer = self._provider.get_tracer("keyrack", __version__)
+
+    def tell(self, span: Span) -> None:
+        """Put a span into the queue; if that is full, it is dropped."""
+        if self._queued - self._exporter.done >= self._most:
+            SPANS.add("dropped")
+            seldom.warning("spans are dropped: the collector does not take as many as there are", queue=self._most)
+            return
+        self._queued += 1
+        place = span.place
+        self._ids.trace, self._ids.span = int(place.trace, 16), int(place.span, 16)
+        told = self._tracer.start_span(
+            span.name,
+            context=below(NonRecordingSpan(_context(place.above))) if place.above is not None else None,
+            kind=KINDS[span.kind],
+            attributes={**span.told, "error.type": span.failed} if span.failed else span.told,
+            links=[Link(_context(other)) for other in place.beside],
+            start_time=span.begun,
+        )
+        if span.failed:
+            told.set_status(Status(StatusCode.ERROR))
+        told.end(span.ended)
+
+    def close(self) -> None:
+        """Send what is left, for as long as the exporter may take."""
+        self._provider.shutdown()
+
+
+class Ids(IdGenerator):
+    """The ids of the next span, which were known before it."""
+
+    trace = 0
+    span = 0
+
+    def generate_trace_id(self) -> int:
+        return self.trace
+
+    def generate_span_id(self) -> int:
+        return self.span
+
+
+class Exporter(SpanExporter):
+    """OpenTelemetry's exporter, in the queue's thread: what came of it is counted, and told once."""
+
+    def __init__(self, address: str) -> None:
+        self.done = 0  # spans that have left the queue
+        self._inner = OTLPSpanExporter(endpoint=address, timeout=PATIENCE)
+        self._away = False
+
+    def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
+        try:
+            result = self._inner.export(spans)
+        except Exception as error:  # whatever it is, the queue goes on
+            result = SpanExportResult.FAILURE
+            seldom.warning("spans could not be exported", error=error)
+        self.done += len(spans)
+        went = result is SpanExportResult.SUCCESS
+        if went and self._away:
+            log.info("the collector takes spans again")
+        elif not went and not self._away:
+            log.warning("the collector takes no spans: they are dropped until it does", count=len(spans))
+        self._away = not went
+        SPANS.add("exported" if went else "failed", by=len(spans))
+        return result
+
+    def shutdown(self) -> None:
+        self._inner.shutdown()
+
+
+def _context(place: Place) -> SpanContext:
+    return SpanContext(int(place.trace, 16), int(place.span, 16), True, SAMPLED, _state(place.state))
+
+
+def _state(told: str) -> TraceState:
+    return TraceState.from_header([told]) if told and len(told) <= MOST_STATE else NO_STATE
+
+
+def _resource() -> Resource:
+    """Who tells: OpenTelemetry's own OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES say more, or otherwise."""
+    own = {"service.version": __version__, "service.instance.id": str(uuid.uuid4()), "process.pid": os.getpid()}
+    named = "OTEL_SERVICE_NAME" in os.environ or "service.name=" in os.environ.get("OTEL_RESOURCE_ATTRIBUTES", "")
+    return Resource.create(own if named else {**own, "service.name": "keyrack"})
+
+
+@asynccontextmanager
+async def telling(settings: Settings) -> AsyncGenerator[None]:
+    """Trace within the block, to the collector of the settings. At its end what is left is sent, in seconds."""
+    assert settings.traces is not None  # noqa: S101 - who calls has looked
+    for name in ("opentelemetry", "urllib3"):  # they would say each time what is said here once
+        logging.getLogger(name).setLevel(logging.CRITICAL)
+    collector = Collector(settings.traces, settings.traces_queue)
+    TRACES.begin(
+        collector.tell, share=settings.traces_share, trusts=settings.traces_trust, customers=settings.traces_customers
+    )
+    log.info("traces are told", share=settings.traces_share)
+    try:
+        yield
+    finally:
+        TRACES.end()
+        loop, closed = asyncio.get_running_loop(), asyncio.Event()
+
+        def close() -> None:
+            collector.close()
+            loop.call_soon_threadsafe(closed.set)
+
+        threading.Thread(target=close, daemon=True).start()  # which a process that ends does not wait for
+        try:
+            async with asyncio.timeout(LAST):
+                await closed.wait()
+        except TimeoutError:
+            log.warning("the collector has not taken the last spans in time")

@@ -1,0 +1,148 @@
+"""In charge of telling which customers have something new, by topic: after the commit, and never in it.
+
+Whoever changes something says so, at the cost of a line in a dictionary; many of the same become one, and one statement
+a while gives notice of all of them. The names of topics are all that is told: whoever shows them reads again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Iterator
+from typing import Literal, LiteralString, get_args
+
+import asyncpg
+
+from keyrack.db.connection import UNREACHABLE, Database
+from keyrack.db.throttled_log import Interruptions
+
+log = Interruptions("keyrack.telling")
+
+# A letter of the notice stands for each, in this order: new ones come last
+Topic = Literal[
+    "cars", "users", "groups", "products", "services", "assignments", "operations", "events", "webhooks", "deliveries",
+    "positions", "changes",
+]  # fmt: skip
+Topics = frozenset[Topic]
+TOPICS: tuple[Topic, ...] = get_args(Topic)
+LETTERS = dict(zip(TOPICS, "abcdefghijkl", strict=True))
+NAMES: dict[str, Topic] = {letter: topic for topic, letter in LETTERS.items()}
+
+NOTHING: Topics = frozenset()
+APPLIED: Topics = frozenset(("operations", "assignments", "deliveries", "webhooks"))  # after operations were applied
+DELIVERED: Topics = frozenset(("deliveries", "webhooks"))  # a webhook shows how many wait
+DRIVEN: Topics = frozenset(("positions",))
+NUMBERED: Topics = frozenset(("changes",))  # after changes got their numbers
+
+EVERYBODY = 0  # in place of a customer
+CHANNEL = "keyrack_live"
+# The commit does not wait for the disk: a notice is for those who listen now, and tells them no more than to look again
+NOTIFY: LiteralString = """
+select set_config('synchronous_commit', 'off', true), pg_notify('keyrack_live', said) from unnest($1::text[]) said
+"""
+PACE = 0.05  # seconds between two notices of a process
+SLOW_PACE = 1.0  # seconds between two that tell of positions, which change all the time
+IN_ONE = 300  # customers of one payload: with ten digits and twelve letters each it stays below 8,000 bytes
+MOST = 3_000  # customers that are told by name: beyond, everybody is told
+AGAIN = 0.5  # seconds after which what could not be told is told again
+AT_LAST = 1.0  # seconds that the last notice of a process may take
+
+Tell = Callable[[int, Topics], None]
+
+
+def to_nobody(customer: int, topics: Topics) -> None:
+    """Where nobody listens."""
+
+
+class Teller:
+    """Tells the processes of all nodes, soon: the first at once, what follows at a bounded pace."""
+
+    def __init__(self, db: Database, pace: float = PACE) -> None:
+        """`pace` are the seconds between two notices."""
+        self._db = db
+        self._pace = pace
+        self._told: dict[int, Topics] = {}
+        self._driven: dict[int, Topics] = {}  # the same of what changes all the time
+        self._driven_from = 0.0  # when these may be told again
+        self._asked = asyncio.Event()
+
+    def __call__(self, customer: int, topics: Topics) -> None:
+        """Something of these topics has changed, of a customer or of `EVERYBODY`."""
+        if topics:
+            told = self._driven if topics is DRIVEN else self._told
+            told[customer] = told.get(customer, NOTHING) | topics
+            if len(told) > MOST:
+                _merge(told)
+            self._asked.set()
+
+    async def run(self) -> None:
+        """Tell until cancelled; what is left then is told at last."""
+        try:
+            while True:
+                await self._asked.wait()
+                self._asked.clear()
+                await self._give(self._due())
+                await asyncio.sleep(self._pace)
+        finally:
+            self._driven_from = 0.0
+            try:
+                async with asyncio.timeout(AT_LAST):
+                    await self._give(self._due())
+            except TimeoutError:
+                log.warning("the last changes were not told")
+
+    def _due(self) -> dict[int, Topics]:
+        """What is to be told now; a timer sees to the rest."""
+        told, self._told = self._told, {}
+        loop = asyncio.get_running_loop()
+        if self._driven and (now := loop.time()) >= self._driven_from:
+            driven, self._driven = self._driven, {}
+            self._driven_from = now + SLOW_PACE
+            for customer, topics in driven.items():
+                told[customer] = told.get(customer, NOTHING) | topics
+        elif self._driven:
+            loop.call_at(self._driven_from, self._asked.set)
+        return told
+
+    async def _give(self, told: dict[int, Topics]) -> None:
+        if not told:
+            return
+        try:
+            await self._db.execute(NOTIFY, list(payloads(told)))
+        except (*UNREACHABLE, asyncpg.PostgresError, TimeoutError) as error:
+            log.warning("changes not told yet", error=error)
+            for customer, topics in told.items():
+                self._told[customer] = self._told.get(customer, NOTHING) | topics
+            if len(self._told) > MOST:
+                _merge(self._told)
+            asyncio.get_running_loop().call_later(AGAIN, self._asked.set)
+
+
+def _merge(told: dict[int, Topics]) -> None:
+    """Tell everybody, in place of so many."""
+    log.warning("so many customers have changes that everybody is told", bound=MOST)
+    everything = NOTHING.union(*told.values())
+    told.clear()
+    told[EVERYBODY] = everything
+
+
+def payloads(told: dict[int, Topics]) -> Iterator[str]:
+    """What notices say.
+
+    >>> list(payloads({12: frozenset(("users", "cars")), 7: frozenset(("positions",))}))
+    ['12ab 7k']
+    """
+    words = [f"{customer}{''.join(sorted(LETTERS[topic] for topic in topics))}" for customer, topics in told.items()]
+    for first in range(0, len(words), IN_ONE):
+        yield " ".join(words[first : first + IN_ONE])
+
+
+def heard(payload: str) -> Iterable[tuple[int, Topics]]:
+    """What a notice says; what a newer version says beside it is passed over.
+
+    >>> [(customer, sorted(topics)) for customer, topics in heard("12ab 7k? nonsense")]
+    [(12, ['cars', 'users']), (7, ['positions'])]
+    """
+    for word in payload.split():
+        letters = word.lstrip("0123456789")
+        if digits := word[: len(word) - len(letters)]:
+            yield int(digits), frozenset(NAMES[letter] for letter in letters if letter in NAMES)

@@ -1,0 +1,234 @@
+"""In charge of the embedded PostgreSQL's state directory: where things are, and making them."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import pwd
+import shutil
+import stat
+import sys
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from keyrack.db.embedded.binaries import Account, Binaries, EmbeddedServerError
+
+NAME = "keyrack"  # of the cluster's superuser and of the database
+# The errors of Keyrack's own statements are told to Keyrack alone: their messages may quote people's data. Those of the
+# server's own processes stay in its log
+QUIET = f"alter role {NAME} set log_min_messages = 'log'"
+LONGEST_SOCKET_PATH = 107 if sys.platform == "linux" else 103  # bytes: sun_path without its final zero
+
+
+@dataclass(frozen=True)
+class Layout:
+    """The paths in a state directory, which is absolute and free of symbolic links."""
+
+    state: Path
+
+    @property
+    def data(self) -> Path:
+        return self.state / "pgdata"
+
+    @property
+    def fresh(self) -> Path:
+        """Where a cluster is made, before it takes its place."""
+        return self.state / "pgdata.new"
+
+    @property
+    def pid_file(self) -> Path:
+        return self.data / "postmaster.pid"
+
+    @property
+    def log(self) -> Path:
+        return self.state / "postgres.log"
+
+    @property
+    def lock(self) -> Path:
+        """Locked as long as a keeper lives, or is being started."""
+        return self.state / "supervisor.lock"
+
+    @property
+    def users(self) -> Path:
+        """Locked by every process that uses the server, together; by the keeper alone while it ends."""
+        return self.state / "users.lock"
+
+    @property
+    def hba_file(self) -> Path:
+        return self.state / "pg_hba.conf"
+
+    @property
+    def ident_file(self) -> Path:
+        return self.state / "pg_ident.conf"
+
+    @property
+    def sockets(self) -> Path:
+        """`<state>/sock`, or, where that makes no valid address, a directory named after a hash of the state's."""
+        inside = self.state / "sock"
+        longest = len(os.fsencode(inside)) + len("/.s.PGSQL.5432")
+        if longest <= LONGEST_SOCKET_PATH and "," not in str(inside):  # a comma separates addresses in a DSN
+            return inside
+        # Not tempfile.gettempdir(): every process has to come to the same name.
+        return Path("/tmp") / f"keyrack-{hashlib.sha256(os.fsencode(self.state)).hexdigest()[:16]}"  # noqa: S108 - see above
+
+    @property
+    def socket_file(self) -> Path:
+        return self.sockets / ".s.PGSQL.5432"
+
+
+def make_state(state: Path) -> None:
+    """Make it and what is missing above it, so that others can pass through but not look around."""
+    try:
+        for path in [path for path in reversed((state, *state.parents)) if not path.is_dir()]:
+            with suppress(FileExistsError):  # another process was quicker
+                path.mkdir()
+                path.chmod(0o711)  # whatever the umask is
+    except OSError as error:
+        raise EmbeddedServerError(f"Cannot make the state directory {state}: {error.strerror}.") from None
+
+
+def check_reachable(state: Path, account: Account) -> None:
+    """Raises EmbeddedServerError when the account cannot get to the state directory.
+
+    An account that runs other programs too owns the data and the sockets there: those are kept out of the directory.
+    """
+    if account.shared:
+        os.chown(state, -1, account.gid)
+        state.chmod(0o710)
+    if not account.switch or account.can_enter(state):
+        return
+    barred = next((path for path in reversed((state, *state.parents)) if not account.can_enter(path)), state)
+    raise EmbeddedServerError(
+        f"The OS user {account.name}, who runs PostgreSQL for root, cannot enter {barred}. Choose a state "
+        "directory (KEYRACK_STATE) that this user can reach, or run Keyrack as a normal user."
+    )
+
+
+def make_sockets(layout: Layout, account: Account) -> None:
+    """Make the directory of the sockets. Raises EmbeddedServerError: not possible, or somebody else has."""
+    ours = layout.sockets.parent == layout.state
+    if account.shared and not ours:
+        raise EmbeddedServerError(
+            f"{layout.state} is too long a path for the sockets of PostgreSQL, and outside of it every process of the "
+            f"OS user {account.name} could get at them. Choose a state directory with a shorter path."
+        )
+    try:
+        layout.sockets.mkdir(mode=0o700)
+        ours = True
+    except FileExistsError:
+        pass
+    except OSError as error:
+        raise EmbeddedServerError(
+            f"Cannot make {layout.sockets} for the sockets of PostgreSQL: {error.strerror}. "
+            "Choose a state directory that is writable and whose path is short."
+        ) from None
+    if ours:
+        account.own(layout.sockets)
+        layout.sockets.chmod(0o711)
+    check_sockets(layout, account)
+
+
+def check_sockets(layout: Layout, account: Account) -> None:
+    """In a directory that everybody may write to, another user could have put a server of their own."""
+    found = layout.sockets.lstat()
+    if not stat.S_ISDIR(found.st_mode) or found.st_uid != account.uid or found.st_mode & 0o022:
+        raise EmbeddedServerError(
+            f"{layout.sockets}, where the sockets of PostgreSQL belong, is not a directory of the OS user "
+            f"{account.name} alone. Remove it, or choose a state directory with a shorter path."
+        )
+
+
+def make_cluster(layout: Layout, binaries: Binaries, account: Account) -> None:
+    """Make the cluster and its database, if missing, beside their place; the rename makes them whole or absent.
+
+    Raises EmbeddedServerError: initdb fails, or the data are of another major version.
+    """
+    if (layout.data / "PG_VERSION").exists():
+        _check_major(layout, binaries)
+        return
+    refuse_interrupted(layout)
+    fresh = layout.fresh
+    init(fresh, binaries, account)
+    single = [binaries.directory / "postgres", "--single", "-D", fresh, "-c", "fsync=off", "template1"]
+    created = account.run(single, text=f"create database {NAME}\n{QUIET}\n")
+    failed = created.returncode != 0 or "ERROR" in created.stderr or "FATAL" in created.stderr
+    _require(not failed, "Cannot create the database", created.stderr)
+    synced = account.run([binaries.directory / "initdb", "-D", fresh, "--sync-only"])
+    _require(synced.returncode == 0, "initdb cannot sync", synced.stderr)
+    fresh.rename(layout.data)
+    descriptor = os.open(layout.state, os.O_RDONLY)
+    os.fsync(descriptor)
+    os.close(descriptor)
+
+
+def refuse_interrupted(layout: Layout) -> None:
+    """Raises EmbeddedServerError where data are missing that were moved aside for an upgrade."""
+    before = [] if layout.data.exists() else sorted(layout.state.glob("pgdata.[0-9]*"))
+    if before:
+        raise EmbeddedServerError(
+            f"{layout.data} is missing, but {before[-1]} is there: an upgrade was interrupted. Nothing was changed. "
+            f"Bring back what was with `mv {before[-1]} {layout.data}`, and upgrade again."
+        )
+
+
+def init(fresh: Path, binaries: Binaries, account: Account, *, checksums: bool = True) -> None:
+    """Make an empty cluster, with `checksums` of its pages or without. Raises EmbeddedServerError."""
+    command = [binaries.directory / "initdb", "-D", fresh, "-U", NAME, "-E", "UTF8", "-A", "peer"]
+    command += ["--no-sync", *(["--data-checksums"] if checksums else [])]
+    if not checksums and binaries.major >= 18:  # where they are the default
+        command += ["--no-data-checksums"]
+    if binaries.major >= 17:
+        command += ["--locale-provider=builtin", "--builtin-locale=C.UTF-8"]
+    for locale in ("--locale=C.UTF-8", "--no-locale"):  # some systems lack the first
+        shutil.rmtree(fresh, ignore_errors=True)  # also what an interrupted attempt has left
+        fresh.mkdir(mode=0o700)
+        account.own(fresh)
+        made = account.run([*command, locale])
+        if made.returncode == 0:
+            return
+    _require(False, "initdb failed", made.stderr)
+
+
+def _check_major(layout: Layout, binaries: Binaries) -> None:
+    made_by = (layout.data / "PG_VERSION").read_text().strip()
+    if made_by != str(binaries.major):
+        raise EmbeddedServerError(
+            f"{layout.data} was made by PostgreSQL {made_by}, but the programs in {binaries.directory} are "
+            f"PostgreSQL {binaries.version}. Nothing was changed. Go on with the old programs by setting "
+            f"KEYRACK_POSTGRES_BIN to the directory of those of PostgreSQL {made_by}; or bring the data over with "
+            "`keyrack database upgrade --from` that directory (docs/upgrading.md, Another major version of PostgreSQL)."
+        )
+
+
+def write_access_files(layout: Layout, account: Account, *, alone: bool = False) -> None:
+    """Peer authentication for the OS users of Keyrack and of PostgreSQL (and root, who can be either); but not for one
+    that others run as, too, unless the server is for the account `alone`.
+
+    Outside of the data directory, so that root never writes where another account may place links.
+    """
+    users = {pwd.getpwuid(os.geteuid()).pw_name, "root"}
+    if alone:
+        users = {account.name}
+    elif not account.shared:
+        users.add(account.name)
+    rules = f"local all all peer map={NAME}\nlocal replication all peer map={NAME}\n"
+    _write(layout.hba_file, rules, account)
+    _write(layout.ident_file, "".join(f'{NAME} "{user}" {NAME}\n' for user in sorted(users)), account)
+
+
+def _write(path: Path, text: str, account: Account) -> None:
+    fresh = path.with_name(f"{path.name}.new")
+    fresh.unlink(missing_ok=True)
+    descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    try:
+        os.write(descriptor, text.encode())
+        account.own(descriptor)
+    finally:
+        os.close(descriptor)
+    fresh.replace(path)
+
+
+def _require(condition: bool, what: str, said: str) -> None:
+    if not condition:
+        raise EmbeddedServerError(f"{what}: {said.strip()[-2000:]}")

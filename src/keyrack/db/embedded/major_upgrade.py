@@ -1,0 +1,128 @@
+"""In charge of bringing the embedded server's data to a newer major version: PostgreSQL's own pg_upgrade, on a copy."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+from keyrack.db.embedded import locks
+from keyrack.db.embedded.binaries import Account, Binaries, EmbeddedServerError, find_binaries
+from keyrack.db.embedded.layout import NAME, Layout, init, make_sockets, write_access_files
+from keyrack.db.embedded.server import EmbeddedServer
+
+MISSING_STATISTICS = 18  # the first version whose pg_upgrade brings statistics along
+
+
+def upgrade(state: Path, old: Path, *, bin_dir: Path | None, say: Callable[[str], None]) -> tuple[Path, str]:
+    """Bring the data in `state`, which the programs in `old` run, to the version of those in `bin_dir`, or of those
+    that are found without it: where the old data are now, and the new version. `say` is told each step.
+
+    The old data are copied, and stay as they were. Raises EmbeddedServerError.
+    """
+    layout = Layout(state.resolve())
+    os.close(_refuse_use(layout))
+    say("Ending what the last run of the old server left open.")
+    with EmbeddedServer(state, bin_dir=old):  # and whether these are its programs
+        pass
+    lock = _refuse_use(layout)
+    try:
+        account = Account.choose(layout.data)
+        before, after = find_binaries(old, account, layout.state), find_binaries(bin_dir, account, layout.state)
+        kept = layout.state / f"pgdata.{before.major}"
+        _check(layout, before, after, kept)
+        say(f"Copying the data of PostgreSQL {before.version} to PostgreSQL {after.version}; the old ones stay.")
+        _copy(layout, before, after, account)
+        layout.data.rename(kept)
+        layout.fresh.rename(layout.data)
+        _sync(layout.state)
+    finally:
+        os.close(lock)
+    say("Gathering statistics.")
+    _gather(layout, bin_dir, after)
+    return kept, after.version
+
+
+def _refuse_use(layout: Layout) -> int:
+    """The keeper's lock: nobody starts the server meanwhile. Raises EmbeddedServerError: it is in use, or not there."""
+    if not (layout.data / "PG_VERSION").exists():
+        raise EmbeddedServerError(f"There are no data in {layout.data}.")
+    lock = locks.take_keeper(layout)
+    if lock is None:
+        raise EmbeddedServerError(
+            f"The database in {layout.state} is in use. Nothing was changed. End every process of Keyrack that uses it."
+        )
+    return lock
+
+
+def _check(layout: Layout, before: Binaries, after: Binaries, kept: Path) -> None:
+    wrong = None
+    if after.major <= before.major:
+        wrong = f"PostgreSQL {after.version} in {after.directory} is not newer than {before.version}"
+    elif not (after.directory / "pg_upgrade").is_file():
+        wrong = f"There is no pg_upgrade in {after.directory}"
+    elif kept.exists():
+        wrong = f"{kept}, where the old data would stay, is there already"
+    if wrong:
+        raise EmbeddedServerError(f"{wrong}. Nothing was changed.")
+
+
+def _copy(layout: Layout, before: Binaries, after: Binaries, account: Account) -> None:
+    """pg_upgrade into a fresh cluster; what goes wrong leaves nothing behind."""
+    desk = layout.state / "upgrade"  # where pg_upgrade leaves its scripts, and nobody else gets in
+    try:
+        init(layout.fresh, after, account, checksums=_has_checksums(layout, before, account))
+        shutil.rmtree(desk, ignore_errors=True)
+        desk.mkdir(mode=0o700)
+        account.own(desk)
+        make_sockets(layout, account)
+        write_access_files(layout, account, alone=True)  # the server's next start writes them anew
+        options = f'-c "hba_file={layout.hba_file}" -c "ident_file={layout.ident_file}"'
+        if account.shared:
+            options += " -c dynamic_shared_memory_type=mmap"
+        done = account.run(
+            [
+                after.directory / "pg_upgrade", "--old-bindir", before.directory, "--new-bindir", after.directory,
+                "--old-datadir", layout.data, "--new-datadir", layout.fresh, "--username", NAME,
+                "--socketdir", layout.sockets, "--old-options", options, "--new-options", options,
+            ],
+            cwd=desk,
+        )  # fmt: skip
+        if done.returncode:
+            said = (done.stdout + done.stderr).strip()[-2000:]
+            raise EmbeddedServerError(f"pg_upgrade does not take the data. Nothing was changed. It says: {said}")
+    except BaseException:
+        shutil.rmtree(layout.fresh, ignore_errors=True)
+        raise
+    finally:
+        shutil.rmtree(desk, ignore_errors=True)
+
+
+def _has_checksums(layout: Layout, before: Binaries, account: Account) -> bool:
+    """Whether the old pages have checksums: pg_upgrade wants the same of the new ones."""
+    told = account.run([before.directory / "pg_controldata", layout.data])
+    version = re.search(r"^Data page checksum version:\s*(\d+)$", told.stdout, re.MULTILINE)
+    if version is None:
+        raise EmbeddedServerError(f"pg_controldata says nothing of checksums: {told.stderr.strip()}")
+    return version[1] != "0"
+
+
+def _sync(directory: Path) -> None:
+    descriptor = os.open(directory, os.O_RDONLY)
+    os.fsync(descriptor)
+    os.close(descriptor)
+
+
+def _gather(layout: Layout, bin_dir: Path | None, after: Binaries) -> None:
+    """Statistics, coarse ones first: without them the first questions would be answered by reading whole tables."""
+    options = ["--missing-stats-only"] if after.major >= MISSING_STATISTICS else []
+    with EmbeddedServer(layout.state, bin_dir=bin_dir) as server:
+        done = subprocess.run(
+            [after.directory / "vacuumdb", "--all", "--analyze-in-stages", *options],
+            env=os.environ | server.environment(), capture_output=True, text=True, check=False,
+        )  # fmt: skip
+    if done.returncode:
+        raise EmbeddedServerError(f"The data are upgraded, but vacuumdb could not analyze them: {done.stderr.strip()}")

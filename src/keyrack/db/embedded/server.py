@@ -1,0 +1,298 @@
+"""In charge of one use of the embedded server: joined, watched over, left again.
+
+Several processes may use one state directory. Whichever finds no server starts a keeper (`embedded.keeper`), which runs
+it until the last of them has ended; the others find it running. Whoever is killed leaves nothing behind but the lock
+that the system takes back.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+import signal
+import sys
+import threading
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from types import TracebackType
+from urllib.parse import quote
+
+from keyrack.db.embedded import locks, wal_archiving
+from keyrack.db.embedded.binaries import Account, Binaries, EmbeddedServerError, end_with_parent, find_binaries
+from keyrack.db.embedded.layout import (
+    NAME,
+    Layout,
+    check_reachable,
+    check_sockets,
+    make_cluster,
+    make_sockets,
+    refuse_interrupted,
+    write_access_files,
+)
+from keyrack.db.embedded.probe import Answer, announced_ready, drop_foreign_pids, left_behind, probe
+from keyrack.db.embedded.supervisor import Keeper
+
+__all__ = ["EmbeddedServer", "EmbeddedServerError", "end_with_parent"]
+
+log = logging.getLogger("keyrack.postgres")
+
+# Seconds.
+POLL = 0.01  # while something is about to happen
+WATCH = 0.1  # while all is well
+RETRY = 1.0  # after a failed restart
+REMIND = 10.0  # between two messages about one long trouble
+ORPHAN_BACKENDS = 0.5  # that they get to notice their postmaster's death by themselves
+ORPHAN_SERVER = 2.0  # in which a server whose keeper died has begun to end, or never will
+OLD_MEMORY = 10.0  # that shared memory of an earlier server may take to go
+LONGEST_END = 5.0  # that the last user waits for the server's end
+
+
+class _Stopping(Exception):
+    """stop() was called while the watchdog was waiting for something."""
+
+
+class EmbeddedServer:
+    """A PostgreSQL server of our own, in the directory `state` (made if missing).
+
+    `bin_dir` holds the PostgreSQL programs (default: the wheel's, then the system's); `options` are server
+    parameters by name, as `{"fsync": "off"}` for a test; `log_bytes` is the room for its log; `backups` is where its
+    WAL is archived, `off` for nowhere (default: as the last server on it was told). Whoever starts the server decides
+    about these.
+    """
+
+    def __init__(
+        self,
+        state: Path,
+        *,
+        bin_dir: Path | None = None,
+        options: Mapping[str, str] | None = None,
+        log_bytes: int = 16_000_000,
+        backups: str | None = None,
+    ) -> None:
+        self._layout = Layout(state.resolve())
+        self._backups = backups
+        self._bin_dir = bin_dir
+        self._options = dict(options or {})
+        self._log_bytes = log_bytes
+        self._users: int | None = None  # the descriptor of `users.lock`, while we are one of them
+        self._keeper: Keeper | None = None  # the last one that we have started
+        self._thread: threading.Thread | None = None
+        self._settled = threading.Event()  # the first start has succeeded or failed
+        self._stopping = threading.Event()
+        self._failure: EmbeddedServerError | None = None
+        self._complained = float("-inf")  # when the last line about a failed restart was written
+
+    @property
+    def dsn(self) -> str:
+        """The database's address, as asyncpg takes it."""
+        return f"postgresql://{NAME}@/{NAME}?host={quote(str(self._layout.sockets), safe='')}&port=5432"
+
+    @property
+    def made(self) -> bool:
+        """Whether there are data; `start` makes them."""
+        return (self._layout.data / "PG_VERSION").exists()
+
+    def refuse_beginning(self) -> None:
+        """Raises EmbeddedServerError where data are missing that were moved aside, or that there are backups of."""
+        refuse_interrupted(self._layout)
+        directory = wal_archiving.chosen(self._layout, self._backups)
+        if directory is not None:
+            wal_archiving.refuse_beginning(self._layout, directory)
+
+    def environment(self) -> dict[str, str]:
+        """The variables by which PostgreSQL's own programs find the server, and those programs first in the path."""
+        account = Account.choose(self._layout.data)
+        programs = find_binaries(self._bin_dir, account, self._layout.state).directory
+        return {
+            "PATH": os.pathsep.join([str(programs), os.environ.get("PATH", os.defpath)]),
+            "PGHOST": str(self._layout.sockets),
+            "PGPORT": "5432",
+            "PGUSER": NAME,
+            "PGDATABASE": NAME,
+        }
+
+    def start(self) -> None:
+        """Block until a connection works, however long crash recovery takes, and keep it so from then on.
+
+        Raises EmbeddedServerError.
+        """
+        if self._thread is not None:
+            return
+        self._failure = None
+        self._stopping.clear()
+        self._settled.clear()
+        self._thread = threading.Thread(target=self._watch, name="keyrack-postgres", daemon=True)
+        self._thread.start()
+        try:
+            self._settled.wait()
+        except BaseException:  # Ctrl-C
+            self.stop()
+            raise
+        if self._failure is not None:
+            self.stop()
+            raise self._failure
+
+    def stop(self) -> None:
+        """Leave the server; if nobody else uses it, wait up to 5 seconds for its end. May be called repeatedly."""
+        if self._thread is not None:
+            self._stopping.set()
+            self._thread.join()
+            self._thread = None
+
+    def __enter__(self) -> EmbeddedServer:
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    # The watchdog, in a thread of its own
+
+    def _watch(self) -> None:
+        try:
+            while not self._stopping.is_set():
+                self._stopping.wait(self._step())
+        except _Stopping:
+            pass
+        finally:
+            self._settled.set()
+            self._leave()
+
+    def _step(self) -> float:
+        """Look once, act once; the seconds until the next look."""
+        try:
+            if self._works():
+                self._settled.set()
+            return WATCH if self._settled.is_set() else POLL
+        except _Stopping:
+            raise
+        except Exception as error:
+            expected = isinstance(error, EmbeddedServerError)
+            if self._settled.is_set():
+                if self._may_complain():
+                    self._complained = time.monotonic()
+                    log.error("The embedded PostgreSQL is down; trying again: %s", error, exc_info=not expected)
+                return RETRY
+            self._failure = error if expected else EmbeddedServerError(f"{type(error).__name__}: {error}")
+            if not expected:
+                self._failure.__cause__ = error
+            raise _Stopping from error
+
+    def _works(self) -> bool:
+        if self._users is None:
+            self._users = locks.join(self._layout)
+        if self._users is None:
+            return False
+        lock = locks.take_keeper(self._layout)
+        if lock is None:  # a keeper sees to it that the server works
+            return self._settled.is_set() or self._answers()
+        try:
+            if self._settled.is_set() and self._may_complain():
+                log.warning("PostgreSQL has ended%s; starting it again", self._status())
+            self._begin(lock, self._users)
+            return True
+        finally:
+            os.close(lock)  # the keeper has it now
+
+    def _may_complain(self) -> bool:
+        return time.monotonic() - self._complained > REMIND
+
+    def _status(self) -> str:
+        status = None if self._keeper is None else self._keeper.status
+        return "" if status is None else f" with status {status}"
+
+    def _answers(self) -> bool:
+        if announced_ready(self._layout) is None or not os.path.lexists(self._layout.sockets):
+            return False
+        check_sockets(self._layout, Account.choose(self._layout.data))
+        return probe(self._layout) is Answer.READY
+
+    def _begin(self, lock: int, users: int) -> None:
+        """Make the server run, as the holder of the keeper's lock."""
+        account = Account.choose(self._layout.data)
+        account.own(lock)
+        account.own(users)
+        check_reachable(self._layout.state, account)
+        make_sockets(self._layout, account)
+        self._wait_for_previous(account)
+        binaries = find_binaries(self._bin_dir, account, self._layout.state)
+        self.refuse_beginning()
+        directory = wal_archiving.chosen(self._layout, self._backups)
+        make_cluster(self._layout, binaries, account)
+        write_access_files(self._layout, account)
+        options = self._options
+        if directory is not None:
+            options = wal_archiving.parameters(self._layout, directory, binaries, account) | options
+        wal_archiving.remember(self._layout, directory)
+        deadline = time.monotonic() + OLD_MEMORY
+        while not self._start_keeper(binaries, account, options, lock, last=time.monotonic() > deadline):
+            self._pause(5 * POLL)
+
+    def _wait_for_previous(self, account: Account) -> None:
+        """Wait until nothing runs on the data: a server without a keeper ends, or is told to."""
+        began, reminded = time.monotonic(), 0.0
+        while True:
+            postmaster, others = left_behind(self._layout, account)
+            answer = probe(self._layout)
+            waited = time.monotonic() - began
+            if answer is Answer.READY and (sys.platform != "linux" or waited > ORPHAN_SERVER):
+                self._tell_to_end()
+            if answer is Answer.ABSENT and not postmaster and not others:
+                break
+            if others and not postmaster and waited > ORPHAN_BACKENDS:
+                # As a postmaster does to its backends when one of them crashed; nothing committed is lost.
+                for pid in others:
+                    with suppress(ProcessLookupError):
+                        os.kill(pid, signal.SIGQUIT)
+            if waited - reminded > REMIND:
+                reminded = waited
+                log.warning("Waiting for the PostgreSQL left in %s to end", self._layout.data)
+            self._pause(POLL if waited < 1 else WATCH)
+        for path in drop_foreign_pids(self._layout):
+            log.warning("Removed %s: the process it names is no PostgreSQL of ours", path)
+
+    def _tell_to_end(self) -> None:
+        pid = announced_ready(self._layout)
+        if pid is not None:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGINT)
+
+    def _start_keeper(
+        self, binaries: Binaries, account: Account, options: Mapping[str, str], lock: int, *, last: bool
+    ) -> bool:
+        """Start the server and wait until a connection works; False: to be tried again, unless it is the last try."""
+        self._keeper = keeper = Keeper(
+            self._layout, binaries, account, options=options, log_bytes=self._log_bytes, lock=lock
+        )
+        while keeper.status is None:
+            if announced_ready(self._layout) is not None and probe(self._layout) is Answer.READY:
+                return True
+            self._pause(POLL)
+        said = keeper.said()
+        if not last and re.search(r"shared memory block .* still in use|lock file .* already exists", said):
+            return False
+        raise EmbeddedServerError(f"PostgreSQL does not start (status {keeper.status}): {said}")
+
+    def _pause(self, seconds: float) -> None:
+        if self._stopping.wait(seconds):
+            raise _Stopping
+
+    def _leave(self) -> None:
+        """Use the server no more. The last user stays until it has ended: in a container, everything ends with us."""
+        users, self._users = self._users, None
+        if users is None:
+            return
+        deadline = time.monotonic() + LONGEST_END
+        try:
+            while locks.kept(self._layout) and not locks.others(self._layout, users) and time.monotonic() < deadline:
+                time.sleep(POLL)
+        except (EmbeddedServerError, OSError):  # somebody has removed the directory
+            pass
+        os.close(users)
+        if self._keeper is not None:
+            self._status()  # a keeper that has ended is not left as a zombie

@@ -1,0 +1,53 @@
+"""In charge of a vault's beginning: a database without data keys takes this node's master key; any other one must know
+it already."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from typing import LiteralString
+
+from keyrack.core.settings import Settings
+from keyrack.db.connection import Connection, Database
+from keyrack.db.encryption import master_keys
+from keyrack.db.encryption.cipher import LOCK, Vault, wrap
+from keyrack.db.encryption.encrypted_columns import HOLDINGS, seal_piece
+from keyrack.db.encryption.master_keys import MasterKey
+from keyrack.db.session_settings import UNHURRIED
+
+PAUSE = 0.1  # seconds between two looks at whether somebody else has begun
+
+IS_BEGUN: LiteralString = "select exists (select from data_key)"
+TRY_LOCK: LiteralString = "select pg_try_advisory_xact_lock($1)"
+KEEP: LiteralString = "insert into data_key (number, master, wrapped) values ($1, $2, $3)"
+
+
+async def open_vault(db: Database, settings: Settings) -> Vault:
+    """The vault of the database. One that has none yet gets it, and what an older release has stored is sealed.
+
+    Raises `MasterKeyError`: no master key, or not that of this database.
+    """
+    while not await db.fetchval(IS_BEGUN):
+        async with db.transaction() as connection:
+            if await connection.fetchval(TRY_LOCK, LOCK) and not await connection.fetchval(IS_BEGUN):
+                await _begin(connection, settings)
+                continue
+        await asyncio.sleep(PAUSE)
+    vault = Vault(db, settings)
+    await vault.load()
+    return vault
+
+
+async def _begin(connection: Connection, settings: Settings) -> None:
+    await connection.execute(UNHURRIED)
+    keys = {1: secrets.token_bytes(master_keys.LENGTH)}
+    await keep(connection, 1, keys[1], [master_keys.make(settings)[0]])
+    for holding in HOLDINGS:
+        while await seal_piece(connection, holding, keys, plain=True):
+            pass
+
+
+async def keep(connection: Connection, number: int, data_key: bytes, by: list[MasterKey]) -> None:
+    """Store a data key, wrapped by each of these master keys."""
+    for key in by:
+        await connection.execute(KEEP, number, key.id, wrap(data_key, number, key))

@@ -1,0 +1,149 @@
+"""In charge of sealing: a secret becomes bytes that only this database's data keys open, and only in their own place.
+
+A sealed value is AES-256-GCM: a byte 1 for this form, the number of the data key (4 bytes), a nonce (12 bytes), the
+ciphertext with its tag. What it belongs to (column, customer, row) is authenticated with it, so a value that was moved
+to another row does not open. A data key stands in the database wrapped by each master key that may open it.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterable, Sequence
+from typing import LiteralString
+
+import structlog
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
+from keyrack.core.error_codes import Reason
+from keyrack.core.errors import Unavailable
+from keyrack.core.settings import Settings
+from keyrack.db.connection import Connection, Row, Statements
+from keyrack.db.encryption import master_keys
+from keyrack.db.encryption.master_keys import MasterKey, MasterKeyError
+
+log = structlog.get_logger("keyrack.vault")
+
+FORM = b"\x01"
+NONCE = 12  # bytes
+HEAD = len(FORM) + 4 + NONCE
+
+LOCK = 7_260_921  # any constant: shared by who seals, alone for who changes the data keys
+SEALING: LiteralString = "select pg_advisory_xact_lock_shared($1)"
+NEWEST: LiteralString = "select max(number) from data_key"
+DATA_KEYS: LiteralString = "select number, master, wrapped from data_key order by number, master"
+
+CLOSED = Reason(
+    "secrets-closed",
+    "The server cannot open its secrets at the moment. Its log says why.",
+    "Tell the operator: the server has no master key that opens its database.",
+)
+
+
+class CannotOpen(Unavailable):
+    """A sealed value does not open here: it was changed or moved, or its data key is not for this node."""
+
+    def __init__(self) -> None:
+        super().__init__(CLOSED)
+
+
+class Vault:
+    """The data keys of this database, as far as this node's master keys open them."""
+
+    def __init__(self, statements: Statements, settings: Settings) -> None:
+        self._statements = statements
+        self._settings = settings
+        self._keys: dict[int, bytes] = {}
+
+    async def load(self, statements: Statements | None = None) -> None:
+        """Unwrap the data keys, by the master keys that this node has now. Raises `MasterKeyError`.
+
+        What was known stays: a value may have been read just before it was sealed anew.
+        """
+        self._keys |= unwrapped(await (statements or self._statements).fetch(DATA_KEYS), self._settings)
+
+    async def seal(self, connection: Connection, secret: str, *place: object) -> bytes:
+        """The secret, sealed for its place: the name of the column, the customer or 0, the row's id.
+
+        It is to be written in the connection's transaction: until that ends the data key stays the newest one.
+        Raises `CannotOpen`.
+        """
+        await connection.execute(SEALING, LOCK)
+        number = await connection.fetchval(NEWEST) or 0
+        return sealed(await self._key(number, connection), number, secret, place)
+
+    async def open(self, value: bytes, *place: object) -> str:
+        """The secret that was sealed for this place. Raises `CannotOpen`."""
+        try:
+            return opened(await self._key(number_of(value)), value, place)
+        except InvalidTag:
+            log.error("A secret does not open: it was changed, or moved to another row", place=place, alert=True)
+            raise CannotOpen from None
+
+    async def _key(self, number: int, statements: Statements | None = None) -> bytes:
+        """A data key; one that is new is looked up."""
+        if number not in self._keys:
+            try:
+                await self.load(statements)
+            except MasterKeyError as error:
+                log.error("The secrets of the database are closed to this node", reason=str(error), alert=True)
+                raise CannotOpen from None
+        if number not in self._keys:
+            log.error("There is no such data key", number=number, alert=True)
+            raise CannotOpen
+        return self._keys[number]
+
+
+def sealed(key: bytes, number: int, secret: str, place: Sequence[object]) -> bytes:
+    """The secret under the data key of this number."""
+    nonce = secrets.token_bytes(NONCE)
+    head = FORM + number.to_bytes(4, "big") + nonce
+    return head + AESGCM(key).encrypt(nonce, secret.encode(), _bound(head, place))
+
+
+def opened(key: bytes, value: bytes, place: Sequence[object]) -> str:
+    """The secret again. Raises `InvalidTag` for another key or another place, or when a bit was changed."""
+    head = value[:HEAD]
+    return AESGCM(key).decrypt(head[-NONCE:], value[HEAD:], _bound(head, place)).decode()
+
+
+def number_of(value: bytes) -> int:
+    """The number of a value's data key; 0, which no data key has, for what is not sealed."""
+    return int.from_bytes(value[1:5], "big") if value[:1] == FORM and len(value) > HEAD else 0
+
+
+def wrap(data_key: bytes, number: int, by: MasterKey) -> bytes:
+    """A data key as the database keeps it."""
+    nonce = secrets.token_bytes(NONCE)
+    return nonce + AESGCM(by.raw).encrypt(nonce, data_key, _bound(b"data key", (number, by.id)))
+
+
+def unwrapped(rows: Iterable[Row], settings: Settings) -> dict[int, bytes]:
+    """The data keys of these rows. Raises `MasterKeyError` unless this node's master keys open the newest."""
+    rows, keys = list(rows), {key.id: key for key in master_keys.read(settings)}
+    found = {row["number"]: _unwrapped(row, keys[row["master"]]) for row in rows if row["master"] in keys}
+    newest = max((row["number"] for row in rows), default=0)
+    if newest not in found:
+        raise MasterKeyError(_stranger({row["master"] for row in rows if row["number"] == newest}, keys, settings))
+    return found
+
+
+def _unwrapped(row: Row, by: MasterKey) -> bytes:
+    wrapped: bytes = row["wrapped"]
+    try:
+        return AESGCM(by.raw).decrypt(wrapped[:NONCE], wrapped[NONCE:], _bound(b"data key", (row["number"], by.id)))
+    except InvalidTag:
+        raise MasterKeyError(f"Data key {row['number']} in the database is damaged: it does not unwrap.") from None
+
+
+def _stranger(wanted: Iterable[str], keys: Iterable[str], settings: Settings) -> str:
+    wanted, keys, where = ", ".join(sorted(wanted)), ", ".join(keys), master_keys.where(settings)
+    has = f"{where} holds {keys}" if keys else f"there is none: {where} is missing"
+    return (
+        f"The secrets in this database are closed with another master key. They need {wanted or 'one'}; {has}. "
+        f"Give this node the key of the other nodes ({master_keys.HOW}); what to do if it is lost: docs/operating.md."
+    )
+
+
+def _bound(head: bytes, place: Sequence[object]) -> bytes:
+    return head + b"\0" + "\0".join(map(str, place)).encode()

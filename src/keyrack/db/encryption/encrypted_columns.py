@@ -1,0 +1,127 @@
+"""In charge of the list of what is sealed: every column of the schema that holds a secret which must stay readable.
+
+Everything else that is secret is stored as a hash, or is not in the database (docs/operating.md, "Keys and passwords").
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import LiteralString
+
+from cryptography.exceptions import InvalidTag
+
+from keyrack.db.connection import Connection
+from keyrack.db.encryption.cipher import number_of, opened, sealed
+from keyrack.db.encryption.master_keys import MasterKeyError
+
+# The columns by which sealed values are bound to their place; see `Vault.seal`
+PRIVATE_KEY = "signing_key.private_key"
+SIGNING_SECRET = "webhook.signing_secret"  # noqa: S105 - a name; the old one too: a rotation only moves it
+STATIC_SECRET = "webhook.secret"  # noqa: S105 - a name
+TOTP_SECRET = "totp.secret"  # noqa: S105 - a name
+CLIENT_SECRET = "provider.client_secret"  # noqa: S105 - a name
+ROOT_KEY = "key_authority.private_key"
+ISSUING_KEY = "issuing_key.private_key"
+
+AT_ONCE = 500  # rows of a statement
+
+
+@dataclass(frozen=True, slots=True)
+class Holding:
+    """A column of secrets: its rows that are under another data key than $1, locked; and putting them back."""
+
+    name: str
+    stale: LiteralString  # $2: how many -> customer_id, id, sealed
+    put: LiteralString  # customers, ids, sealed
+
+
+HOLDINGS = (
+    Holding(
+        PRIVATE_KEY,
+        "select 0 as customer_id, kid as id, private_key as sealed from signing_key"
+        " where data_key_of(private_key) <> $1 order by kid limit $2 for update",
+        "update signing_key k set private_key = u.sealed"
+        " from unnest($1::integer[], $2::text[], $3::bytea[]) u (customer_id, id, sealed) where k.kid = u.id",
+    ),
+    Holding(
+        SIGNING_SECRET,
+        "select customer_id, webhook_id as id, signing_secret as sealed from webhook"
+        " where data_key_of(signing_secret) <> $1 order by customer_id, webhook_id limit $2 for update",
+        "update webhook w set signing_secret = u.sealed"
+        " from unnest($1::integer[], $2::integer[], $3::bytea[]) u (customer_id, id, sealed)"
+        " where w.customer_id = u.customer_id and w.webhook_id = u.id",
+    ),
+    Holding(
+        SIGNING_SECRET,
+        "select customer_id, webhook_id as id, old_signing_secret as sealed from webhook"
+        " where data_key_of(old_signing_secret) <> $1 order by customer_id, webhook_id limit $2 for update",
+        "update webhook w set old_signing_secret = u.sealed"
+        " from unnest($1::integer[], $2::integer[], $3::bytea[]) u (customer_id, id, sealed)"
+        " where w.customer_id = u.customer_id and w.webhook_id = u.id",
+    ),
+    Holding(
+        STATIC_SECRET,
+        "select customer_id, webhook_id as id, secret as sealed from webhook"
+        " where data_key_of(secret) <> $1 order by customer_id, webhook_id limit $2 for update",
+        "update webhook w set secret = u.sealed"
+        " from unnest($1::integer[], $2::integer[], $3::bytea[]) u (customer_id, id, sealed)"
+        " where w.customer_id = u.customer_id and w.webhook_id = u.id",
+    ),
+    Holding(
+        TOTP_SECRET,
+        "select 0 as customer_id, manager_id::text as id, secret as sealed from totp"
+        " where data_key_of(secret) <> $1 order by manager_id limit $2 for update",
+        "update totp t set secret = u.sealed"
+        " from unnest($1::integer[], $2::text[], $3::bytea[]) u (customer_id, id, sealed)"
+        " where t.manager_id = u.id::integer",
+    ),
+    Holding(
+        CLIENT_SECRET,
+        "select 0 as customer_id, provider_id as id, client_secret as sealed from provider"
+        " where data_key_of(client_secret) <> $1 order by provider_id limit $2 for update",
+        "update provider p set client_secret = u.sealed"
+        " from unnest($1::integer[], $2::integer[], $3::bytea[]) u (customer_id, id, sealed)"
+        " where p.provider_id = u.id",
+    ),
+    Holding(
+        ROOT_KEY,
+        "select customer_id, customer_id as id, private_key as sealed from key_authority"
+        " where data_key_of(private_key) <> $1 order by customer_id limit $2 for update",
+        "update key_authority a set private_key = u.sealed"
+        " from unnest($1::integer[], $2::integer[], $3::bytea[]) u (customer_id, id, sealed)"
+        " where a.customer_id = u.customer_id",
+    ),
+    Holding(
+        ISSUING_KEY,
+        "select customer_id, issuing_key_id as id, private_key as sealed from issuing_key"
+        " where data_key_of(private_key) <> $1 order by customer_id, issuing_key_id limit $2 for update",
+        "update issuing_key k set private_key = u.sealed"
+        " from unnest($1::integer[], $2::integer[], $3::bytea[]) u (customer_id, id, sealed)"
+        " where k.customer_id = u.customer_id and k.issuing_key_id = u.id",
+    ),
+)
+
+
+async def seal_piece(connection: Connection, holding: Holding, keys: dict[int, bytes], *, plain: bool = False) -> int:
+    """Put some of a column's secrets under the newest of these data keys; how many.
+
+    `plain`: texts that an older release has stored are sealed too. Raises `MasterKeyError`, which names the row, for
+    what does not open.
+    """
+    newest = max(keys)
+    rows = await connection.fetch(holding.stale, newest, AT_ONCE)
+    values: list[bytes] = []
+    for row in rows:
+        place, value = (holding.name, row["customer_id"], row["id"]), row["sealed"]
+        number = number_of(value)
+        try:
+            secret = value[1:].decode() if plain and number == 0 else opened(keys[number], value, place)
+        except (InvalidTag, KeyError):
+            raise MasterKeyError(
+                f"{holding.name} of row {row['id']} does not open: it was changed, or moved from another row. "
+                "Replace or remove it first; nothing else is lost."
+            ) from None
+        values.append(sealed(keys[newest], newest, secret, place))
+    if rows:
+        await connection.execute(holding.put, [row["customer_id"] for row in rows], [row["id"] for row in rows], values)
+    return len(rows)

@@ -1,0 +1,138 @@
+"""In charge of changing the keys: all secrets under a new data key and a new master key, while every node goes on.
+
+A new data key is wrapped by the old master keys too, so that nodes which have only those still open everything: no
+node has to be stopped, and each gets the new master key when it suits. A rotation that was interrupted is taken up by
+the next one.
+"""
+
+from __future__ import annotations
+
+import secrets
+from dataclasses import dataclass
+from typing import LiteralString
+
+from keyrack.core.settings import Settings
+from keyrack.db.connection import Connection, Database
+from keyrack.db.encryption import master_keys
+from keyrack.db.encryption.bootstrap import IS_BEGUN, UNHURRIED, keep
+from keyrack.db.encryption.cipher import DATA_KEYS, LOCK, NEWEST, Vault, unwrapped
+from keyrack.db.encryption.encrypted_columns import HOLDINGS, Holding, seal_piece
+from keyrack.db.encryption.master_keys import MasterKey, MasterKeyError
+
+ALONE: LiteralString = "select pg_advisory_xact_lock($1)"
+MASTERS: LiteralString = """
+select master as id, min(created_at) as since, bool_or(number = (select max(number) from data_key)) as opens
+from data_key group by master order by min(created_at), master
+"""
+DROP_OLD: LiteralString = "delete from data_key where number < $1"
+RETIRE: LiteralString = "delete from data_key where master = $1"
+DROP_ALL: LiteralString = "delete from data_key"
+
+
+@dataclass(frozen=True, slots=True)
+class Rotated:
+    """What a rotation did: secrets sealed anew, the master key to use from now on, and those that still open."""
+
+    secrets: int
+    master: str
+    others: list[str]
+
+
+async def masters(db: Database) -> list[dict[str, object]]:
+    """The master keys that open the database: id, since when, and whether all of it (`opens`)."""
+    return [dict(row) for row in await db.fetch(MASTERS)]
+
+
+async def rotate(db: Database, settings: Settings) -> Rotated:
+    """Seal everything under a new data key that the first master key of this node opens, and the old ones still do.
+
+    Where the file of the keys is Keyrack's own, a new master key is made and the old ones are dropped at the end.
+    Raises `MasterKeyError`: nothing to rotate to, a key of the database is missing here, or a secret does not open.
+    """
+    async with db.transaction() as connection:
+        await connection.execute(ALONE, LOCK)
+        ours = await _prepare(connection, settings)
+    count = 0
+    for holding in HOLDINGS:
+        while done := await _piece(db, holding, settings):
+            count += done
+    async with db.transaction() as connection:
+        await connection.execute(UNHURRIED)
+        await connection.execute(ALONE, LOCK)
+        newest = await connection.fetchval(NEWEST)
+        keys = unwrapped(await connection.fetch(DATA_KEYS), settings)
+        for holding in HOLDINGS:  # what was being sealed under the old one when the new one came
+            while done := await seal_piece(connection, holding, keys):
+                count += done
+        await connection.execute(DROP_OLD, newest)
+        if ours:
+            for row in await connection.fetch(MASTERS):
+                if row["id"] != ours.id:
+                    await connection.execute(RETIRE, row["id"])
+            master_keys.replace(
+                settings, [ours]
+            )  # while nobody else can rotate; it opens all that is committed already
+    first = master_keys.read(settings)[0].id
+    return Rotated(count, first, [str(row["id"]) for row in await masters(db) if row["id"] != first])
+
+
+async def _prepare(connection: Connection, settings: Settings) -> MasterKey | None:
+    """Begin, unless a rotation was interrupted; the new master key where the file is ours."""
+    if not await connection.fetchval(IS_BEGUN):
+        raise MasterKeyError("There is nothing to rotate: the database has no secrets yet.")
+    rows = await connection.fetch(DATA_KEYS)
+    keys, ring = unwrapped(rows, settings), master_keys.read(settings)
+    known = {row["master"] for row in rows}
+    if missing := known - {key.id for key in ring}:
+        raise MasterKeyError(
+            f"The database also opens with the master key {', '.join(sorted(missing))}, which is not in "
+            f"{master_keys.where(settings)}. Name it there behind the others, or retire it: "
+            "keyrack master-key retire ID"
+        )
+    ours = master_keys.is_ours(settings)
+    if len(keys) > 1 and ring[0].id in known:
+        return ring[0] if ours else None  # an interrupted one is taken up
+    if ring[0].id in known:
+        if not ours:
+            raise MasterKeyError(
+                f"The first key in {master_keys.where(settings)} is the database's already. Put a new one before it: "
+                "keyrack master-key new"
+            )
+        ring = [master_keys.new(), *ring]
+        master_keys.replace(settings, ring)  # before the database needs it
+    for number, data_key in keys.items():
+        await keep(connection, number, data_key, ring[:1])
+    opening = [key for key in ring if key is ring[0] or key.id in known]
+    await keep(connection, max(keys) + 1, secrets.token_bytes(master_keys.LENGTH), opening)
+    return ring[0] if ours else None
+
+
+async def _piece(db: Database, holding: Holding, settings: Settings) -> int:
+    async with db.transaction() as connection:
+        return await seal_piece(connection, holding, unwrapped(await connection.fetch(DATA_KEYS), settings))
+
+
+async def retire(db: Database, settings: Settings, id: str) -> None:
+    """Have a master key open nothing any more. Raises `MasterKeyError` unless this node has another one that does."""
+    async with db.transaction() as connection:
+        await connection.execute(ALONE, LOCK)
+        rows = await connection.fetch(DATA_KEYS)
+        others = [row for row in rows if row["master"] != id]
+        if len(others) == len(rows):
+            raise MasterKeyError(f"The database does not open with a master key {id}.")
+        if {row["number"] for row in others} != {row["number"] for row in rows}:
+            raise MasterKeyError(f"Nothing else opens the database: {id} is its only master key.")
+        unwrapped(others, settings)
+        await connection.execute(RETIRE, id)
+
+
+async def start_anew(connection: Connection, settings: Settings) -> Vault:
+    """Give up what the data keys of before have sealed, and make a new one. The caller replaces all secrets in the same
+    transaction. Raises `MasterKeyError`."""
+    await connection.execute(ALONE, LOCK)
+    number = (await connection.fetchval(NEWEST) or 0) + 1
+    await connection.execute(DROP_ALL)
+    await keep(connection, number, secrets.token_bytes(master_keys.LENGTH), master_keys.make(settings)[:1])
+    vault = Vault(connection, settings)
+    await vault.load()
+    return vault

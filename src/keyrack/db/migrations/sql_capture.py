@@ -1,0 +1,31 @@
+"""In charge of the SQL of a revision: written down instead of being carried out."""
+
+from __future__ import annotations
+
+from alembic.migration import MigrationContext
+from alembic.operations import Operations
+
+from keyrack.db.migrations import module
+
+
+class _Paper:
+    """What Alembic writes to when it is offline: a statement at a time."""
+
+    def __init__(self) -> None:
+        self.statements: list[str] = []
+
+    def write(self, text: str) -> None:
+        statement = text.strip().removesuffix(";")
+        if statement not in ("BEGIN", "COMMIT"):  # around what is done without a transaction
+            self.statements.append(statement)
+
+    def flush(self) -> None: ...
+
+
+def recorded(revision: str) -> list[str]:
+    """The statements of the revision, in their order."""
+    paper = _Paper()
+    context = MigrationContext.configure(dialect_name="postgresql", opts={"as_sql": True, "output_buffer": paper})
+    with Operations.context(context):
+        module(revision).upgrade()
+    return paper.statements

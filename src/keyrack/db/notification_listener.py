@@ -1,0 +1,121 @@
+"""In charge of the database's notices: hears them, and knows whether it would hear them now."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from typing import LiteralString
+
+import asyncpg
+import structlog
+
+from keyrack.core.metrics.catalog import LISTENERS
+from keyrack.db.connection import UNREACHABLE
+from keyrack.db.replication.primary_connector import Connector
+
+log = structlog.get_logger("keyrack.database")
+
+ALIVE: LiteralString = "select 1"
+
+
+class Listener:
+    """One connection that hears the database's notices, and looks for what it may have missed.
+
+    What is cached on the strength of notices may be used only while `fresh`: for `bound` seconds from the last look
+    that was answered. An answer may take as long, so caches go on being used while the database is merely slow.
+
+    A connection of before a failover tells nothing: it is closed, and on the next one there is a look at the tables.
+    """
+
+    PING = 0.4  # seconds between two looks
+
+    def __init__(
+        self,
+        connector: Connector,
+        hear: Mapping[str, Callable[[], None]],
+        lost: Callable[[], None],
+        watch: LiteralString | None = None,
+        *,
+        bound: float = 2.0,
+        read: Mapping[str, Callable[[str], None]] | None = None,
+        begun: Callable[[], None] = lambda: None,
+    ) -> None:
+        self._connector = connector
+        self._hear = hear  # channel -> what to do at a notice
+        self._lost = lost  # what to do when notices may have been missed
+        self._watch: LiteralString | None = watch  # tells by its answer whether there was something to hear
+        self._bound = bound
+        self._read = read or {}  # channel -> what to do with what a notice says
+        self._begun = begun  # what to do when it begins to listen, for the first time or again
+        self._seen: object = None
+        self._fresh_until = 0.0
+        self._raw: asyncpg.Connection | None = None
+
+    @property
+    def fresh(self) -> bool:
+        return time.monotonic() < self._fresh_until
+
+    async def run(self) -> None:
+        """Listen until cancelled; reconnect for as long as it takes."""
+        self._connector.leadership.watch(self._renewed)
+        lost = False
+        try:
+            while True:
+                with suppress(*UNREACHABLE, asyncpg.PostgresError):
+                    await self._listen(again=lost)
+                lost = True
+                await asyncio.sleep(self.PING * (0.5 + random.random()))  # noqa: S311 - not all processes at once
+        finally:
+            self._connector.leadership.unwatch(self._renewed)
+
+    async def _listen(self, *, again: bool) -> None:
+        self._raw = raw = await self._connector.connect(server_settings={"application_name": "keyrack listener"})
+        if again:
+            log.info("the database is back")
+        ended = asyncio.Event()
+        raw.add_termination_listener(_ignoring_arguments(ended.set))
+        LISTENERS.add()
+        try:
+            for channel, act in self._hear.items():
+                await raw.add_listener(channel, _ignoring_arguments(act))
+            for channel, take in self._read.items():
+                await raw.add_listener(channel, _with_payload(take))
+            self._begun()
+            if self._watch is None:
+                self._lost()  # what came before this moment was not heard
+            while not ended.is_set():
+                await self._look(raw)
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(self.PING):
+                        await ended.wait()
+        finally:
+            LISTENERS.add(by=-1)
+            self._raw = None
+            raw.terminate()
+
+    async def _look(self, raw: asyncpg.Connection) -> None:
+        sent = time.monotonic()
+        seen = await raw.fetchrow(self._watch or ALIVE, timeout=self._bound)
+        if raw is not self._raw or raw.is_closed():
+            return
+        if self._watch is not None and seen != self._seen:
+            self._seen = seen
+            self._lost()
+        self._fresh_until = sent + self._bound
+
+    def _renewed(self, _moved: bool) -> None:
+        self._fresh_until = 0.0
+        self._seen = None  # another leader may answer alike and mean something else
+        if self._raw is not None:
+            self._raw.terminate()
+
+
+def _ignoring_arguments(act: Callable[[], None]) -> Callable[..., None]:
+    return lambda *_: act()
+
+
+def _with_payload(take: Callable[[str], None]) -> Callable[..., None]:
+    return lambda *told: take(told[-1])

@@ -1,0 +1,243 @@
+"""In charge of the way to the leader: finds it among several servers, and notices one that is gone without a word.
+
+asyncpg's own choice has one time-out for all servers, of which one that accepts and says nothing takes all, and stays
+with a server that has become a replica. Here each server has its own time, and only one that leads is taken.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any, LiteralString, NamedTuple
+from urllib.parse import parse_qs, unquote, urlsplit
+
+import asyncpg
+
+from keyrack.core.log_config import Seldom, cause
+from keyrack.core.settings import Settings
+from keyrack.db.replication.primary import Leadership, is_going
+
+log = Seldom("keyrack.connector")
+
+PORT = 5432
+ALONE = 10.0  # seconds that the only server has to answer
+HEAD_START = 0.5  # seconds that the last leader has before the others are asked as well
+# Seconds after which a side that is gone without a word is noticed: 5 + 3 * 3 where nothing is sent, else 10
+IDLE, INTERVAL, PROBES, UNACKNOWLEDGED = 5, 3, 3, 10
+# The name of a file of the log begins with the timeline, also before the first checkpoint after a promotion
+LEADS: LiteralString = """
+select (select system_identifier::text from pg_control_system()) as system,
+  case when not pg_is_in_recovery() then left(pg_walfile_name(pg_current_wal_lsn()), 8) end as timeline
+"""
+
+
+class Host(NamedTuple):
+    """A server as the address names it: a name, an address, or the directory of a socket."""
+
+    name: str
+    port: int
+
+    def __str__(self) -> str:
+        return f"[{self.name}]:{self.port}" if ":" in self.name else f"{self.name}:{self.port}"
+
+
+class NoLeader(ConnectionError):
+    """None of the servers leads; the text says of each what it said, and holds no password."""
+
+
+class Link(asyncpg.Connection):
+    """A connection over TCP ends when the other side is gone without a word, in seconds and not after hours."""
+
+    def __init__(self, protocol: Any, transport: Any, *rest: Any) -> None:
+        super().__init__(protocol, transport, *rest)
+        _keep_alive(transport.get_extra_info("socket"))
+
+
+def hosts_of(dsn: str) -> tuple[Host, ...]:
+    """The servers that an address names; none where it leaves that to the environment.
+
+    >>> [str(host) for host in hosts_of("postgresql://u:p@one:5433,two,[::1]:5435/keyrack?sslmode=require")]
+    ['one:5433', 'two:5432', '[::1]:5435']
+    >>> hosts_of("postgresql:///keyrack?host=/run/one,/run/two&port=5433,5434")
+    (Host(name='/run/one', port=5433), Host(name='/run/two', port=5434))
+    """
+    parts = urlsplit(dsn)
+    told = parse_qs(parts.query)
+    ports = told.get("port", [""])[-1].split(",")
+    named = parts.netloc.rpartition("@")[2]
+    names = [unquote(host) for host in named.split(",")] if named else told.get("host", [""])[-1].split(",")
+    found: list[Host] = []
+    for place, name in enumerate(name for name in names if name):
+        given = ports[place] if len(ports) > 1 and place < len(ports) else ports[0]
+        host, colon, port = name.rpartition(":") if not name.startswith("/") and name[-1] != "]" else (name, "", "")
+        found.append(Host((host if colon else name).strip("[]"), int(port or given or PORT)))
+    return tuple(found)
+
+
+@dataclass(frozen=True, slots=True)
+class _Answer:
+    """What a server said."""
+
+    host: Host
+    raw: asyncpg.Connection
+    system: str
+    timeline: int  # 0: it is a replica
+
+
+class Connector:
+    """Opens connections to the leader among the servers of an address. Those of one process share its `leadership`."""
+
+    def __init__(self, dsn: str, settings: Settings, leadership: Leadership | None = None) -> None:
+        self.dsn = dsn
+        self._hosts = hosts_of(dsn)
+        self.leadership = leadership or Leadership(settings, several=len(self._hosts) > 1)
+        self._seconds = settings.database_connect_seconds
+        self._leader: Host | None = None  # the last one, which is asked first
+        self._turn = asyncio.Lock()  # one looks round for all
+        self._looked = 0.0  # when the last look round ended that found nobody
+        self._why: BaseException = NoLeader()
+        self.leadership.watch(self._renewed)
+
+    async def __call__(self, _dsn: str, **options: Any) -> asyncpg.Connection:
+        """The same for asyncpg's pool."""
+        return await self.connect(**options)
+
+    async def connect(self, **options: Any) -> asyncpg.Connection:
+        """A connection to the leader; the `options` are asyncpg's. Raises `NoLeader`, and what asyncpg raises."""
+        options.setdefault("connection_class", Link)
+        if not self.leadership.fails_over or not self._hosts:
+            options.setdefault("timeout", ALONE)
+            return await asyncpg.connect(self.dsn, **options)
+        came = time.monotonic()
+        if self._leader is None:
+            async with self._turn:
+                if self._leader is None:
+                    if self._looked > came:  # somebody has looked meanwhile
+                        raise self._why
+                    return await self._find(None, options)
+        return await self._find(self._leader, options)
+
+    def direct(self, settings: Settings) -> Connector:
+        """The same past PgBouncer, for what belongs to a session."""
+        if settings.database_direct_url is None:
+            return self
+        return Connector(settings.database_direct_url, settings, self.leadership)
+
+    async def look_round(self) -> None:
+        """Ask all servers who leads: another leader than the one that is known is made known. Raises like `connect`."""
+        if self._hosts:
+            (await self._find(None, {"connection_class": Link})).terminate()
+
+    async def _find(self, leader: Host | None, options: Mapping[str, Any]) -> asyncpg.Connection:
+        """Ask the last leader first, and the others at the same time if it does not answer at once, or there is none.
+
+        After a doubt the highest timeline is taken: an old leader that does not know yet may answer first.
+        """
+        rest = [host for host in self._hosts if host != leader]
+        asked: dict[asyncio.Task[_Answer], Host] = {}
+        best: _Answer | None = None
+        failed: dict[Host, BaseException | str] = {}
+        self._ask(asked, [leader] if leader else [], options)
+        try:
+            while asked or rest:
+                if not asked:
+                    self._ask(asked, rest, options)
+                done, _ = await asyncio.wait(
+                    asked, timeout=HEAD_START if rest else None, return_when=asyncio.FIRST_COMPLETED
+                )
+                for task in done:
+                    host = asked.pop(task)
+                    if (error := task.exception()) is not None:
+                        failed[host] = error
+                        continue
+                    answer = task.result()
+                    best, refused = self._better(best, answer)
+                    if refused is not None:
+                        failed[refused.host] = "replica" if not refused.timeline else "no leader any more"
+                        refused.raw.terminate()
+                if best is not None and (best.host == leader or self.leadership.is_new(best.system, best.timeline)):
+                    break
+                if not done:  # the last leader is silent
+                    self._ask(asked, rest, options)
+            if best is not None:
+                return self._taken(best)
+        except BaseException:
+            if best is not None:
+                best.raw.terminate()
+            raise
+        finally:
+            for task in asked:
+                task.add_done_callback(_drop)
+                task.cancel()
+        raise self._failure(failed)
+
+    def _ask(self, asked: dict[asyncio.Task[_Answer], Host], hosts: list[Host], options: Mapping[str, Any]) -> None:
+        for host in hosts:
+            asked[asyncio.create_task(self._answer(host, options))] = host
+        hosts.clear()
+
+    async def _answer(self, host: Host, options: Mapping[str, Any]) -> _Answer:
+        async with asyncio.timeout(self._seconds):
+            raw = await asyncpg.connect(self.dsn, host=host.name, port=host.port, **options)
+            try:
+                row = await raw.fetchrow(LEADS)
+                assert row is not None  # noqa: S101 - a row by its form
+                return _Answer(host, raw, row["system"], int(row["timeline"] or "0", 16))
+            except BaseException:
+                raw.terminate()
+                raise
+
+    def _better(self, best: _Answer | None, answer: _Answer) -> tuple[_Answer | None, _Answer | None]:
+        """Which of two to take, and which not."""
+        if not answer.timeline or self.leadership.is_over(answer.system, answer.timeline):
+            return best, answer
+        if best is None or answer.timeline > best.timeline:
+            return answer, best
+        return best, answer
+
+    def _taken(self, answer: _Answer) -> asyncpg.Connection:
+        self.leadership.learn(answer.system, answer.timeline)  # which forgets the leader, where this is another one
+        if self._leader not in (None, answer.host):
+            self.leadership.renew()
+        self._leader = answer.host
+        return answer.raw
+
+    def _failure(self, failed: Mapping[Host, BaseException | str]) -> BaseException:
+        self._leader = None
+        told = [f"{host}: {why if isinstance(why, str) else _said(why)}" for host, why in failed.items()]
+        self._why = NoLeader(f"no server leads ({'; '.join(told)})")
+        for error in failed.values():  # what is no matter of who leads, such as a wrong password
+            if isinstance(error, asyncpg.PostgresError) and not is_going(error):
+                self._why = error
+        self._looked = time.monotonic()
+        return self._why
+
+    def _renewed(self, _moved: bool) -> None:
+        self._leader = None
+
+
+def _said(error: BaseException) -> str:
+    return "silent" if isinstance(error, TimeoutError) else cause(error)
+
+
+def _drop(task: asyncio.Task[_Answer]) -> None:
+    """Close what a question opened that nobody waits for any more."""
+    if not task.cancelled() and task.exception() is None:
+        task.result().raw.terminate()
+
+
+def _keep_alive(pseudo: Any) -> None:
+    """Have the system look after a connection over TCP; the loop's own form of a socket lacks the means on some."""
+    if pseudo is None or pseudo.family not in (socket.AF_INET, socket.AF_INET6):
+        return
+    with socket.fromfd(pseudo.fileno(), pseudo.family, socket.SOCK_STREAM) as own:
+        own.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        with suppress(AttributeError, OSError):  # of Linux
+            own.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, IDLE)
+            own.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, INTERVAL)
+            own.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPCNT, PROBES)
+            own.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, UNACKNOWLEDGED * 1000)

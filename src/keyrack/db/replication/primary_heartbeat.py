@@ -1,0 +1,186 @@
+"""In charge of a process's heartbeat: a small commit, again and again, that proves that it speaks to the leader.
+
+A leader that has been cut off goes on answering reads, but no commit of it is acknowledged any more: its standby has
+been promoted, or waits for somebody else. So what is read counts as up to date only for a while after the sending of a
+commit that was acknowledged. The commit also proves that everything that was seen before it will stay: of a leader that
+came back after a crash as well.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+import socket
+import time
+from collections import deque
+from collections.abc import Coroutine
+from contextlib import suppress
+from datetime import datetime
+from typing import Any, Literal, LiteralString, TypeVar
+from uuid import uuid4
+
+import asyncpg
+
+from keyrack import __version__
+from keyrack.core.error_codes import LEADER_UNPROVEN
+from keyrack.core.errors import Unavailable
+from keyrack.core.settings import Settings
+from keyrack.db.connection import UNREACHABLE, Database
+from keyrack.db.replication.primary_connector import LEADS, Connector
+from keyrack.db.replication.wal_positions import History
+from keyrack.db.row_batches import repeat
+from keyrack.db.session_settings import session
+from keyrack.db.throttled_log import Interruptions
+
+log = Interruptions("keyrack.heartbeat")
+T = TypeVar("T")
+
+APPLICATION = "keyrack heartbeat"
+AGAIN = 0.4  # seconds until the next try to connect, on average
+LEAVING = 1.0  # seconds that a clean stop takes for its row, at most
+REMEMBERED = 64  # beats by which a replica can show whose history it has
+
+# No set_config here: the commit has to wait for the synchronous standby
+BEAT: LiteralString = """
+insert into heartbeat (heartbeat_id, role, host, pid, version) values ($1, $2, $3, $4, $5)
+on conflict (heartbeat_id) do update set beat_at = now()
+returning beat_at
+"""
+LEAVE: LiteralString = "delete from heartbeat where heartbeat_id = $1"
+FORGET: LiteralString = """
+with gone as (delete from heartbeat where heartbeat_id = any(array(
+  select heartbeat_id from heartbeat where beat_at < now() - interval '1 day' limit $1)) returning true)
+select count(*) from gone
+"""
+
+
+async def forget(db: Database, settings: Settings) -> None:
+    """Forget processes that ended without a word. A step of housekeeping."""
+    await repeat(db, settings.housekeeping_rows, FORGET)
+
+
+class Heartbeat:
+    """The heartbeat of one process in one role, on a connection of its own."""
+
+    def __init__(self, connector: Connector, settings: Settings, role: Literal["serve", "work"]) -> None:
+        self._connector = connector
+        self._leadership = connector.leadership
+        self._settings = settings
+        self._seconds = settings.database_proof_seconds
+        self._row = (uuid4(), role, socket.gethostname(), os.getpid(), __version__)
+        self._raw: asyncpg.Connection | None = None
+        self._beating: asyncio.Task[datetime] | None = None
+        self._proven_until = 0.0
+        self.id = self._row[0]
+        self.history: History | None = None  # in which these beats were acknowledged
+        self.beats = deque[datetime](maxlen=REMEMBERED)
+        self.proven = asyncio.Event()  # for the first time
+
+    def check(self) -> int:
+        """Raises `Unavailable` unless it is proven that the leader is asked. Returns which one, for `hold`.
+
+        Where no other server can take over nothing has to be proven: a slow or full disk keeps nobody from reading.
+        """
+        if self._leadership.fails_over and (time.monotonic() >= self._proven_until or not self._is_connected):
+            raise Unavailable(LEADER_UNPROVEN)
+        return self._leadership.moves
+
+    @property
+    def _is_connected(self) -> bool:
+        """A server that has been away for a moment proves nothing until the next beat: it may show what was not
+        acknowledged before."""
+        return self._raw is not None and not self._raw.is_closed()
+
+    def hold(self, proven: int) -> None:
+        """Raises `Unavailable` unless what was read since that `check` is still up to date."""
+        if self.check() != proven and self._leadership.fails_over:
+            raise Unavailable(LEADER_UNPROVEN)
+
+    async def run(self) -> None:
+        """Beat until cancelled; then the row is taken away."""
+        self._leadership.watch(self._renewed)
+        try:
+            while True:
+                try:
+                    self._raw = await self._connector.connect(
+                        server_settings={**session(self._settings), "application_name": APPLICATION},
+                        statement_cache_size=self._settings.statement_cache,
+                    )
+                except (*UNREACHABLE, asyncpg.PostgresError) as error:
+                    log.warning("no heartbeat: the database cannot be reached", error=error)
+                    await asyncio.sleep(AGAIN * (0.5 + random.random()))  # noqa: S311 - not all processes at once
+                else:
+                    await self._beat_on(self._raw)
+        finally:
+            self._leadership.unwatch(self._renewed)
+            self._proven_until = 0.0
+            await self._leave()
+
+    async def _beat_on(self, raw: asyncpg.Connection) -> None:
+        """Beat on one connection as long as it lasts."""
+        generation = self._leadership.generation
+        history: History | None = None
+        while not raw.is_closed():
+            sent = time.monotonic()
+            try:
+                if history is None:
+                    history = await _history(raw)
+                beat = await self._beat(raw)
+            except (*UNREACHABLE, asyncpg.PostgresError) as error:
+                log.warning("no heartbeat: the database is away, or cannot write", error=error)
+                if self._leadership.is_telling(error):
+                    self._proven_until = 0.0
+                    self._leadership.doubt(generation, error)
+                    break
+            else:
+                if history != self.history:
+                    self.history = history
+                    self.beats.clear()
+                self.beats.append(beat)
+                if generation == self._leadership.generation:
+                    self._proven_until = sent + self._seconds
+                    self.proven.set()
+            await asyncio.sleep(max(0.0, sent + self._seconds / 2 - time.monotonic()))
+        self._proven_until = 0.0  # what the next connection leads to has proven nothing yet
+        raw.terminate()
+
+    async def _beat(self, raw: asyncpg.Connection) -> datetime:
+        """Make one commit, however long it takes: one that was given up would wait in the server all the same. As long
+        as it is late, look whether another server leads. Returns its time. Raises what the connection says."""
+        self._beating = beating = _retrieved(raw.fetchval(BEAT, *self._row))
+        while not (await asyncio.wait((beating,), timeout=self._seconds))[0]:
+            log.warning("the heartbeat is late: a commit takes too long")
+            if self._leadership.fails_over:
+                with suppress(*UNREACHABLE, asyncpg.PostgresError):
+                    await self._connector.look_round()
+        return beating.result()
+
+    def _renewed(self, _moved: bool) -> None:
+        self._proven_until = 0.0  # what was proven before counts no more
+        if self._raw is not None:
+            self._raw.terminate()
+
+    async def _leave(self) -> None:
+        raw, self._raw = self._raw, None
+        if raw is None:
+            return
+        with suppress(TimeoutError, *UNREACHABLE, asyncpg.PostgresError):
+            async with asyncio.timeout(LEAVING):
+                if self._beating is not None:
+                    await asyncio.wait((self._beating,))
+                await asyncio.shield(_retrieved(raw.execute(LEAVE, self._row[0])))
+        raw.terminate()
+
+
+async def _history(raw: asyncpg.Connection) -> History | None:
+    """The history that is written on this connection; None on a replica."""
+    row = await raw.fetchrow(LEADS)
+    return None if row is None or row["timeline"] is None else History(int(row["system"]), int(row["timeline"], 16))
+
+
+def _retrieved(write: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
+    """A write that goes on whoever leaves, and whose failure need not be asked for."""
+    task = asyncio.create_task(write)
+    task.add_done_callback(lambda task: task.cancelled() or task.exception())
+    return task

@@ -1,0 +1,275 @@
+"""In charge of which replica may answer a read: one that tells no older story than the caller has seen.
+
+The caller has seen the position that it sends, and what this process has answered its customer's writes with. A replica
+is asked how far it is before a statement, never by it: a statement would see what was there when it began.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+from math import isfinite
+from typing import LiteralString
+
+import asyncpg
+
+from keyrack.core.background_tasks import lasting
+from keyrack.core.errors import Unavailable
+from keyrack.core.metrics.catalog import READ_LAG
+from keyrack.core.settings import Settings
+from keyrack.db.change_notifier import DRIVEN, EVERYBODY, heard
+from keyrack.db.connection import UNREACHABLE, Connection, Database, Row
+from keyrack.db.replication.primary_connector import Connector, Host, hosts_of
+from keyrack.db.replication.primary_heartbeat import Heartbeat
+from keyrack.db.replication.replica import REPLAYED, Replica, is_of_replica, reached
+from keyrack.db.replication.wal_positions import EVERY, History, Leader, Position
+
+PACE = 0.02  # seconds between two looks that notices ask for
+IDENTIFY = 1.0  # seconds between two looks which system leads
+PATIENCE = 2.0  # seconds that the leader has to say how far it is, before an answer goes without
+
+
+class Floors:
+    """How far a replica has to be for each customer: `most` of them are remembered, and for all others it is the
+    greatest that was forgotten. As long as it is not known how far, the customer's floor is open.
+
+    >>> floors = Floors(1)
+    >>> floors.of(7)
+    0
+    >>> floors.rise(7, 500); floors.rise(8, 600); floors.of(7), floors.of(8), floors.of(9)
+    (500, 600, 500)
+    >>> first, second = floors.open(7), floors.open(7)
+    >>> floors.close(first, 700); floors.of(7)
+    >>> floors.close(second, 800); floors.of(7)
+    800
+    """
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._floors: dict[int, int] = {}  # whose rose last stands last
+        self._of_others = 0
+        self._open: dict[int, int] = {}  # customers, or `EVERYBODY`, with the number under which it was opened last
+        self.opened = 0  # how often
+
+    def of(self, customer: int) -> int | None:
+        """The position; None as long as it is not known."""
+        if self._open and (customer in self._open or EVERYBODY in self._open):
+            return None
+        return self._floors.get(customer, self._of_others)
+
+    def open(self, customer: int) -> int:
+        """Something of the customer may have been written. Returns a number, for `close`."""
+        if len(self._open) >= self._most:
+            self._open = {}
+            customer = EVERYBODY
+        self.opened += 1
+        self._open.pop(customer, None)
+        self._open[customer] = self.opened
+        return self.opened
+
+    def close(self, until: int, at: int) -> None:
+        """This position was asked for after everything that was opened until this number."""
+        while self._open and (first := next(iter(self._open.items())))[1] <= until:
+            del self._open[first[0]]
+            self.rise(first[0], at)
+
+    def rise(self, customer: int, at: int) -> None:
+        """A replica has to be there, or further."""
+        if customer == EVERYBODY:
+            self._floors.clear()
+            self._of_others = max(self._of_others, at)
+            return
+        self._floors[customer] = max(self._floors.pop(customer, self._of_others), at)
+        while len(self._floors) > self._most:
+            self._of_others = max(self._of_others, self._floors.pop(next(iter(self._floors))))
+
+    def clear(self) -> None:
+        """Another history begins: whoever has it has everything that was acknowledged before."""
+        self._floors.clear()
+        self._of_others = 0
+
+
+# What is told beside a row is told later than the row was seen
+TOLD: LiteralString = "select q_.*, " + REPLAYED + " from ("
+END: LiteralString = ") q_"
+
+
+class Read(Database):
+    """The connections of a replica on behalf of one read; a statement that the replica fails is the leader's."""
+
+    __slots__ = ("_leader", "asks", "at", "left")
+
+    def __init__(self, replica: Database, leader: Database) -> None:
+        super().__init__(replica._pool, replica._who, reads=True)
+        self._leader = leader
+        self.left = False  # the leader has answered at least one of them
+        self.at = -1  # how far the story goes, by the rows themselves
+        self.asks = False  # something else was read, so that has to be asked for
+
+    async def fetch(self, sql: LiteralString, *args: object) -> list[Row]:
+        if not self.left:
+            try:
+                rows = await super().fetch(TOLD + sql + END, *args)
+                self._see(rows[-1] if rows else None)
+                return rows
+            except Exception as error:
+                self._leave(error)
+        return await self._leader.fetch(sql, *args)
+
+    async def fetchrow(self, sql: LiteralString, *args: object) -> Row | None:
+        if not self.left:
+            try:
+                row = await super().fetchrow(TOLD + sql + END, *args)
+                self._see(row)
+                return row
+            except Exception as error:
+                self._leave(error)
+        return await self._leader.fetchrow(sql, *args)
+
+    @asynccontextmanager
+    async def transaction(self) -> AsyncGenerator[Connection]:
+        """A transaction at the replica; what fails in it fails."""
+        self.asks = True
+        async with super().transaction() as connection:
+            yield connection
+
+    def _see(self, row: Row | None) -> None:
+        if row is None:
+            self.asks = True
+        else:
+            self.at = max(self.at, reached(row))
+
+    def _leave(self, error: Exception) -> None:
+        if not is_of_replica(error):
+            raise error
+        self.left = True
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """A replica that may answer one read, and what it has to be at afterwards."""
+
+    replica: Replica
+    history: History
+    floor: int
+    generation: int
+
+    def database(self, customer: int, manager: int, leader: Database) -> Read:
+        """The replica on behalf of a customer and a manager."""
+        assert self.replica.reads is not None  # noqa: S101 - or it had not been chosen
+        return Read(self.replica.reads.of(customer, manager, reads=True), leader)
+
+    async def position(self, read: Read) -> Position:
+        """How far the story goes that was read. Raises what `is_of_replica` knows where it counts for nothing."""
+        if not read.asks and read.at >= 0:
+            return Position(self.history, read.at)
+        return await self.replica.position(self.history, self.floor, self.generation)
+
+
+class Replicas:
+    """The replicas of one process, and the leader's position."""
+
+    def __init__(self, database: Database, dsn: str, settings: Settings, heartbeat: Heartbeat) -> None:
+        self._database = database
+        self._leader = Leader(database)
+        self._history: History | None = None  # of the floors
+        self._floors = Floors(settings.read_floors)
+        hosts = hosts_of(dsn) or (Host("localhost", 5432),)
+        self._replicas = [Replica(dsn, host, settings, self._leader, heartbeat) for host in hosts]
+        self._following = 0
+        self._asked = asyncio.Event()  # for a look before its time
+
+    @classmethod
+    async def connect(cls, connector: Connector, settings: Settings, heartbeat: Heartbeat) -> Replicas | None:
+        """None where the settings name none. Raises `Unavailable` while the leader cannot be reached."""
+        dsn = settings.read_database_url
+        if dsn is None:
+            return None
+        return cls(
+            await Database.connect(connector, settings, application="keyrack position", size=1),
+            dsn,
+            settings,
+            heartbeat,
+        )
+
+    async def choose(self, customer: int, seen: Position | None) -> Turn | None:
+        """A replica that may answer a read of the customer whose caller has seen this position; None: the leader."""
+        history = self._leader.history
+        if history is None or (seen is not None and seen.history != history):
+            return None
+        floor = self._floors.of(customer)
+        if floor is None:
+            return None
+        floor = floor if seen is None else max(floor, seen.at)
+        hopeful = None
+        for _ in self._replicas:  # by turns
+            self._following = (self._following + 1) % len(self._replicas)
+            replica = self._replicas[self._following]
+            if replica.may(history, floor):
+                return Turn(replica, history, floor, replica.generation)
+            if replica.may(history, 0):
+                hopeful = replica
+        if hopeful is not None and await hopeful.looked() and hopeful.may(history, floor):
+            return Turn(hopeful, history, floor, hopeful.generation)
+        return None
+
+    def wrote(self, customer: int) -> None:
+        """Something of the customer may have been written: no replica answers for it until it is known how far that
+        goes, and none then that is not there."""
+        self._floors.open(customer)
+
+    async def seen(self) -> Position | None:
+        """How far the story goes that the leader has told just now, what was written among it; None where it does not
+        say."""
+        opened = self._floors.opened
+        with suppress(*UNREACHABLE, asyncpg.PostgresError, TimeoutError, Unavailable):
+            async with asyncio.timeout(PATIENCE):
+                position = await self._leader.position()
+            if position.history != self._history:
+                self._history = position.history
+                self._floors.clear()
+            self._floors.close(opened, position.at)
+            return position
+        return None
+
+    def hear(self, payload: str) -> None:
+        """Another process may have written: the next look says how far."""
+        for customer, topics in heard(payload):
+            if topics != DRIVEN:  # which comes every second of each fleet that drives, and is old in the next
+                self._floors.open(customer)
+                self._asked.set()
+
+    def lost(self) -> None:
+        """Such notices may have been missed."""
+        self._floors.open(EVERYBODY)
+
+    async def run(self) -> None:
+        """Look how far they are until cancelled."""
+        tasks = [asyncio.create_task(lasting(f"replica {one.name}", one.run)) for one in self._replicas]
+        identify_at = 0.0
+        try:
+            while True:
+                if time.monotonic() >= identify_at:
+                    identify_at = time.monotonic() + IDENTIFY
+                    with suppress(*UNREACHABLE, asyncpg.PostgresError, TimeoutError, Unavailable):
+                        await self._leader.identify()
+                await self.seen()
+                READ_LAG.replace({(one.name,): one.lag for one in self._replicas if isfinite(one.lag)})
+                await asyncio.sleep(PACE)
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(EVERY - PACE):
+                        await self._asked.wait()
+                self._asked.clear()
+        finally:
+            READ_LAG.replace({})
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def close(self) -> None:
+        for replica in self._replicas:
+            await replica.close()
+        await self._database.close()

@@ -1,0 +1,230 @@
+"""In charge of one replica: its connections, which position it has replayed, and whether it has our history.
+
+A server behind an address may be replaced by another one, or begin anew further back. So all connections that are used
+are of the very server that was asked how far it is, and end with the one on which it was asked.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+from contextlib import suppress
+from datetime import datetime
+from math import inf
+from typing import Any, LiteralString
+
+import asyncpg
+
+from keyrack.core.errors import Unavailable
+from keyrack.core.log_config import MINUTE, Seldom
+from keyrack.core.settings import Settings
+from keyrack.db.connection import UNREACHABLE, Database, is_interruption
+from keyrack.db.replication.primary import Leadership
+from keyrack.db.replication.primary_connector import Connector, Host, Link
+from keyrack.db.replication.primary_heartbeat import Heartbeat
+from keyrack.db.replication.wal_positions import EVERY, History, Leader, Position, Shared
+
+log = Seldom("keyrack.replicas", MINUTE)
+
+APPLICATION = "keyrack replica"
+PATIENCE = 2.0  # seconds that it has to say how far it is
+AT_ONCE = 0.2  # seconds that it has where somebody waits who can as well ask the leader
+AGAIN = 1.0  # seconds until it is tried again, on average
+BEGUN: LiteralString = """
+select pg_postmaster_start_time() as begun, coalesce((pg_last_wal_replay_lsn() - '0/0')::int8, 0) as replayed
+"""
+BEHIND = ("42", "0A")  # classes of SQLSTATE: a migration has not arrived yet, or a table is not for replicas
+# A commit can be seen before the place behind it is told. Where nothing else has arrived, there is none such
+REPLAYED: LiteralString = """
+pg_is_in_recovery() as follows_, (pg_last_wal_replay_lsn() - '0/0')::int8 as replayed_,
+  (pg_last_wal_receive_lsn() - '0/0')::int8 as received_
+"""
+ASK: LiteralString = "select " + REPLAYED
+LOOK: LiteralString = (
+    "select (select system_identifier from pg_control_system()) as system,"
+    " (select beat_at from heartbeat where heartbeat_id = $1) as beat, " + REPLAYED
+)
+
+
+class NotThere(ConnectionError):
+    """The replica cannot be used: it is another server than the one that was asked, or has not come far enough."""
+
+
+class _Generations(Leadership):
+    """The generations of a replica's connections; that they change is no news of the leader."""
+
+    def renew(self, error: BaseException | None = None, *, moved: bool = False) -> None:
+        self._begin(moved)
+
+
+class _Way(Connector):
+    """Opens connections to one host, all of them to the same server."""
+
+    def __init__(self, dsn: str, host: Host, settings: Settings) -> None:
+        alone = settings.model_copy(update={"database_failover": False})
+        super().__init__(dsn, settings, _Generations(alone, several=False))
+        self._host = host
+        self.begun: datetime | None = None  # when the server began, by which it is known
+        self.replayed = 0  # as it has said last: whoever has less has begun anew
+
+    async def connect(self, **options: Any) -> asyncpg.Connection:
+        """A connection to the server. Raises `NotThere` where it is another one, and what asyncpg raises."""
+        least = self.replayed
+        raw, begun, replayed = await self._opened(options)
+        if begun != self.begun or replayed < least:
+            raw.terminate()
+            raise NotThere("the replica is another server now")
+        return raw
+
+    async def first(self, **options: Any) -> asyncpg.Connection:
+        """The same, to whichever server is there: from now on it is that one."""
+        raw, self.begun, self.replayed = await self._opened(options)
+        return raw
+
+    async def _opened(self, options: dict[str, Any]) -> tuple[asyncpg.Connection, datetime, int]:
+        options.setdefault("connection_class", Link)
+        options["timeout"] = self._seconds
+        raw = await asyncpg.connect(self.dsn, host=self._host.name, port=self._host.port, **options)
+        try:
+            row = await raw.fetchrow(BEGUN, timeout=self._seconds)
+            assert row is not None  # noqa: S101 - a row by its form
+            return raw, row["begun"], row["replayed"]
+        except BaseException:
+            raw.terminate()
+            raise
+
+
+class Replica:
+    """One replica, as this process sees it. `reads` are its connections, once it has been reached."""
+
+    def __init__(self, dsn: str, host: Host, settings: Settings, leader: Leader, heartbeat: Heartbeat) -> None:
+        self.name = str(host)
+        self.reads: Database | None = None
+        self._settings = settings
+        self._leader = leader
+        self._heartbeat = heartbeat
+        self._way = _Way(dsn, host, settings)
+        self._raw: asyncpg.Connection | None = None
+        self._turn = asyncio.Lock()  # of asking on that connection
+        self._ask = Shared(self._asked)
+        self._replayed = -1  # as it has said last; nothing where it cannot be asked, or follows nobody
+        self._since = -inf  # when the leader was no further than that
+        self._history: History | None = None  # that it has: it has shown a commit of ours
+
+    @property
+    def generation(self) -> int:
+        """Of its connections."""
+        return self._way.leadership.generation
+
+    def may(self, history: History, floor: int) -> bool:
+        """Whether it may answer: it follows our leader, has replayed the floor, and is not too far behind."""
+        return self._replayed >= floor and self._history == history and self.lag <= self._settings.read_lag_seconds
+
+    @property
+    def lag(self) -> float:
+        """Seconds that it is behind the leader, at most; infinity where that is not known, or too many."""
+        return time.monotonic() - self._since
+
+    async def position(self, history: History, floor: int, generation: int) -> Position:
+        """How far the story goes, at most, that was read just now. Raises `NotThere` where it may have been a server
+        that was not at the floor, and what asking raises."""
+        async with asyncio.timeout(PATIENCE):
+            said = await self._ask()
+        if generation != self.generation or said["replayed_"] < floor:
+            raise NotThere("the replica has changed meanwhile")
+        return Position(history, reached(said))
+
+    async def looked(self) -> bool:
+        """Look how far it is by now: since the last time it may have come as far as somebody needs it. False where it
+        does not say so at once."""
+        with suppress(*UNREACHABLE, asyncpg.PostgresError, TimeoutError):
+            async with asyncio.timeout(AT_ONCE):
+                await self._ask()
+            return True
+        return False
+
+    async def run(self) -> None:
+        """Look how far it is, again and again, until cancelled."""
+        self._way.leadership.watch(self._renewed)
+        try:
+            while True:
+                try:
+                    await self._look_on()
+                except (*UNREACHABLE, asyncpg.PostgresError, TimeoutError, Unavailable) as error:
+                    log.warning("a replica is away: its reads go to the leader", replica=self.name, error=error)
+                self._way.leadership.renew(moved=True)  # whoever waits for it goes to the leader
+                await asyncio.sleep(AGAIN * (0.5 + random.random()))  # noqa: S311 - not all processes at once
+        finally:
+            self._way.leadership.unwatch(self._renewed)
+            self._end()
+
+    async def close(self) -> None:
+        if self.reads is not None:
+            await self.reads.close()
+
+    async def _look_on(self) -> None:
+        """Look on one connection as long as it lasts. Raises what it says."""
+        self._raw = await self._way.first(server_settings={"application_name": APPLICATION})
+        try:
+            if self.reads is None:
+                self.reads = await Database.connect(self._way, self._settings, application=APPLICATION)
+            while True:
+                begun = time.monotonic()
+                async with asyncio.timeout(PATIENCE):
+                    self._judge(await self._said(LOOK, self._heartbeat.id))
+                await asyncio.sleep(max(0.0, begun + EVERY - time.monotonic()))
+        finally:
+            self._end()
+
+    async def _asked(self) -> asyncpg.Record:
+        return await self._said(ASK)
+
+    async def _said(self, sql: LiteralString, *args: object) -> asyncpg.Record:
+        """What the server says, on the connection on which it is looked at. Raises what that says, and `NotThere`."""
+        async with self._turn:
+            if self._raw is None:
+                raise NotThere("the replica is away")
+            generation = self.generation
+            said = await self._raw.fetchrow(sql, *args)
+            assert said is not None  # noqa: S101 - a row by its form
+            if generation == self.generation:
+                self._replayed = said["replayed_"] if said["follows_"] else -1
+                self._since = self._leader.since(self._replayed)
+                self._way.replayed = max(0, self._replayed)
+            return said
+
+    def _judge(self, said: asyncpg.Record) -> None:
+        """Whether what it has is our history."""
+        heartbeat, ours = self._heartbeat, self._leader.history
+        if not said["follows_"]:
+            log.warning("a server that leads, or follows nobody, is not asked for reads", replica=self.name)
+        elif ours is not None and said["system"] != ours.system:
+            log.warning("a server of another system is no replica: it is not asked for reads", replica=self.name)
+        elif said["beat"] in heartbeat.beats:
+            self._history = heartbeat.history
+
+    def _renewed(self, _moved: bool) -> None:
+        self._replayed, self._since, self._history = -1, -inf, None
+        self._end()
+
+    def _end(self) -> None:
+        raw, self._raw = self._raw, None
+        if raw is not None:
+            with suppress(asyncpg.InterfaceError):
+                raw.terminate()
+
+
+def reached(said: asyncpg.Record) -> int:
+    """How far a story goes that was seen before this was said. Raises `NotThere` where the server leads meanwhile."""
+    if not said["follows_"]:
+        raise NotThere("the replica follows nobody any more")
+    return said["replayed_"] + (said["received_"] != said["replayed_"])
+
+
+def is_of_replica(error: BaseException) -> bool:
+    """Whether the leader may well answer what a replica did not: it is away, recovery came in the way, or something is
+    not there yet. Not where the statement itself took too long, or cannot take a value."""
+    if isinstance(error, asyncpg.QueryCanceledError):
+        return False
+    return is_interruption(error) or str(getattr(error, "sqlstate", "")).startswith(BEHIND)

@@ -1,0 +1,75 @@
+"""In charge of what every connection is told at its start, and of how values travel between Python and PostgreSQL."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, date, datetime, timedelta
+from typing import LiteralString
+
+import asyncpg
+
+from keyrack.core.settings import Settings
+
+
+def session(settings: Settings) -> dict[str, str]:
+    """What every connection is told at its start; SQL reads the `keyrack.` ones with `current_setting`."""
+    return {
+        "TimeZone": "UTC",
+        "jit": "off",
+        "statement_timeout": str(int(settings.read_timeout * 1000)),
+        "lock_timeout": str(int(settings.hold_seconds * 1000)),
+        "idle_in_transaction_session_timeout": "15000",  # a client that is gone silently must not hold its locks
+        "keyrack.brand": settings.brand,
+        "keyrack.records": "on",  # it says who acts, which releases up to 0.2.0 do not
+        "keyrack.who": "",  # nobody yet, whatever the server has as a default
+        "keyrack.public_url": settings.public_url,
+    }
+
+
+# In a transaction whose statements may take longer than a request may
+UNHURRIED: LiteralString = "set local statement_timeout = 0"
+# Which of these settings a session does not have: PgBouncer passes hardly any of them on
+LACKING: LiteralString = """
+select string_agg(w.name, ', ' order by w.name) from unnest($1::text[], $2::text[]) w (name, value)
+left join pg_settings s on s.name = w.name
+where coalesce(s.setting, current_setting(w.name, true)) is distinct from w.value
+"""
+NOT_TOLD = (
+    "The database's sessions lack what Keyrack sets at their start, or have other values: {lacking}. PgBouncer gets "
+    "them from its connect_query: `keyrack database pgbouncer` prints the one for these settings."
+)
+
+
+async def prepare(raw: asyncpg.Connection) -> None:
+    """JSON that PostgreSQL has built goes out as the bytes that came; JSON for it comes in as Python values.
+
+    A time is the time that it is: asyncpg's own codecs take the first and the last that Python has for infinity.
+    """
+    await raw.set_type_codec("json", schema="pg_catalog", encoder=_dump, decoder=bytes, format="binary")
+    await raw.set_type_codec("jsonb", schema="pg_catalog", encoder=json.dumps, decoder=json.loads, format="text")
+    await raw.set_type_codec("timestamptz", schema="pg_catalog", encoder=_sent, decoder=_received, format="tuple")
+    await raw.set_type_codec("date", schema="pg_catalog", encoder=_sent_day, decoder=_received_day, format="tuple")
+
+
+def _dump(value: object) -> bytes:
+    return json.dumps(value).encode()
+
+
+_EPOCH = datetime(2000, 1, 1, tzinfo=UTC)  # PostgreSQL's
+_MICROSECOND = timedelta(microseconds=1)
+
+
+def _sent(time: datetime) -> tuple[int]:
+    return ((time - _EPOCH) // _MICROSECOND,)
+
+
+def _received(microseconds: tuple[int]) -> datetime:
+    return _EPOCH + microseconds[0] * _MICROSECOND
+
+
+def _sent_day(day: date) -> tuple[int]:
+    return (day.toordinal() - _EPOCH.toordinal(),)
+
+
+def _received_day(days: tuple[int]) -> date:
+    return date.fromordinal(_EPOCH.toordinal() + days[0])

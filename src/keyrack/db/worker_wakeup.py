@@ -1,0 +1,46 @@
+"""In charge of notices that go out: after the commit, and never in it.
+
+A notice in a transaction makes commits queue up behind one another, and such a transaction cannot be prepared.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import LiteralString
+
+import asyncpg
+
+from keyrack.db.connection import UNREACHABLE, Database
+from keyrack.db.throttled_log import Interruptions
+
+log = Interruptions("keyrack.notices")
+
+WORK: LiteralString = "notify keyrack_work"  # there are operations to apply
+DELIVER: LiteralString = "notify keyrack_deliver"  # there are deliveries to send
+ACCESS: LiteralString = "notify keyrack_access"  # it has changed who may call
+
+
+class Announcer:
+    """Gives notices, soon: many of the same become one. A lost one costs a poll, never the work."""
+
+    def __init__(self, db: Database) -> None:
+        self._db = db
+        self._notices: list[LiteralString] = []
+        self._asked = asyncio.Event()
+
+    def __call__(self, notice: LiteralString) -> None:
+        if notice not in self._notices:
+            self._notices.append(notice)
+        self._asked.set()
+
+    async def run(self) -> None:
+        """Announce until cancelled."""
+        while True:
+            await self._asked.wait()
+            self._asked.clear()
+            while self._notices:
+                notice = self._notices.pop(0)
+                try:
+                    await self._db.execute(notice)
+                except (*UNREACHABLE, asyncpg.PostgresError) as error:
+                    log.warning("others not told; they will find out themselves", error=error, notice=notice)

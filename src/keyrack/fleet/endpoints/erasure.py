@@ -1,0 +1,137 @@
+"""Erasing a person from a customer: what would go, and doing it. Ours, beside the spec."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal, LiteralString
+
+from keyrack.api import conditional_requests
+from keyrack.api.endpoint import TAGGED, Endpoints
+from keyrack.api.exchange import NO_CONTENT, Answer, Request, answer
+from keyrack.api.permissions import Permission
+from keyrack.api.schema.request_body import Body, Int32
+from keyrack.assignments.customer_lock import settle
+from keyrack.core.errors import NotFound
+from keyrack.core.settings import Settings
+from keyrack.db.connection import Statements
+from keyrack.fleet import person_erasure
+from keyrack.fleet.endpoints.users import MEMBER, NO_USER
+
+endpoints = Endpoints("Users", "erasure")
+
+# Those whose users the manager may see that have the person too: the manager finds the person there anyway
+OTHERS: LiteralString = """
+select c.customer_id, c.name from customer_user u join customer c using (customer_id)
+where u.user_id = $2 and u.customer_id = any($3) and u.customer_id <> $1 order by c.customer_id
+"""
+
+
+class Goes(Body):
+    """What goes: `removed` at once, `ended` by webhook at once, or `anonymous` within minutes: it stays, and does not
+    say any more who it was."""
+
+    kind: Literal[
+        "membership", "groups", "assignments", "devices", "keys", "events", "operations", "deliveries", "changes"
+    ]
+    how: Literal["removed", "ended", "anonymous"]
+    count: Int32
+
+
+class Stays(Body):
+    """What stays, and why: a code for programs, and its text."""
+
+    kind: Literal["person", "answers", "receivers"]
+    code: Literal["shared-or-left-lately", "until-forgotten", "was-sent"]
+    text: str
+
+
+class AlsoIn(Body):
+    """Another customer of the manager that has the person, who stays there as he or she is."""
+
+    id: str
+    name: str
+
+
+class Preview(Body):
+    user_id: Int32
+    goes: list[Goes]
+    stays: list[Stays]
+    customers: list[AlsoIn]
+
+
+HOW: Mapping[str, str] = {
+    "groups": "removed",
+    "assignments": "ended",
+    "devices": "removed",
+    "keys": "anonymous",
+    "events": "anonymous",
+    "operations": "anonymous",
+    "deliveries": "anonymous",
+    "changes": "anonymous",
+}
+PERSON = (
+    "Name, e-mail address and password go within minutes, unless another customer has the person as well: then they "
+    "stay for that one. If any customer has let the person go within the last {days} days, they go when these are over."
+    " Whether either is so is not told."
+)
+ANSWERS = "Answers that are kept for an Idempotency-Key, sealed with that key, go after {hours} hours at the latest."
+RECEIVERS = "What webhooks were sent already is with those who received it."
+
+
+@endpoints.write(
+    "GET",
+    "/users/{userId}/erasure",
+    "What erasing a user from the customer would take, and what would stay",
+    status=200,
+    answers=Preview,
+    refuses={404: (NO_USER,)},
+    headers=TAGGED,
+    leads=True,
+    ours=True,
+)
+async def preview(request: Request, settings: Settings) -> Answer:
+    (user,) = request.ids
+    counts = await person_erasure.counts(request.db, request.customer, user)
+    if counts is None:
+        raise NotFound(NO_USER)
+    others = await request.db.fetch(OTHERS, request.customer, user, request.where(Permission.USERS_READ))
+    told: dict[str, Any] = {
+        "userId": user,
+        "goes": [
+            {"kind": "membership", "how": "removed", "count": 1},
+            *[{"kind": kind, "how": how, "count": counts[kind]} for kind, how in HOW.items()],
+        ],
+        "stays": [
+            _stays("person", "shared-or-left-lately", PERSON.format(days=settings.person_days)),
+            _stays("answers", "until-forgotten", ANSWERS.format(hours=settings.idempotency_hours)),
+            _stays("receivers", "was-sent", RECEIVERS),
+        ],
+        "customers": [{"id": str(row["customer_id"]), "name": row["name"]} for row in others],
+    }
+    return conditional_requests.document(request, answer(told, headers=conditional_requests.FRESH))
+
+
+def _stays(kind: str, code: str, text: str) -> dict[str, str]:
+    return {"kind": kind, "code": code, "text": text}
+
+
+async def _erasable(statements: Statements, request: Request, _body: None = None) -> None:
+    """Raises `NotFound` unless the customer has this user."""
+    if not await statements.fetchval(MEMBER, request.customer, *request.ids):
+        raise NotFound(NO_USER)
+
+
+@endpoints.post(
+    "/users/{userId}/erase",
+    "Erase a user from the customer; assignments end by webhook, events stay without the person",
+    ground=_erasable,
+    refuses={404: (NO_USER,)},
+    ours=True,
+)
+async def erase(request: Request, settings: Settings) -> Answer:
+    (user,) = request.ids
+    async with request.db.transaction() as connection:
+        await settle(connection, request.customer)
+        await _erasable(connection, request)
+        await person_erasure.erase(connection, request.customer, user, request.checksum, request.asker, settings)
+    return NO_CONTENT

@@ -1,0 +1,192 @@
+"""Installations: which product is in which car. Taking a key box out ends the car's assignments."""
+
+from __future__ import annotations
+
+from typing import LiteralString
+
+from keyrack.api.endpoint import Endpoints
+from keyrack.api.exchange import NO_CONTENT, Answer, Request
+from keyrack.api.schema.request_body import Body, Id, Int32, Text, no_valid
+from keyrack.assignments.customer_lock import settle
+from keyrack.assignments.submission import end_all_of_car
+from keyrack.core.error_codes import Fault, Reason
+from keyrack.core.errors import BadRequest, Conflict, NotFound, on_constraint
+from keyrack.core.text import trimmed
+from keyrack.db.connection import Row, Statements
+from keyrack.fleet import group_scope_checks
+from keyrack.fleet.endpoints.cars import NO_CAR, check_car
+
+endpoints = Endpoints("Installations", "installations")
+
+NO_PRODUCT = Reason(
+    "named-product-not-found",
+    "Unable to find a product for the given parameters which is assigned to the given customerId.",
+    "Use what GET /products returns; several names must mean the same product.",
+)
+ALREADY = Reason(
+    "product-already-installed",
+    "The product is already installed into a car.",
+    "Take it out of the other car first: DELETE /installations.",
+)
+NO_SERVICE = Reason(
+    "product-without-service",
+    "The product has no service assigned.",
+    "Pair it with a service that is not terminated first: PUT /pairings.",
+)
+SAME_TYPE = Reason(
+    "product-type-already-in-car",
+    "There is already installed a product of the same type in the car.",
+    "Take the other one out first: DELETE /installations.",
+)
+NOT_INSTALLED = Reason(
+    "product-not-installed", "The product is already uninstalled.", "There is nothing to do: it is in no car."
+)
+OTHER_CAR = Reason(
+    "product-in-other-car",
+    "The product is not assigned to the given car.",
+    "GET /products/{productId}/cars tells the car that it is in.",
+)
+NO_NAME = Reason(
+    "no-product-named",
+    "Couldn't {what}. No valid productId, serialNumber or uniqueId provided.",
+    "Send one of productId, serialNumber and uniqueId.",
+)
+ONE_NEEDED = Fault(
+    "one-needed",
+    "At least one of productId, serialNumber and uniqueId is needed.",
+    "",
+    ("productId", "serialNumber", "uniqueId"),
+)
+INSTALL = "install product"
+UNINSTALL = "uninstall product"
+
+PRODUCT: LiteralString = """
+select p.product_id, p.kind, p.car_id,
+  exists (select from service s where s.customer_id = p.customer_id and s.product_id = p.product_id
+          and not s.is_terminated) as served
+from product p
+where p.customer_id = $1 and ($2::integer is null or p.product_id = $2)
+  and ($3::text is null or p.serial_number = $3) and ($4::text is null or p.unique_id = $4)
+"""
+PUT_INTO: LiteralString = "update product set car_id = $3 where customer_id = $1 and product_id = $2"
+
+
+class ProductRef(Body):
+    """A product, named by any of three."""
+
+    unique_id: Text | None = None
+    serial_number: Text | None = None
+    product_id: Int32 | None = None
+
+
+class Installation(ProductRef):
+    car_id: Id
+
+
+def product_given(ref: ProductRef, what: str) -> tuple[int | None, str | None, str | None]:
+    """What the product is named by; several names must mean the same product. Raises `BadRequest` for no valid one."""
+    serial_number, unique_id = trimmed(ref.serial_number or "") or None, trimmed(ref.unique_id or "") or None
+    if (ref.product_id or 0) < 1 and serial_number is None and unique_id is None:
+        raise BadRequest(no_product(what), errors=[ONE_NEEDED])
+    return ref.product_id, serial_number, unique_id
+
+
+def no_product(what: str) -> Reason:
+    """Why it is refused when nothing names a product."""
+    return NO_NAME.format(what=what)
+
+
+async def find_product(statements: Statements, request: Request, ref: ProductRef, what: str) -> Row:
+    """The product that is named. Raises `BadRequest`, `NotFound`."""
+    product = await _product(statements, request, ref, what)
+    if product is None:
+        raise NotFound(NO_PRODUCT)
+    return product
+
+
+async def _product(statements: Statements, request: Request, ref: ProductRef, what: str) -> Row | None:
+    """The product that is named, if it exists for who asks. Raises `BadRequest`."""
+    product = await statements.fetchrow(PRODUCT, request.customer, *product_given(ref, what))
+    if product is None or await group_scope_checks.hides(request, "productId", product["product_id"], statements):
+        return None
+    return product
+
+
+async def _product_and_car(statements: Statements, request: Request, wanted: Installation, what: str) -> Row:
+    """The product, where the car is there too. Raises `BadRequest`, `NotFound`.
+
+    The car is looked up later and refused first: as no car comes back, what was seen of the product was seen while the
+    car was there.
+    """
+    product = await _product(statements, request, wanted, what)
+    await check_car(statements, request.customer, wanted.car_id)
+    if product is None:
+        raise NotFound(NO_PRODUCT)
+    return product
+
+
+async def _installable(statements: Statements, request: Request, wanted: Installation) -> Row:
+    """The product, which can be installed. Raises `BadRequest`, `NotFound`, `Conflict`."""
+    product = await _product_and_car(statements, request, wanted, INSTALL)
+    if product["car_id"] is not None:
+        raise Conflict(ALREADY)
+    if not product["served"]:
+        raise Conflict(NO_SERVICE)
+    return product
+
+
+async def _removable(statements: Statements, request: Request, wanted: Installation) -> Row:
+    """The product, which is in the car. Raises `BadRequest`, `NotFound`, `Conflict`."""
+    product = await _product_and_car(statements, request, wanted, UNINSTALL)
+    if product["car_id"] is None:
+        raise Conflict(NOT_INSTALLED)
+    if product["car_id"] != wanted.car_id:
+        raise Conflict(OTHER_CAR)
+    return product
+
+
+@endpoints.put(
+    "/installations",
+    "Install a product into a car",
+    limited=("productId", "carId"),
+    body=Installation,
+    what=INSTALL,
+    ground=_installable,
+    refuses={
+        400: (no_valid(INSTALL, "carId"), no_product(INSTALL)),
+        404: (NO_CAR, NO_PRODUCT),
+        409: (ALREADY, NO_SERVICE, SAME_TYPE),
+    },
+)
+async def install(request: Request, wanted: Installation) -> Answer:
+    async with request.db.transaction() as connection:
+        await settle(connection, request.customer)
+        product = await _installable(connection, request, wanted)
+        with on_constraint({"product_kind_in_car_key": (Conflict, SAME_TYPE)}):
+            await connection.execute(PUT_INTO, request.customer, product["product_id"], wanted.car_id)
+    return NO_CONTENT
+
+
+@endpoints.delete(
+    "/installations",
+    "Take a product out of a car; with a key box the car's assignments end by webhook",
+    limited=("productId", "carId"),
+    body=Installation,
+    what=UNINSTALL,
+    ground=_removable,
+    refuses={
+        400: (no_valid(UNINSTALL, "carId"), no_product(UNINSTALL)),
+        404: (NO_CAR, NO_PRODUCT),
+        409: (NOT_INSTALLED, OTHER_CAR),
+    },
+)
+async def uninstall(request: Request, wanted: Installation) -> Answer:
+    async with request.db.transaction() as connection:
+        await settle(connection, request.customer)
+        product = await _removable(connection, request, wanted)
+        await connection.execute(PUT_INTO, request.customer, product["product_id"], None)
+        if product["kind"] == "Box":
+            await end_all_of_car(
+                connection, request.customer, wanted.car_id, "Uninstallation", request.checksum, request.asker
+            )
+    return NO_CONTENT

@@ -1,0 +1,108 @@
+"""Pairings: which service belongs to which product."""
+
+from __future__ import annotations
+
+from typing import LiteralString
+
+from keyrack.api.endpoint import Endpoints
+from keyrack.api.exchange import NO_CONTENT, Answer, Request
+from keyrack.api.schema.request_body import Id, no_valid
+from keyrack.assignments.customer_lock import settle
+from keyrack.core.error_codes import Reason
+from keyrack.core.errors import Conflict, NotFound, on_constraint
+from keyrack.db.connection import Row, Statements
+from keyrack.fleet.endpoints.installations import NO_PRODUCT, ProductRef, find_product, no_product, product_given
+from keyrack.fleet.endpoints.services import NO_SERVICE
+
+endpoints = Endpoints("Pairings", "pairings")
+
+ALREADY = Reason(
+    "service-already-paired", "The service is already paired with a product.", "Unlink it first: DELETE /pairings."
+)
+PRODUCT_TAKEN = Reason(
+    "product-already-paired",
+    "The product is already paired with a service.",
+    "Unlink its service first: DELETE /pairings.",
+)
+NOT_PAIRED = Reason(
+    "service-not-paired",
+    "The service is not paired with the given product.",
+    "GET /services/{serviceId}/products tells the product that it is paired with.",
+)
+PAIR = "pair service with product"
+UNPAIR = "unlink service from product"
+
+SERVICE: LiteralString = "select service_id, product_id from service where customer_id = $1 and service_id = $2"
+SET: LiteralString = "update service set product_id = $3 where customer_id = $1 and service_id = $2"
+
+
+class Pairing(ProductRef):
+    service_id: Id
+
+
+async def _both(statements: Statements, request: Request, wanted: Pairing, what: str) -> tuple[Row, Row]:
+    """The service and the product. Raises `BadRequest`, `NotFound`."""
+    product_given(wanted, what)
+    service = await statements.fetchrow(SERVICE, request.customer, wanted.service_id)
+    if service is None:
+        raise NotFound(NO_SERVICE)
+    return service, await find_product(statements, request, wanted, what)
+
+
+async def _pairable(statements: Statements, request: Request, wanted: Pairing) -> tuple[Row, Row]:
+    """Both, the service without a product. Raises `BadRequest`, `NotFound`, `Conflict`."""
+    service, product = await _both(statements, request, wanted, PAIR)
+    if service["product_id"] is not None:
+        raise Conflict(ALREADY)
+    return service, product
+
+
+async def _paired(statements: Statements, request: Request, wanted: Pairing) -> tuple[Row, Row]:
+    """Both, paired. Raises `BadRequest`, `NotFound`, `Conflict`."""
+    service, product = await _both(statements, request, wanted, UNPAIR)
+    if service["product_id"] != product["product_id"]:
+        raise Conflict(NOT_PAIRED)
+    return service, product
+
+
+@endpoints.put(
+    "/pairings",
+    "Pair a service with a product",
+    limited=("productId", "serviceId"),
+    body=Pairing,
+    what=PAIR,
+    ground=_pairable,
+    refuses={
+        400: (no_valid(PAIR, "serviceId"), no_product(PAIR)),
+        404: (NO_SERVICE, NO_PRODUCT),
+        409: (ALREADY, PRODUCT_TAKEN),
+    },
+)
+async def pair(request: Request, wanted: Pairing) -> Answer:
+    async with request.db.transaction() as connection:
+        await settle(connection, request.customer)
+        service, product = await _pairable(connection, request, wanted)
+        with on_constraint({"service_product_key": (Conflict, PRODUCT_TAKEN)}):
+            await connection.execute(SET, request.customer, service["service_id"], product["product_id"])
+    return NO_CONTENT
+
+
+@endpoints.delete(
+    "/pairings",
+    "Unlink a service from its product",
+    limited=("productId", "serviceId"),
+    body=Pairing,
+    what=UNPAIR,
+    ground=_paired,
+    refuses={
+        400: (no_valid(UNPAIR, "serviceId"), no_product(UNPAIR)),
+        404: (NO_SERVICE, NO_PRODUCT),
+        409: (NOT_PAIRED,),
+    },
+)
+async def unpair(request: Request, wanted: Pairing) -> Answer:
+    async with request.db.transaction() as connection:
+        await settle(connection, request.customer)
+        service, _ = await _paired(connection, request, wanted)
+        await connection.execute(SET, request.customer, service["service_id"], None)
+    return NO_CONTENT

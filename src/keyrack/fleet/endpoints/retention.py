@@ -1,0 +1,109 @@
+"""Retention: what is kept of a customer, for how long, and how far back it reaches. Ours, beside the spec."""
+
+from __future__ import annotations
+
+from typing import Literal, LiteralString
+
+from keyrack.api import conditional_requests
+from keyrack.api.endpoint import TAGGED, Endpoints
+from keyrack.api.exchange import Answer, Request, answer
+from keyrack.api.schema.request_body import Body, Moment, stamp
+from keyrack.core.error_codes import NO_CUSTOMER
+from keyrack.core.errors import NotFound
+from keyrack.core.settings import Settings
+from keyrack.db.connection import Row
+
+endpoints = Endpoints("Customers", "customer")
+
+# Each by the first entry of an index; of positions and readings that would be one look for each car
+REACH: LiteralString = """
+select history_days, keeps_positions, changes_days,
+  (select min(starts_at) from assignment where customer_id = $1) as assignments,
+  (select min(utc_at) from event where customer_id = $1) as events,
+  (select min(issued_at) from box_key where customer_id = $1 and not is_placed) as keys,
+  (select min(finished_at) from operation where customer_id = $1 and finished_at is not null) as operations,
+  (select min(d.created_at) from webhook w cross join lateral (
+     select created_at from delivery d where d.customer_id = w.customer_id and d.webhook_id = w.webhook_id
+     order by delivery_id limit 1) d
+   where w.customer_id = $1) as deliveries
+from customer where customer_id = $1
+"""
+
+Kind = Literal[
+    "assignments",
+    "events",
+    "keys",
+    "operations",
+    "deliveries",
+    "changes",
+    "positions",
+    "odometer",
+    "telemetry",
+    "series",
+    "answers",
+    "people",
+    "sessions",
+]
+
+
+class Kept(Body):
+    """One kind of data: for how long (ISO 8601, null: until somebody removes it), from when on that counts, and the
+    oldest there is, where that is known."""
+
+    kind: Kind
+    kept: bool
+    kept_for: str | None
+    counts_from: str
+    setting: str | None
+    oldest: Moment | None
+
+
+@endpoints.write(
+    "GET",
+    "/retention",
+    "What is kept of the customer, for how long, and how far back it reaches",
+    status=200,
+    limited=(),
+    answers=list[Kept],
+    headers=TAGGED,
+    ours=True,
+)
+async def retention(request: Request, settings: Settings) -> Answer:
+    row = await request.db.fetchrow(REACH, request.customer)
+    if row is None:  # it was removed after the check
+        raise NotFound(NO_CUSTOMER)
+    days = row["history_days"] or settings.history_days
+    history = "KEYRACK_HISTORY_DAYS" if row["history_days"] is None else None  # else the customer's own
+    changes = "KEYRACK_CHANGES_DAYS" if row["changes_days"] is None else None
+    changes_days = row["changes_days"] or settings.changes_days
+    positions = row["keeps_positions"]
+    told = [
+        _kept(row, "assignments", None, "They stay until they are ended, or their car or user goes."),
+        _kept(row, "events", None, "They stay; the person goes from them when the person is erased."),
+        _kept(row, "keys", f"P{settings.key_days}D", "When it was issued, once it opens nothing.", "KEYRACK_KEY_DAYS"),
+        _kept(row, "operations", f"P{settings.operation_days}D", "When they were done.", "KEYRACK_OPERATION_DAYS"),
+        _kept(row, "deliveries", f"P{settings.delivery_days}D", "The last attempt.", "KEYRACK_DELIVERY_DAYS"),
+        _kept(row, "changes", f"P{changes_days}D", "When it got its number.", changes),
+        _kept(row, "positions", f"P{days}D", "When the car was there.", history, kept=positions),
+        _kept(row, "odometer", f"P{days}D", "When it was read.", history),
+        _kept(row, "telemetry", None, "The newest values stay as long as the car."),
+        _kept(row, "series", f"P{days}D", "When it was read.", history),
+        _kept(row, "answers", f"PT{settings.idempotency_hours}H", "The first request.", "KEYRACK_IDEMPOTENCY_HOURS"),
+        _kept(row, "people", f"P{settings.person_days}D", "When they left the last customer.", "KEYRACK_PERSON_DAYS"),
+        _kept(row, "sessions", f"PT{settings.session_hours}H", "When the manager signed in.", "KEYRACK_SESSION_HOURS"),
+    ]
+    return conditional_requests.document(request, answer(told, headers=conditional_requests.FRESH))
+
+
+def _kept(
+    row: Row, kind: Kind, kept_for: str | None, counts_from: str, setting: str | None = None, *, kept: bool = True
+) -> dict[str, str | bool | None]:
+    oldest = row.get(kind)
+    return {
+        "kind": kind,
+        "kept": kept,
+        "keptFor": kept_for if kept else None,
+        "countsFrom": counts_from,
+        "setting": setting,
+        "oldest": oldest and stamp(oldest),
+    }

@@ -1,0 +1,254 @@
+"""Users: people shared between customers, and their membership of a customer."""
+
+from __future__ import annotations
+
+import secrets
+from typing import Literal, LiteralString, NamedTuple
+
+from keyrack.api.endpoint import Endpoints
+from keyrack.api.exchange import NO_CONTENT, Answer, Request, answer
+from keyrack.api.permissions import Permission
+from keyrack.api.read_sql import Parent
+from keyrack.api.schema.request_body import AnyText, Body, EmailAddress, Int32, Name, Text, no_valid
+from keyrack.assignments.customer_lock import settle
+from keyrack.assignments.submission import end_all_of_user
+from keyrack.auth.authenticator import Access
+from keyrack.core.error_codes import Fault, Reason
+from keyrack.core.errors import BadRequest, Conflict, NotFound, on_constraint
+from keyrack.core.text import email_address, is_blank, trimmed
+from keyrack.db.connection import Statements
+from keyrack.fleet import group_scope_checks
+from keyrack.fleet.schema import ASSIGNMENT_OF_USER, USER
+
+endpoints = Endpoints("Users", "users")
+
+NO_USER = Reason(
+    "user-not-found",
+    "Unable to find a user for the given userId which is assigned to the given customerId.",
+    "Use an id that GET /users returns for this customer.",
+)
+SAME_ADDRESS = Reason(
+    "email-address-taken",
+    "A user with the same emailAddress already exists.",
+    "Assign the user that there is to the customer: PUT /users/assignments/customers.",
+)
+NEITHER = Reason(
+    "invalid-user-parameters",
+    "Invalid emailAddress and userId. One valid parameter is required.",
+    "Send either an emailAddress or a userId.",
+)
+NOBODY = Reason(
+    "named-user-not-found",
+    "Unable to find a user for the given parameters.",
+    "Create the user: PUT /users. By number only users of your own customers are found.",
+)
+ALREADY = Reason(
+    "user-already-in-customer",
+    "The user is already assigned to the customer.",
+    "There is nothing to do: the user is in the customer.",
+)
+NOT_ASSIGNED = Reason(
+    "user-not-in-customer",
+    "Unable to find a user for the given parameters which is assigned to the given customerId.",
+    "There is nothing to do: the user is not in the customer.",
+)
+ONE_NEEDED = Fault("one-needed", "Exactly one of emailAddress and userId is needed.", "", ("emailAddress", "userId"))
+
+A_USER = Parent(USER, USER.relations["assignments"].link)
+
+endpoints.get("/users", USER, "All users of the customer")
+ONE_USER = endpoints.get("/users/{userId}", USER, "One user", one=True, missing=NO_USER)
+endpoints.get(
+    "/users/{userId}/assignments",
+    ASSIGNMENT_OF_USER,
+    "The assignments of a user",
+    permission=Permission.ASSIGNMENTS_READ,
+    of=A_USER,
+    missing=NO_USER,
+)
+
+INSERT: LiteralString = """
+with p as (
+  insert into person (email_address, first_name, last_name, type, password_hash) values ($2, $3, $4, $5, $6)
+  returning user_id
+)
+insert into customer_user (customer_id, user_id) select $1, user_id from p returning user_id
+"""
+# By number only people of customers are found whose users the caller may see: whoever counts finds nobody else
+BY_ID: LiteralString = "select user_id from customer_user where user_id = $1 and customer_id = any($2) limit 1"
+# As it was sent first: an address that is stored may be one that is not taken any more
+BY_ADDRESS: LiteralString = """
+select user_id from person where lower(email_address) in (lower($1), lower($2))
+order by lower(email_address) = lower($1) desc limit 1
+"""
+JOIN: LiteralString = "insert into customer_user (customer_id, user_id) values ($1, $2)"
+MEMBER: LiteralString = "select exists (select from customer_user where customer_id = $1 and user_id = $2)"
+# Whether it was the last customer is asked when the person would be erased (access/privacy.py)
+LEAVE: LiteralString = """
+with gone as (delete from customer_user where customer_id = $1 and user_id = $2 returning user_id)
+update person p set left_at = now() from gone where p.user_id = gone.user_id
+"""
+
+
+class UserData(Body):
+    first_name: Name
+    last_name: Name
+
+
+class NewUser(Body):
+    email_address: EmailAddress
+    user_data: UserData
+    password: Text | None = None
+    type: Literal["Normal", "Anonymous"] | None = "Anonymous"
+
+
+class UserCreated(Body):
+    id: Int32
+    password: str | None
+
+
+class SomeUser(Body):
+    """Who is meant: exactly one of the two."""
+
+    email_address: AnyText | None = None
+    user_id: Int32 | None = None
+
+
+CREATE_USER = "create user"
+_MEMBERS = (("emailAddress",), ("userData",), ("firstName", "lastName"), ("firstName",), ("lastName",))
+
+
+class WithHash(NamedTuple):
+    """A user to be created: the password to tell, where one was made, and the hash to keep."""
+
+    user: NewUser
+    generated: str | None
+    hash: str | None
+
+
+async def hashed(request: Request, user: NewUser, access: Access) -> WithHash:
+    """A hash takes its time, and no connection waits for it."""
+    if user.type != "Normal":
+        return WithHash(user, None, None)
+    generated = secrets.token_urlsafe(12) if is_blank(user.password) else None
+    password = generated or user.password or ""
+    return WithHash(user, generated, await access.passwords.hash(password, ("customer", request.customer)))
+
+
+@endpoints.put(
+    "/users",
+    "Create a user in the customer",
+    limited=(),
+    body=NewUser,
+    what=CREATE_USER,
+    before=hashed,
+    status=201,
+    answers=UserCreated,
+    shows=ONE_USER,
+    secret=True,
+    refuses={400: tuple(no_valid(CREATE_USER, *members) for members in _MEMBERS), 409: (SAME_ADDRESS,)},
+)
+async def create(request: Request, new: WithHash) -> Answer:
+    user = new.user
+    with on_constraint({"person_email_address_key": (Conflict, SAME_ADDRESS)}):
+        id = await request.db.fetchval(
+            INSERT,
+            request.customer,
+            user.email_address,
+            user.user_data.first_name,
+            user.user_data.last_name,
+            user.type or "Anonymous",
+            new.hash,
+        )
+    return answer({"id": id, "password": new.generated}, 201, made=id)
+
+
+async def _somebody(statements: Statements, request: Request, user: SomeUser) -> int:
+    """The id of whoever is meant. Raises `BadRequest` unless exactly one valid identifier is given, `NotFound` for
+    nobody."""
+    id = await _found(statements, request, user, NOBODY)
+    if await _is_elsewhere(statements, request, id) and await statements.fetchval(MEMBER, request.customer, id):
+        raise NotFound(NOBODY)
+    return id
+
+
+async def _member(statements: Statements, request: Request, user: SomeUser) -> int:
+    """The id of the customer's user. Raises `BadRequest`, `NotFound`."""
+    id = await _found(statements, request, user, NOT_ASSIGNED)
+    is_member = await statements.fetchval(MEMBER, request.customer, id)
+    if not is_member or await _is_elsewhere(statements, request, id):
+        raise NotFound(NOT_ASSIGNED)
+    return id
+
+
+async def _is_elsewhere(statements: Statements, request: Request, id: int) -> bool:
+    """Whether who asks is limited to groups in which the user is not."""
+    return await group_scope_checks.hides(request, "userId", id, statements)
+
+
+async def _found(statements: Statements, request: Request, user: SomeUser, missing: Reason) -> int:
+    address = trimmed(user.email_address or "")
+    if (user.user_id is None) == (not address):
+        raise BadRequest(NEITHER, errors=[ONE_NEEDED])
+    if address:
+        id = await statements.fetchval(BY_ADDRESS, user.email_address, address)
+        valid = id is not None or _is_address(address)
+    else:
+        id = await statements.fetchval(BY_ID, user.user_id, _where(request))
+        valid = (user.user_id or 0) > 0
+    if not valid:
+        place = "/emailAddress" if address else "/userId"
+        raise BadRequest(NEITHER, errors=[Fault("wrong-form", "It is no valid one.", place)])
+    if id is None:
+        raise NotFound(missing)
+    return id
+
+
+def _where(request: Request) -> list[int]:
+    """The customers in which whoever asks may see every user; and the one that is asked for."""
+    caller, customers = request.caller, request.where(Permission.USERS_READ)
+    return [one for one in customers if caller and (one == request.customer or caller.grant(one).scope is None)]
+
+
+def _is_address(text: str) -> bool:
+    try:
+        return bool(email_address(text))
+    except ValueError:
+        return False
+
+
+@endpoints.put(
+    "/users/assignments/customers",
+    "Assign a user to the customer",
+    limited=(),
+    body=SomeUser,
+    what="assign user to customer",
+    ground=_somebody,
+    refuses={400: (NEITHER,), 404: (NOBODY,), 409: (ALREADY,)},
+)
+async def assign(request: Request, user: SomeUser) -> Answer:
+    refusals = {"customer_user_pkey": (Conflict, ALREADY), "customer_user_user_id_fkey": (NotFound, NOBODY)}
+    async with request.db.transaction() as connection:
+        await settle(connection, request.customer)
+        id = await _somebody(connection, request, user)
+        with on_constraint(refusals):
+            await connection.execute(JOIN, request.customer, id)
+    return NO_CONTENT
+
+
+@endpoints.delete(
+    "/users/assignments/customers",
+    "Take a user out of the customer; the user's assignments there end by webhook",
+    limited=(),
+    body=SomeUser,
+    what="unassign user from customer",
+    ground=_member,
+    refuses={400: (NEITHER,), 404: (NOT_ASSIGNED,)},
+)
+async def unassign(request: Request, user: SomeUser) -> Answer:
+    async with request.db.transaction() as connection:
+        await settle(connection, request.customer)
+        id = await _member(connection, request, user)
+        await end_all_of_user(connection, request.customer, id, request.checksum, request.asker)
+        await connection.execute(LEAVE, request.customer, id)
+    return NO_CONTENT

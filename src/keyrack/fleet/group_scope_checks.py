@@ -1,0 +1,123 @@
+"""In charge of what a request names, where who asks is limited to groups: what is not in them is asked for under a
+number that nothing has, so that it is answered as what does not exist, byte for byte.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, LiteralString, cast
+
+from pydantic.alias_generators import to_snake
+
+from keyrack.api.batch_items import Item
+from keyrack.api.endpoint import Endpoint
+from keyrack.api.exchange import Request
+from keyrack.api.schema.fields import Resource
+from keyrack.api.schema.group_scope import limited
+from keyrack.db.connection import Statements
+from keyrack.fleet.schema import ASSIGNMENT, CAR, GROUP, PRODUCT, SERVICE, USER
+
+Named = tuple[str, int]  # what names it, as `carId`, and the number
+NOBODY = 2**31 - 1  # no sequence gets that far
+# What names things, in paths and bodies -> what they are
+THINGS: Mapping[LiteralString, Resource] = {
+    "carId": CAR, "userId": USER, "assignmentId": ASSIGNMENT, "groupId": GROUP, "productId": PRODUCT,
+    "serviceId": SERVICE,
+}  # fmt: skip
+
+
+def _hidden() -> LiteralString:
+    """A statement: those of the names ($3) and numbers ($4) that are not in the scope $2 of the customer $1."""
+    whens: list[LiteralString] = []
+    for name, resource in THINGS.items():
+        found = limited(resource)
+        rows: LiteralString = found.table.format(t="t") + " where " + found.scope.format(t="t")
+        whens.append("when '" + name + "' then exists (select from " + rows + " and " + found.order("t") + " = w.id)")
+    return (
+        "select w.name, w.id from unnest($3::text[], $4::integer[]) w (name, id) where not case w.name "
+        + " ".join(whens) + " end"
+    )  # fmt: skip
+
+
+HIDDEN = _hidden()
+
+
+async def hidden(statements: Statements, customer: int, scope: int, named: Collection[Named]) -> set[Named]:
+    """Those that are not in the scope."""
+    wanted = [(name, id) for name, id in named if -(2**31) <= id < NOBODY]
+    if not wanted:
+        return set()
+    names, ids = (list(column) for column in zip(*wanted, strict=True))
+    return {(row["name"], row["id"]) for row in await statements.fetch(HIDDEN, customer, scope, names, ids)}
+
+
+async def hides(request: Request, name: str, id: int, statements: Statements | None = None) -> bool:
+    """Whether this does not exist for who asks."""
+    if request.scope is None:
+        return False
+    return bool(await hidden(statements or request.db, request.customer, request.scope, [(name, id)]))
+
+
+async def within(request: Request, endpoint: Endpoint, value: Any) -> tuple[Request, Any]:
+    """The request and its checked body as they are for who asks."""
+    if request.scope is None or endpoint.limited is None:
+        return request, value
+    gone = await hidden(request.db, request.customer, request.scope, list(_named(request, endpoint, value)))
+    return _without(request, endpoint, value, gone)
+
+
+async def items_within(request: Request, items: Sequence[Item]) -> list[Item]:
+    """The same of the items of a batch, in one statement."""
+    if request.scope is None:
+        return list(items)
+    every = {named for item in items for named in _named(item.request, item.endpoint, item.value)}
+    gone = await hidden(request.db, request.customer, request.scope, every)
+    seen = [_without(item.request, item.endpoint, item.value, gone) for item in items]
+    return [replace(item, request=own, value=value) for item, (own, value) in zip(items, seen, strict=True)]
+
+
+def _named(request: Request, endpoint: Endpoint, value: Any) -> Iterable[Named]:
+    """What the path and the body name."""
+    for name, id in zip(endpoint.parameters, request.ids, strict=True):
+        if name in THINGS:
+            yield name, id
+    for name in endpoint.limited or ():
+        for id in _values(value, name):
+            yield name, id
+
+
+def _without(request: Request, endpoint: Endpoint, value: Any, gone: Collection[Named]) -> tuple[Request, Any]:
+    """The same with nobody's number in the place of what does not exist."""
+    if not gone:
+        return request, value
+    named = zip(endpoint.parameters, request.ids, strict=True)
+    ids = tuple([NOBODY if (name, id) in gone else id for name, id in named])
+    for name in endpoint.limited or ():
+        for id in _values(value, name):
+            if (name, id) in gone:
+                value = _renamed(value, name)
+    return replace(request, ids=ids), value
+
+
+def _values(value: Any, name: str) -> list[int]:
+    """The numbers that a checked body has by this name: a member's, or that of a patch's steps."""
+    if isinstance(value, list):
+        steps = [step for step in cast("list[Any]", value) if step.path == f"/{name}"]
+        return [number for step in steps if (number := _number(step.value)) is not None]
+    number = _number(getattr(value, to_snake(name), None))
+    return [] if number is None else [number]
+
+
+def _renamed(value: Any, name: str) -> Any:
+    if isinstance(value, list):
+        steps = cast("list[Any]", value)
+        return [step.model_copy(update={"value": NOBODY}) if step.path == f"/{name}" else step for step in steps]
+    return value.model_copy(update={to_snake(name): NOBODY})
+
+
+def _number(value: object) -> int | None:
+    """Numbers may come as text (spec)."""
+    if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) < 11:
+        return int(value)
+    return value if isinstance(value, int) and not isinstance(value, bool) else None

@@ -1,0 +1,149 @@
+"""In charge of erasing a person from one customer: what would go, letting it go, and finishing what the logs hold.
+
+Only the customer's own rows are looked at and changed: what another customer has of the same person stays there, and
+nobody is told whether there is one. The operator's command erases everywhere (`privacy`).
+"""
+
+from __future__ import annotations
+
+from typing import LiteralString
+
+import structlog
+
+from keyrack.assignments.submission import Asker, end_all_of_user
+from keyrack.changelog import erasure as changes
+from keyrack.core.settings import Settings
+from keyrack.db.connection import Database, Statements
+from keyrack.fleet import person_export
+from keyrack.webhooks import erasure as deliveries
+
+log = structlog.get_logger("keyrack.erasing")
+
+# Deliveries are found webhook by webhook, as their index has them
+COUNTS: LiteralString = """
+select
+  (select count(*) from group_user where customer_id = $1 and user_id = $2::integer) as groups,
+  (select count(*) from assignment where customer_id = $1 and user_id = $2::integer) as assignments,
+  (select count(*) from app_device where customer_id = $1 and user_id = $2::integer) as devices,
+  (select count(*) from box_key where customer_id = $1 and user_id = $2::integer) as keys,
+  (select count(*) from event where customer_id = $1 and user_id = $2::integer) as events,
+  (select count(*) from operation where customer_id = $1 and user_id = $2::integer) as operations,
+  (select count(*) from operation o join webhook w on w.customer_id = o.customer_id
+   join delivery d on d.customer_id = w.customer_id and d.webhook_id = w.webhook_id and d.message_id = o.operation_id
+   where o.customer_id = $1 and o.user_id = $2::integer) as deliveries,
+  (select count(*) from change where customer_id = $1 and resource = 'user' and resource_id = $2::integer::text
+   and person is not null)
+  + (select count(*) from change where customer_id = $1 and resource in ('assignment', 'group')
+     and (before ->> 'userId' = $2::integer::text or after ->> 'userId' = $2::integer::text))
+  + (select count(*) from change_inbox
+     where customer_id = $1 and (resource = 'user' and resource_id = $2::integer::text
+     or resource in ('assignment', 'group') and $2::integer::text in (before ->> 'userId', after ->> 'userId'))
+    ) as changes
+where exists (select from customer_user where customer_id = $1 and user_id = $2::integer)
+"""
+# Nobody comes back to keys of before
+ERASE_KEYS: LiteralString = "update box_key set user_id = $3, token = '' where customer_id = $1 and user_id = $2"
+LEAVE: LiteralString = "delete from customer_user where customer_id = $1 and user_id = $2"
+# Since when, and which was the customer's last event: should the person come back, what happens then stays
+REMEMBER: LiteralString = """
+insert into erasure (customer_id, user_id, last_event)
+select $1, $2, last_id from event_counter where customer_id = $1
+on conflict (customer_id, user_id) do update set asked_at = now(), last_event = excluded.last_event
+"""
+# Whoever has let the person go lately may still take the person back, and nobody else takes that away
+LET_GO: LiteralString = """
+update person p set left_at = '-infinity'
+where user_id = $1 and (left_at is null or left_at < now() - make_interval(days => $2))
+and not exists (select from customer_user u where u.user_id = p.user_id)
+"""
+
+OPEN: LiteralString = """
+update erasure set looked_at = now() where (customer_id, user_id) in (
+  select customer_id, user_id from erasure order by looked_at limit $1)
+returning customer_id, user_id, asked_at, last_event
+"""
+# $1 the customer, $2 the person, $3 up to when or to which event, if the person is in the customer again
+_NOT_AGAIN: LiteralString = " not exists (select from customer_user where customer_id = $1 and user_id = $2)"
+_EVENTS: LiteralString = (
+    "select event_id from event where customer_id = $1 and user_id = $2 and (event_id <= $3::integer or"
+    + _NOT_AGAIN
+    + ")"
+)
+_OPERATIONS: LiteralString = (
+    "select operation_id from operation o where customer_id = $1 and user_id = $2 and (requested_at <= $3::timestamptz"
+    " or" + _NOT_AGAIN + ")"
+)
+ERASE_EVENTS: LiteralString = (
+    "with gone as (update event set user_id = $4, user_agent = $5, latitude = null, longitude = null, client_id = null"
+    " where customer_id = $1 and event_id = any(array(" + _EVENTS + " limit $6)) returning 1)"
+    " select count(*) from gone"
+)
+# What is still to be done or sent needs to know whose assignment it is about
+ERASE_OPERATIONS: LiteralString = (
+    "with done as materialized ("
+    + _OPERATIONS
+    + """
+  and state <> 'Pending' and not exists (
+    select from webhook w join delivery d using (customer_id, webhook_id)
+    where w.customer_id = $1 and d.message_id = o.operation_id and d.state = 'Waiting') limit $4
+), told as (
+  update delivery d set payload = (payload::jsonb || '{"userId": null}')::text, answer = null from webhook w
+  where w.customer_id = $1 and d.customer_id = $1 and d.webhook_id = w.webhook_id
+  and d.message_id in (select operation_id from done)
+), gone as (
+  update operation set user_id = null, request = request - 'userId', result = result - 'userId'
+  where customer_id = $1 and operation_id in (select operation_id from done) returning 1
+)
+select count(*) from gone
+"""
+)
+ANY_EVENT: LiteralString = "select exists (" + _EVENTS + ")"
+ANY_OPERATION: LiteralString = "select exists (" + _OPERATIONS + ")"
+# Who saw the person in the customer may have written something a moment later
+FORGET: LiteralString = """
+delete from erasure where customer_id = $1 and user_id = $2 and asked_at = $3 and asked_at < now() - interval '1 minute'
+"""
+
+
+async def counts(statements: Statements, customer: int, user: int) -> dict[str, int] | None:
+    """How many groups, assignments, events, operations, deliveries and changes of the customer name the user; None
+    where the customer has no such user."""
+    row = await statements.fetchrow(COUNTS, customer, user)
+    if row is None:
+        return None
+    return {**row, "deliveries": row["deliveries"] + await deliveries.count(statements, customer, user)}
+
+
+async def erase(
+    statements: Statements, customer: int, user: int, checksum: str, asker: Asker, settings: Settings
+) -> None:
+    """Erase a user of the customer, in the caller's transaction, which holds the customer.
+
+    The user is out of the customer at once, and assignments end by webhook, as for whoever is taken out of it. Events
+    and logs lose the person in `finish`; what is known of the person elsewhere goes with `privacy.forget_people`.
+    """
+    await person_export.lock(statements, user)
+    await end_all_of_user(statements, customer, user, checksum, asker)
+    await statements.execute(LEAVE, customer, user)
+    await statements.execute(ERASE_KEYS, customer, user, person_export.ERASED)
+    await statements.execute(REMEMBER, customer, user)
+    await statements.execute(LET_GO, user, settings.person_days)
+
+
+async def finish(db: Database, settings: Settings) -> None:
+    """Take erased people out of events and logs, in pieces. A step of housekeeping."""
+    rows = settings.housekeeping_rows
+    for row in await db.fetch(OPEN, rows):
+        person = (row["customer_id"], row["user_id"])
+        while await db.fetchval(
+            ERASE_EVENTS, *person, row["last_event"], person_export.ERASED, person_export.ERASED_AGENT, rows
+        ) >= rows:  # fmt: skip
+            pass
+        while await db.fetchval(ERASE_OPERATIONS, *person, row["asked_at"], rows) >= rows:
+            pass
+        if not await changes.finish(db, *person, rows):
+            continue
+        if await db.fetchval(ANY_EVENT, *person, row["last_event"]):
+            continue
+        if not await db.fetchval(ANY_OPERATION, *person, row["asked_at"]):
+            await db.execute(FORGET, *person, row["asked_at"])

@@ -1,0 +1,277 @@
+"""In charge of the model: every resource and every field once, with its name, type and SQL (spec, "Resources")."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import LiteralString
+
+from keyrack.api.permissions import Free, Permission
+from keyrack.api.schema.fields import (
+    Complex,
+    Limit,
+    Relation,
+    Resource,
+    boolean,
+    date_time,
+    double,
+    int32,
+    string,
+    wall_clock,
+)
+from keyrack.api.schema.group_scope import limit_itself, limit_of, within
+
+_OF_CUSTOMER: LiteralString = "{t}.customer_id = $1"
+
+
+def _via(table: LiteralString, column: LiteralString, group: LiteralString, item: LiteralString) -> LiteralString:
+    """The link through one of the four tables that say what is in a group."""
+    return (
+        "exists (select from "
+        + table
+        + " l where l.customer_id = {p}.customer_id and l.group_id = {"
+        + group
+        + "}.group_id"
+        " and l." + column + " = {" + item + "}." + column + ")"
+    )
+
+
+_OF_GROUP = Limit(
+    " join scope_group {t}_in on {t}_in.customer_id = {t}.customer_id and {t}_in.group_id = {t}.group_id",
+    "{t}_in.customer_id = $1 and {t}_in.scope_id = $2",
+)
+# The number of a product that does not exist for somebody is not told
+_OWN_PRODUCT = int32("case when " + within("product", "{t}.product_id") + " then {t}.product_id end", nullable=True)
+
+CUSTOMER = Resource(
+    "Customer",
+    "customer {t} join (select customer_id, manager_id as caller_id from manager_customer union all"
+    " select customer_id, client_id from client_customer) {t}_link using (customer_id)",
+    "{t}_link.caller_id = $1",
+    {"id": string("{t}.customer_id::text"), "name": string("{t}.name", search=True)},
+    permission=Free.CALLER,
+)
+
+CAR = Resource(
+    "Car",
+    "car {t}",
+    _OF_CUSTOMER,
+    {
+        "id": int32("{t}.car_id"),
+        "name": string("{t}.name", search=True),
+        "description": string("{t}.description", nullable=True, search=True),
+        "vin": string("{t}.vin", nullable=True, search=True),
+        "licensePlate": string("{t}.license_plate", nullable=True, search=True),
+        "brand": string("{t}.brand", nullable=True, search=True),
+        "model": string("{t}.model", nullable=True, search=True),
+    },
+    relations={
+        "products": Relation("Product", "{t}.customer_id = {p}.customer_id and {t}.car_id = {p}.car_id"),
+        "assignments": Relation("AssignmentOfCar", "{t}.customer_id = {p}.customer_id and {t}.car_id = {p}.car_id"),
+        "groups": Relation("Group", _via("group_car", "car_id", "t", "p")),
+    },
+    walks=("name", "licensePlate", "vin"),
+    limit=limit_itself("car"),
+    permission=Permission.CARS_READ,
+)
+
+USER = Resource(
+    "User",
+    "customer_user {t} join person {t}_person using (user_id)",
+    _OF_CUSTOMER,
+    {
+        "id": int32("{t}.user_id"),
+        "emailAddress": string("{t}_person.email_address", search=True),
+        "userData": Complex(
+            {
+                "firstName": string("{t}_person.first_name", nullable=True, search=True),
+                "lastName": string("{t}_person.last_name", nullable=True, search=True),
+            }
+        ),
+    },
+    relations={
+        "assignments": Relation("AssignmentOfUser", "{t}.customer_id = {p}.customer_id and {t}.user_id = {p}.user_id"),
+        "groups": Relation("Group", _via("group_user", "user_id", "t", "p")),
+    },
+    limit=limit_itself("user"),
+    permission=Permission.USERS_READ,
+)
+
+ASSIGNMENT = Resource(
+    "Assignment",
+    "assignment {t}",
+    _OF_CUSTOMER,
+    {
+        "id": int32("{t}.assignment_id"),
+        "carId": int32("{t}.car_id"),
+        "userId": int32("{t}.user_id", nullable=True),
+        "start": date_time("{t}.starts_at"),
+        "end": date_time("{t}.ends_at", nullable=True),
+        "lifetime": int32("{t}.lifetime", nullable=True),
+        "renewableAfter": int32("coalesce({t}.renewable_after, {t}.lifetime / 2)", nullable=True),
+    },
+    relations={
+        "car": Relation("Car", "{t}.customer_id = {p}.customer_id and {t}.car_id = {p}.car_id", many=False),
+        "user": Relation("User", "{t}.customer_id = {p}.customer_id and {t}.user_id = {p}.user_id", many=False),
+    },
+    walks=("start",),
+    limit=limit_of("car", user=True),
+    permission=Permission.ASSIGNMENTS_READ,
+)
+ASSIGNMENT_OF_CAR = ASSIGNMENT.only("id", "userId", "start", "end")
+ASSIGNMENT_OF_USER = replace(ASSIGNMENT.only("id", "carId", "start", "end"), walks=())
+
+GROUP = Resource(
+    "Group",
+    "fleet_group {t}",
+    _OF_CUSTOMER,
+    {"id": int32("{t}.group_id"), "name": string("{t}.name", search=True)},
+    relations={
+        "cars": Relation("Car", _via("group_car", "car_id", "p", "t")),
+        "users": Relation("User", _via("group_user", "user_id", "p", "t")),
+        "services": Relation("ServiceOfProduct", _via("group_service", "service_id", "p", "t")),
+        "products": Relation("Product", _via("group_product", "product_id", "p", "t")),
+    },
+    walks=("name",),
+    limit=_OF_GROUP,
+    permission=Permission.GROUPS_READ,
+)
+
+PRODUCT = Resource(
+    "Product",
+    "product {t}",
+    _OF_CUSTOMER,
+    {
+        "id": int32("{t}.product_id"),
+        "uniqueId": string("{t}.unique_id", search=True),
+        "serialNumber": string("{t}.serial_number", search=True),
+        "sapNumber": string("{t}.sap_number", search=True),
+        "dongleTerminationTimeStamp": date_time("{t}.dongle_terminated_at", nullable=True),
+        "type": string("(current_setting('keyrack.brand') || ' ' || {t}.kind)"),
+    },
+    relations={
+        "service": Relation(
+            "ServiceOfProduct", "{t}.customer_id = {p}.customer_id and {t}.product_id = {p}.product_id", many=False
+        ),
+        "car": Relation("Car", "{t}.customer_id = {p}.customer_id and {t}.car_id = {p}.car_id", many=False),
+        "groups": Relation("Group", _via("group_product", "product_id", "t", "p")),
+    },
+    walks=("uniqueId", "serialNumber"),
+    limit=limit_itself("product"),
+    permission=Permission.PRODUCTS_READ,
+)
+PRODUCT_LISTED = PRODUCT.without("dongleTerminationTimeStamp")
+
+SERVICE = Resource(
+    "Service",
+    "service {t}",
+    _OF_CUSTOMER,
+    {
+        "id": int32("{t}.service_id"),
+        "name": string("{t}.name", search=True),
+        "productId": int32("{t}.product_id", nullable=True),
+        "isTerminated": boolean("{t}.is_terminated"),
+        "terminationDate": date_time("{t}.terminated_at", nullable=True),
+        "terminationCause": string("{t}.termination_cause", nullable=True, search=True),
+    },
+    relations={
+        "groups": Relation("Group", _via("group_service", "service_id", "t", "p")),
+        "product": Relation(
+            "Product", "{t}.customer_id = {p}.customer_id and {t}.product_id = {p}.product_id", many=False
+        ),
+        "contract": Relation(
+            "Contract", "{t}.customer_id = {p}.customer_id and {t}.service_id = {p}.service_id", many=False
+        ),
+    },
+    walks=("name",),
+    limit=replace(limit_itself("service"), fields={"productId": _OWN_PRODUCT}),
+    permission=Permission.SERVICES_READ,
+)
+SERVICE_OF_PRODUCT = SERVICE.without("productId")
+
+CONTRACT = Resource(
+    "Contract",
+    "contract {t}",
+    _OF_CUSTOMER,
+    {
+        "orderNumber": string("{t}.order_number", search=True),
+        "documentNumber": string("{t}.document_number", search=True),
+        "orderPosition": int32("{t}.order_position", nullable=True),
+        "start": date_time("{t}.starts_at"),
+        "end": date_time("{t}.ends_at"),
+        "termOfContract": int32("{t}.term_of_contract", nullable=True),
+        "termOfNotice": int32("{t}.term_of_notice", nullable=True),
+        "unitOfNotice": string("{t}.unit_of_notice", nullable=True),
+    },
+    key=("orderNumber", "documentNumber"),
+    limit=limit_of("service"),
+    permission=Permission.SERVICES_READ,
+)
+
+EVENT = Resource(
+    "Event",
+    "event {t}",
+    _OF_CUSTOMER,
+    {
+        "id": int32("{t}.event_id"),
+        "dateTime": wall_clock("{t}.local_at", sent="{t}.local_text"),
+        "utcDateTime": date_time("{t}.utc_at"),
+        "userId": int32("{t}.user_id"),
+        "carId": int32("{t}.car_id"),
+        "type": string("{t}.type", enum=("CarOpened", "CarClosed")),
+        "userAgent": string("{t}.user_agent", search=True),
+        "latitude": double("{t}.latitude", nullable=True),
+        "longitude": double("{t}.longitude", nullable=True),
+    },
+    relations={
+        "car": Relation("Car", "{t}.customer_id = {p}.customer_id and {t}.car_id = {p}.car_id", many=False),
+        "user": Relation("User", "{t}.customer_id = {p}.customer_id and {t}.user_id = {p}.user_id", many=False),
+    },
+    walks=("utcDateTime",),
+    limit=limit_of("car", user=True),
+    permission=Permission.EVENTS_READ,
+)
+
+BRAND = Resource(
+    "Brand",
+    "(select distinct brand from brand_key) {t}",
+    "",
+    {"name": string("{t}.brand", search=True)},
+    key=("name",),
+    scalar="name",
+    permission=Permission.KEYS_READ,
+)
+
+KEY = Resource(
+    "Key",
+    "brand_key {t} join key_form {t}_form using (key_form_id)",
+    "",
+    {
+        "id": int32("{t}.brand_key_id"),
+        "brand": string("{t}.brand", search=True),
+        "boxName": string("{t}.box_name", nullable=True, search=True),
+        "boxSapNumber": string("{t}.box_sap_number", nullable=True, search=True),
+        "keyForm": Complex(
+            {
+                "id": int32("{t}_form.key_form_id"),
+                "name": string("{t}_form.name", search=True),
+                "imageUrl": string(
+                    "coalesce({t}_form.image_url,"
+                    " current_setting('keyrack.public_url') || '/key-forms/' || {t}_form.key_form_id || '.svg')"
+                ),
+            }
+        ),
+    },
+    permission=Permission.KEYS_READ,
+)
+
+# What a relation's target is called -> the resource
+RESOURCES: dict[str, Resource] = {
+    "Car": CAR,
+    "User": USER,
+    "Group": GROUP,
+    "Product": PRODUCT,
+    "Contract": CONTRACT,
+    "ServiceOfProduct": SERVICE_OF_PRODUCT,
+    "AssignmentOfCar": ASSIGNMENT_OF_CAR,
+    "AssignmentOfUser": ASSIGNMENT_OF_USER,
+}

@@ -1,0 +1,118 @@
+"""In charge of what is seen of each request from outside: its id in the answer, what is counted, and its line in the
+log where one is wanted.
+
+Whoever knows more of a request says so in its scope: which route it is, and on whose behalf.
+"""
+
+from __future__ import annotations
+
+import logging
+import secrets
+from collections.abc import Awaitable
+from time import perf_counter, time_ns
+from typing import Any
+
+import structlog
+
+from keyrack.core.metrics.catalog import CUSTOMERS, REQUEST_SECONDS, REQUESTS, REQUESTS_OF, UNDER_WAY
+from keyrack.core.tracing.context import Place
+from keyrack.core.tracing.spans import SECOND, TRACES
+from keyrack.http.request_ids import ID, caller, is_made
+
+log = structlog.get_logger("keyrack.requests")
+
+ROUTE = "keyrack.route"  # of a scope: the template of its path
+WHO = "keyrack.who"  # of a scope: the customer that it is for and the manager who asks, 0 for none
+LATER = "keyrack.later"  # of a scope: the client was told to come again later
+HELD = "keyrack.held"  # of a scope: what is held open, whose answer may go on without end, or begin late
+UNKNOWN, NONE, OTHER = "unknown", "none", "other"  # a path that there is not; no route yet; a method that nothing has
+BROKEN_OFF = "499"  # in place of a status: the client had gone before there was an answer
+_under_way = UNDER_WAY.of()
+LONGEST = 1_000  # characters of a path that the log shows
+
+
+class Observed:
+    """One request under way. It stands in place of `send`, from its head to its end."""
+
+    __slots__ = ("_begun", "_bytes", "_header", "_place", "_scope", "_seconds", "_send", "_status")
+
+    def __init__(self, scope: dict[str, Any], send: Any, header: tuple[bytes, bytes]) -> None:
+        self._scope = scope
+        self._send = send
+        self._header = header  # that the answer gets
+        self._begun = perf_counter()
+        self._seconds: float | None = None
+        self._status = BROKEN_OFF
+        self._bytes = 0
+        self._place = _traced(scope) if TRACES.on else None
+        _under_way.value += 1
+
+    def __call__(self, message: dict[str, Any]) -> Awaitable[None]:
+        if message["type"] == "http.response.start":
+            message["headers"] = [*message["headers"], self._header]
+            self._status = str(message["status"])
+            if message["status"] in (429, 503):
+                self._scope[LATER] = True
+            if HELD in self._scope:
+                self._seconds = perf_counter() - self._begun - self._scope[HELD].waited
+        else:
+            self._bytes += len(message.get("body", b""))
+        return self._send(message)
+
+    def failed(self) -> None:
+        """It has ended in an exception, which uvicorn answers with 500 where nothing else was."""
+        if self._status == BROKEN_OFF:
+            self._status = "500"
+
+    def end(self, method: str, path: str, *, logged: bool) -> None:
+        """It has come to its end, whatever that was; `path` as it was asked for."""
+        _under_way.value -= 1
+        scope, whole = self._scope, perf_counter() - self._begun
+        seconds = whole if self._seconds is None else self._seconds
+        route: str = scope.get(ROUTE, NONE)
+        REQUESTS.of(method, route, self._status).value += 1
+        REQUEST_SECONDS.of(method, route).observe(seconds)
+        if CUSTOMERS.any and (customer := scope.get(WHO, (0, 0))[0]):
+            REQUESTS_OF.count(customer, self._status[0] + "xx")
+        if logged:
+            self._log(method, route, path, whole)
+        if self._place is not None and self._place.sampled:
+            self._trace(self._place, method, route, whole)
+
+    def _trace(self, place: Place, method: str, route: str, seconds: float) -> None:
+        failed = "" if self._status < "5" and self._status != BROKEN_OFF else self._status
+        TRACES.answered(
+            place, "_OTHER" if method == OTHER else method, "" if route in (NONE, UNKNOWN) else route, self._status,
+            time_ns() - int(seconds * SECOND), self._scope[ID], self._scope.get(WHO, (0, 0))[0], failed,
+        )  # fmt: skip
+
+    def _log(self, method: str, route: str, path: str, seconds: float) -> None:
+        """What was asked for, by whom, and what came of it; never the query string, which may name people."""
+        customer, manager = self._scope.get(WHO, (0, 0))
+        client = self._scope["client"]
+        log.info(
+            "request", method=method, route=route, path=path[:LONGEST], status=int(self._status),
+            seconds=round(seconds, 6), bytes=self._bytes, customer=customer or None, manager=manager or None,
+            address=client[0] if client else None,
+        )  # fmt: skip
+
+
+def _traced(scope: dict[str, Any]) -> Place:
+    """The place of a request in a trace: its own one is called by its id, where that may be one of a trace."""
+    above, id = caller(scope["headers"]), scope[ID]
+    return TRACES.request(above, id if above is None and is_made(id) else secrets.token_hex(16))
+
+
+def not_read(status: int, id: str, client: tuple[str, int] | None, length: int, *, logged: bool) -> None:
+    """A request was refused before it could be read: it has neither a method nor a path."""
+    REQUESTS.of(OTHER, NONE, str(status)).value += 1
+    if logged:
+        log.info(
+            "request", method=OTHER, route=NONE, path="", status=status, seconds=None, bytes=length, customer=None,
+            manager=None, address=client[0] if client else None, request_id=id,
+        )  # fmt: skip
+
+
+def always_logged() -> None:
+    """Have the lines about requests written whatever the level of the log: somebody has asked for them."""
+    logging.getLogger("keyrack.requests").setLevel(logging.INFO)

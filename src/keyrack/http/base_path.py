@@ -1,0 +1,134 @@
+"""In charge of what stands before the router: the base path, and requests that no router should see."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from contextlib import AsyncExitStack
+from typing import Any
+from urllib.parse import unquote
+
+from keyrack.core import log_config
+from keyrack.core.error_codes import QUERY_NOT_ASCII, QUERY_TOO_LONG
+from keyrack.core.errors import BadRequest, BrokenOff, Refusal, UriTooLong
+from keyrack.core.settings import Settings
+from keyrack.http.access_log import OTHER, Observed, always_logged
+from keyrack.http.cors import Cors
+from keyrack.http.problem_details import accepted, shown
+from keyrack.http.request_ids import HEADER, ID, request_id
+from keyrack.http.session_cookie import API_OF_PAGES, OF_PAGE
+
+GONE = "keyrack.gone"  # of a scope: the client has gone, and the request was cancelled therefore
+METHODS = frozenset(("GET", "PUT", "PATCH", "DELETE", "POST", "HEAD", "OPTIONS", "TRACE"))
+UNKNOWN = "TRACE"  # stands for every method that no endpoint has: Falcon would answer them itself, before the checks
+
+Scope = dict[str, Any]
+Asgi = Callable[[Scope, Any, Any], Awaitable[None]]
+
+
+class Edge:
+    """What stands before the router: the base path, and requests that no router should see."""
+
+    def __init__(
+        self, inner: Asgi, settings: Settings, cors: Cors | None, lifespan: Callable[[], Any], stop: Callable[[], None]
+    ) -> None:
+        self.stop = stop  # the process is going to stop: whoever asks whether it is ready is told so
+        self._inner = inner
+        self._cors = cors
+        self._max_query = settings.max_query
+        self._public_url = settings.public_url
+        self._lifespan = lifespan
+        self._logged = settings.access_log
+        if self._logged:
+            always_logged()
+        self.failure: Exception | None = None  # why the process could not begin to serve
+
+    async def __call__(self, scope: Scope, receive: Any, send: Any) -> None:
+        if scope["type"] == "lifespan":
+            await self._live(receive, send)
+            return
+        if self._cors is not None:
+            send = self._cors.telling(scope, send)
+        id = scope[ID] = request_id(scope["headers"])
+        log_config.request_id.set(id)
+        method: str = scope["method"] if scope["method"] in METHODS else OTHER
+        asked: str = scope["path"]
+        observed = Observed(scope, send, (HEADER, id.encode()))
+        try:
+            await self._answer(scope, receive, observed)
+        except Exception:
+            observed.failed()
+            raise
+        finally:
+            observed.end(method, asked, logged=self._logged)
+
+    async def _answer(self, scope: Scope, receive: Any, send: Any) -> None:
+        path = _path(scope)
+        if path.startswith(API_OF_PAGES + "/"):
+            path = path[len(API_OF_PAGES) :]
+            scope[OF_PAGE] = True
+        if path.startswith("/v3/") or path == "/v3":
+            path = path[3:] or "/"
+        scope["path"] = path
+        if scope["method"] not in METHODS:
+            scope["method"] = UNKNOWN
+        query: bytes = scope["query_string"]
+        if len(query) > self._max_query:
+            await self._refuse(scope, send, UriTooLong(QUERY_TOO_LONG.format(most=self._max_query)))
+        elif not query.isascii():
+            await self._refuse(scope, send, BadRequest(QUERY_NOT_ASCII))
+        else:
+            await self._serve(scope, _at_once(receive), send)
+
+    async def _serve(self, scope: Scope, receive: Any, send: Any) -> None:
+        """What ends here without an answer, or in the midst of one, is a connection that uvicorn closes."""
+        try:
+            await self._inner(scope, receive, send)
+        except asyncio.CancelledError:
+            if not scope.get(GONE):
+                raise
+        except BrokenOff:
+            return
+
+    async def _refuse(self, scope: Scope, send: Any, refusal: Refusal) -> None:
+        body, media_type = shown(refusal, accepted(scope["headers"]), scope[ID], self._public_url)
+        headers = [
+            (b"content-type", media_type.encode()), (b"content-length", b"%d" % len(body)), (b"vary", b"Accept"),
+        ]  # fmt: skip
+        await send({"type": "http.response.start", "status": refusal.status, "headers": headers})
+        await send({"type": "http.response.body", "body": body})
+
+    async def _live(self, receive: Any, send: Any) -> None:
+        async with AsyncExitStack() as stack:
+            await receive()
+            try:
+                await stack.enter_async_context(self._lifespan())
+            except Exception as error:
+                self.failure = error
+                await send({"type": "lifespan.startup.failed"})
+                return
+            await send({"type": "lifespan.startup.complete"})
+            await receive()
+        await send({"type": "lifespan.shutdown.complete"})
+
+
+def _at_once(receive: Any) -> Any:
+    """Falcon looks at a request when the first bytes of its body are there: here they are, none."""
+    told = False
+
+    async def first() -> Any:
+        nonlocal told
+        if told:
+            return await receive()
+        told = True
+        return {"type": "http.request", "body": b"", "more_body": True}
+
+    return first
+
+
+def _path(scope: Scope) -> str:
+    """The path, decoded but for `%2F`: a slash that is encoded belongs to a part, it does not end one."""
+    raw: bytes = scope["raw_path"]
+    if b"%2f" not in raw.lower():
+        return scope["path"]
+    return unquote(raw.decode("ascii").replace("%2f", "%2F").replace("%2F", "%252F"))

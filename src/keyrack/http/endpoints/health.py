@@ -1,0 +1,256 @@
+"""Health: whether this process lives, and whether it is ready for requests. All ours, and for anybody."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Annotated, ClassVar, Literal, LiteralString
+
+import structlog
+from pydantic import BaseModel, Field
+
+from keyrack.api.endpoint import PUBLIC, Endpoints
+from keyrack.api.exchange import Answer, Request, answer
+from keyrack.assignments.worker_liveness import unattended
+from keyrack.core.error_codes import DATABASE_AWAY, Reason
+from keyrack.core.errors import JSON, Unavailable
+from keyrack.core.log_config import MINUTE
+from keyrack.core.settings import Settings
+from keyrack.db import archive_status, schema_version
+from keyrack.db.connection import UNREACHABLE, Connection, Database, is_interruption
+from keyrack.db.encryption.cipher import CLOSED, Vault
+from keyrack.db.encryption.master_keys import MasterKeyError
+from keyrack.db.throttled_log import Interruptions
+
+endpoints = Endpoints("Health")
+log = structlog.get_logger("keyrack.health")
+seldom = Interruptions("keyrack.health", MINUTE)
+
+NO_WRITES = Reason(
+    "database-read-only",
+    "The database takes no writes at the moment. Please try again.",
+    "Tell the operator: its disk is full, or it is a standby. Try again later.",
+)
+SILENT = Reason(
+    "database-silent",
+    "The database does not answer in time. Please try again.",
+    "Tell the operator: it is stuck, has too much to do, or is gone without a word. Try again later.",
+)
+OLD_SCHEMA = Reason(
+    "schema-not-current",
+    "The database's schema is not the one that this server needs.",
+    "Tell the operator: `keyrack migrate` brings it up to date.",
+)
+STOPPING = Reason(
+    "stopping",
+    "The server is about to stop. Please try again.",
+    "Send requests to another server, or again when this one is back.",
+)
+NOT_READY = Reason("not-ready", "The server is not ready.", "Read `reasons`: they say why, and what to do about it.")
+
+# Said beside a 200: the node takes what it is asked for, and keeps it. Fewer nodes would help nobody
+NO_WORKER = Reason(
+    "no-worker",
+    "Work has waited for {seconds} seconds, and no worker runs anywhere.",
+    "Start one: `keyrack work`, or `keyrack serve` without --no-worker. What waits is done then, in its order.",
+)
+ARCHIVE_LATE = Reason(
+    "archive-late",
+    "The last piece of the database's log was archived {seconds} seconds ago.",
+    "Look at the archive's disk and the database's log: what is not archived fills the database's disk.",
+)
+NEVER_ARCHIVED = ARCHIVE_LATE.saying("The archiving of the database's log fails.")
+
+WRITE: LiteralString = "update write_check set at = now()"
+# That row has its place. Whether the disk has room for more, a set tells that is too large for its memory
+LITTLE_MEMORY: LiteralString = "set local work_mem = '64kB'"
+SPILL: LiteralString = "select count(*) from generate_series(1, 10000)"
+
+FRESH = {"Cache-Control": "no-store"}
+
+
+class Why(BaseModel):
+    code: str
+    detail: str
+
+
+class Unready(BaseModel):
+    status: Literal["unavailable"]
+    reasons: Annotated[list[Why], Field(description="Each reason for it, by a code of docs/errors.md.")]
+    warnings: Annotated[list[Why], Field(description="What is wrong beside that.")] = []
+
+
+class NotReady(Unavailable):
+    """503 with all reasons."""
+
+    media_type = JSON
+
+    def __init__(self, reasons: tuple[Reason, ...], warnings: tuple[Reason, ...]) -> None:
+        super().__init__(NOT_READY)
+        self.headers |= FRESH
+        self.told = {"reasons": _told(reasons)} | _warned(warnings)
+
+    def extensions(self) -> dict[str, object]:
+        return {**super().extensions(), **self.told}
+
+    def body(self, trace_id: str) -> bytes:
+        return json.dumps({"status": "unavailable", **self.told}).encode()
+
+
+def _told(reasons: tuple[Reason, ...]) -> list[dict[str, str]]:
+    return [{"code": reason.code, "detail": reason.text} for reason in reasons]
+
+
+def _warned(warnings: tuple[Reason, ...]) -> dict[str, list[dict[str, str]]]:
+    return {"warnings": _told(warnings)} if warnings else {}
+
+
+def _always() -> None:
+    """Where there is one server, which leads."""
+
+
+@dataclass(slots=True)
+class Readiness:
+    """Whether requests can be answered: the database takes writes, which is tried by writing, its schema and its
+    secrets are for this server, and it is sure to ask the leader. It is looked at once in `EVERY` seconds at most,
+    however many ask; and who asks waits for `KEYRACK_READY_SECONDS` at most, however long the database takes.
+
+    Beside that, what is wrong with the house as a whole, at which is looked once in `ROUND` seconds, asked or not.
+    """
+
+    EVERY: ClassVar[float] = 1.0
+    ROUND: ClassVar[float] = 5.0
+
+    settings: Settings
+    proven: Callable[[], object] = _always  # that the leader is asked; raises `Unavailable`
+    warnings: tuple[Reason, ...] = ()  # what is wrong, and keeps this node from nothing
+    _stopping: bool = False
+    _begun: float = 0.0  # of the look under way
+    _looking: asyncio.Task[tuple[Reason, ...]] | None = None
+    _until: float = 0.0  # when the last look is too old
+    _found: tuple[Reason, ...] = ()
+    _told_at: float = 0.0  # when the alert was written last
+
+    def stop(self) -> None:
+        """The process is going to stop."""
+        self._stopping = True
+
+    async def reasons(self, db: Database) -> tuple[Reason, ...]:
+        """Why it is not ready; none where it is."""
+        return (*await self._looked(db), *self._unproven(), *((STOPPING,) if self._stopping else ()))
+
+    async def watch(self, db: Database) -> None:
+        """Look for what an operator should know, until cancelled; it is told in the log as well."""
+        while True:
+            try:
+                self.warnings = await self._wrong(db)
+            except Exception as error:  # that the database is away is told by `reasons`
+                if not is_interruption(error):
+                    raise
+                seldom.warning("it is not known whether anybody works: the database is away, or too slow", error=error)
+            await asyncio.sleep(self.ROUND)
+
+    async def _wrong(self, db: Database) -> tuple[Reason, ...]:
+        found: list[Reason] = []
+        if (waited := await unattended(db)) is not None:
+            found.append(NO_WORKER.format(seconds=int(waited)))
+            if time.monotonic() - self._told_at >= MINUTE or not self._told_at:
+                self._told_at = time.monotonic()
+                log.critical("NO WORKER RUNS ANYWHERE, and work waits", alert=True, seconds=int(waited))
+        else:
+            self._told_at = 0.0
+        archive = await archive_status.standing(db)
+        if archive.late:
+            found.append(NEVER_ARCHIVED if archive.age is None else ARCHIVE_LATE.format(seconds=int(archive.age)))
+        return tuple(found)
+
+    def _unproven(self) -> tuple[Reason, ...]:
+        try:
+            self.proven()
+        except Unavailable as refusal:
+            return (refusal.reason,)
+        return ()
+
+    async def _looked(self, db: Database) -> tuple[Reason, ...]:
+        """What the last look has found, if it is not too old; else what the next one finds in time. It writes, so
+        nobody cancels it: as long as it goes on, there is no other."""
+        now = time.monotonic()
+        if self._looking is None and now >= self._until:
+            self._begun = now
+            self._looking = asyncio.create_task(self._look(db))
+            self._looking.add_done_callback(self._seen)
+        if self._looking is None:
+            return self._found
+        looking = self._looking
+        await asyncio.wait((looking,), timeout=max(0.0, self._begun + self.settings.ready_seconds - now))
+        if looking.done():
+            return looking.result()
+        seldom.warning("not ready: the database does not answer in time", seconds=self.settings.ready_seconds)
+        return (SILENT,)
+
+    def _seen(self, look: asyncio.Task[tuple[Reason, ...]]) -> None:
+        self._looking = None
+        if not look.cancelled() and look.exception() is None:
+            self._found = look.result()
+            self._until = time.monotonic() + self.EVERY
+
+    async def _look(self, db: Database) -> tuple[Reason, ...]:
+        try:
+            async with db.transaction() as connection:
+                return await self._reasons(connection)
+        except Exception as error:
+            if not is_interruption(error):
+                raise
+            seldom.warning("not ready: the database is away, or takes no writes", error=error)
+            return (DATABASE_AWAY if isinstance(error, UNREACHABLE) else NO_WRITES,)
+
+    async def _reasons(self, connection: Connection) -> tuple[Reason, ...]:
+        if not await schema_version.is_ours(connection):
+            return (OLD_SCHEMA,)
+        await connection.execute(WRITE)
+        await connection.execute(LITTLE_MEMORY)
+        await connection.execute(SPILL)
+        try:
+            await Vault(connection, self.settings).load()
+        except MasterKeyError as error:
+            seldom.warning("not ready: the secrets of the database are closed to this node", reason=str(error))
+            return (CLOSED,)
+        return ()
+
+
+@endpoints.write(
+    "GET",
+    "/health",
+    "Whether the server is ready: its database takes reads and writes",
+    refuses={503: (NO_WRITES, SILENT, OLD_SCHEMA, CLOSED, STOPPING)},
+    **PUBLIC,
+)
+async def health(request: Request, readiness: Readiness) -> Answer:
+    reasons = await readiness.reasons(request.db)
+    if reasons:
+        raise Unavailable(reasons[0])
+    return answer({"status": "ok"}, headers=FRESH)
+
+
+@endpoints.write("GET", "/health/live", "Whether the process answers; the database is not asked", **PUBLIC)
+async def live(request: Request) -> Answer:
+    return answer({"status": "ok"}, headers=FRESH)
+
+
+@endpoints.write(
+    "GET",
+    "/health/ready",
+    "Whether the server is ready; if not, all reasons why; and what is wrong beside that",
+    refuses={503: (NOT_READY,)},
+    in_part={200: (NO_WORKER, ARCHIVE_LATE)},
+    reports={503: Unready},
+    **PUBLIC,
+)
+async def ready(request: Request, readiness: Readiness) -> Answer:
+    reasons = await readiness.reasons(request.db)
+    if reasons:
+        raise NotReady(reasons, readiness.warnings)
+    return answer({"status": "ok", **_warned(readiness.warnings)}, headers=FRESH)

@@ -1,0 +1,47 @@
+"""In charge of exceptions that no endpoint foresaw: what the caller is told of them."""
+
+from __future__ import annotations
+
+import asyncpg
+import structlog
+
+from keyrack.api.odata import TOO_MANY, TOO_MANY_EXPANDED
+from keyrack.assignments.customer_lock import BUSY
+from keyrack.core.error_codes import (
+    DATABASE_TOO_SLOW,
+    NO_CUSTOMER,
+    NOT_NOW,
+    OUTCOME_UNKNOWN,
+    QUERY_OUT_OF_RANGE,
+    QUERY_TOO_SLOW,
+)
+from keyrack.core.errors import BadRequest, InternalError, NotFound, Refusal, Unavailable
+from keyrack.db.connection import UNREACHABLE, OutcomeUnknown, is_interruption
+from keyrack.db.throttled_log import Interruptions
+
+log = structlog.get_logger("keyrack.app")
+seldom = Interruptions("keyrack.app")
+
+OF_CUSTOMER = "_customer_id_fkey"  # how the name of every foreign key to a customer ends
+FAULTS = ("25P02", "XX")  # interruptions that may be faults of ours all the same: nobody is told to try again
+
+
+def refusal_of(error: Exception, method: str, path: str, query: str) -> Refusal:
+    """What the caller is told of an exception that no endpoint foresaw."""
+    if isinstance(error, asyncpg.DataError):  # SQLSTATE class 22: a value that an expression cannot take
+        return BadRequest(QUERY_OUT_OF_RANGE)
+    if isinstance(error, asyncpg.PostgresError) and error.sqlstate == TOO_MANY:
+        return BadRequest(TOO_MANY_EXPANDED.saying(str(error)))
+    if isinstance(error, asyncpg.QueryCanceledError):
+        return BadRequest(QUERY_TOO_SLOW) if query else Unavailable(DATABASE_TOO_SLOW)
+    if isinstance(error, asyncpg.LockNotAvailableError):
+        return Unavailable(BUSY)
+    if is_interruption(error) and not str(getattr(error, "sqlstate", "")).startswith(FAULTS):
+        seldom.warning("request not done: the database is away, or cannot write", error=error)
+        if isinstance(error, OutcomeUnknown) and method not in ("GET", "HEAD"):
+            return Unavailable(OUTCOME_UNKNOWN, repeatable=False)
+        return Unavailable() if isinstance(error, UNREACHABLE) else Unavailable(NOT_NOW)
+    if isinstance(error, asyncpg.ForeignKeyViolationError) and (error.constraint_name or "").endswith(OF_CUSTOMER):
+        return NotFound(NO_CUSTOMER)  # it was removed after the check
+    log.exception("internal error", method=method, path=path)
+    return InternalError()

@@ -1,0 +1,116 @@
+"""In charge of calls from inside: a page asks an endpoint of the table, and it goes the way of a client's request."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+from urllib.parse import quote, urlencode
+
+from keyrack.api import conditional_requests
+from keyrack.api.caller import Caller
+from keyrack.api.endpoint import Endpoint
+from keyrack.api.exchange import Answer, Request
+from keyrack.api.schema.request_body import checked
+from keyrack.http import request_parsing
+from keyrack.http.pipeline import Server
+
+
+@dataclass(frozen=True)
+class Asking:
+    """Who asks, and on behalf of which request of a browser."""
+
+    caller: Caller
+    customer: int  # 0 where the page is of none
+    address: str
+    id: str
+
+
+@dataclass(frozen=True)
+class Reply:
+    """What an endpoint answered."""
+
+    answer: Answer
+
+    @cached_property
+    def json(self) -> Any:
+        """The body, None without one."""
+        return json.loads(self.answer.body) if self.answer.body else None
+
+    @property
+    def headers(self) -> Mapping[str, str]:
+        return self.answer.headers
+
+    @property
+    def tag(self) -> str:
+        """The ETag, for a change that is to be refused if somebody else was quicker."""
+        return self.answer.headers.get("ETag", "")
+
+    @property
+    def total(self) -> int:
+        """How many there are, where `$count=true` was asked for."""
+        return int(self.answer.headers["X-Total-Count"])
+
+    @property
+    def parts(self) -> AsyncIterator[bytes] | None:
+        """The pieces of a long list, in place of a body, for who asked for pieces."""
+        return self.answer.parts
+
+
+class Calls:
+    """The endpoints of one process, by method and path as they stand in the table."""
+
+    def __init__(self, server: Server) -> None:
+        self._server = server
+        self._handlers = {(handler.endpoint.method, handler.endpoint.path): handler for handler in server.handlers}
+
+    async def call(
+        self,
+        asking: Asking,
+        method: str,
+        path: str,
+        *ids: object,
+        query: Mapping[str, str] | None = None,
+        body: Any = None,
+        if_match: str | None = None,
+        key: str | None = None,
+        pieces: bool = False,
+    ) -> Reply:
+        """Ask the endpoint with this method and this path, whose parameters are `ids`; `pieces` takes a long list as it
+        comes. Raises its `Refusal`, and `KeyError` for a row that there is not."""
+        handler = self._handlers[method, path]
+        endpoint = handler.endpoint
+        customer = asking.customer if endpoint.customer else 0
+        if endpoint.customer:
+            asking.caller.check(customer)
+        endpoint.permit(asking.caller, customer)
+        sent = b"" if body is None else json.dumps(body).encode()
+        params = dict(zip(endpoint.parameters, map(str, ids), strict=True))
+        address = path.format(**{name: quote(text, safe="") for name, text in params.items()})
+        process = self._server.process
+        request = Request(
+            self._server.database(endpoint, asking.caller, customer), process.batches, process.announce, asking.id,
+            method, address, asking.address, asking.caller, customer, request_parsing.ids(endpoint, params),
+            urlencode(query or {}, quote_via=quote, safe="$").encode(), sent, chunks=True,
+            if_match=conditional_requests.expected(if_match) if if_match else None,
+        )  # fmt: skip
+        answer = await self._server.perform(handler, request, _value(endpoint, sent), key)
+        return Reply(answer if pieces else await _whole(answer))
+
+
+async def _whole(answer: Answer) -> Answer:
+    """The same with a body, where it is a list too long for one piece: its length is what the page asked for."""
+    parts: Any = answer.parts
+    if parts is None:
+        return answer
+    try:
+        return replace(answer, body=b"".join([part async for part in parts]), parts=None)
+    finally:
+        await (parts.close() if hasattr(parts, "close") else parts.aclose())
+
+
+def _value(endpoint: Endpoint, sent: bytes) -> Any:
+    """The checked body. Raises `BadRequest`."""
+    return None if endpoint.body is None else checked(endpoint.body, sent, endpoint.what)

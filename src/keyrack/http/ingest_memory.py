@@ -1,0 +1,62 @@
+"""In charge of how many bytes of deliveries are in memory at once: of each device key, and of all together.
+
+A delivery is never refused for its own size alone, which has a bound elsewhere: somebody always gets through.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from keyrack.core.error_codes import TOO_MUCH, TOO_MUCH_OF_KEY
+from keyrack.core.errors import Unavailable
+from keyrack.core.settings import Settings
+
+
+@dataclass(slots=True)
+class Room:
+    """What one delivery has taken."""
+
+    of: Underway
+    key: str
+    taken: int = 0
+
+    def take(self, count: int) -> None:
+        """Make room for more bytes. Raises `Unavailable`: 503, for nothing was done, and the same may go well soon."""
+        self.taken += count
+        self.of.add(self.key, count)
+        self.of.check(self)
+
+
+class Underway:
+    """The deliveries of one process."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._most = settings.ingest_bytes
+        self._most_of_key = settings.ingest_key_bytes
+        self._total = 0
+        self._of_key: dict[str, int] = {}
+
+    @contextmanager
+    def room(self, key: str) -> Generator[Room]:
+        """Room for a delivery of this device key, given back at the end of the block."""
+        room = Room(self, key)
+        try:
+            yield room
+        finally:
+            self.add(key, -room.taken)
+            if not self._of_key[key]:
+                del self._of_key[key]
+
+    def add(self, key: str, count: int) -> None:
+        self._total += count
+        self._of_key[key] = self._of_key.get(key, 0) + count
+
+    def check(self, room: Room) -> None:
+        """Raises `Unavailable` when others have taken too much for this one to fit in beside them."""
+        of_key = self._of_key[room.key]
+        if of_key > max(self._most_of_key, room.taken):
+            raise Unavailable(TOO_MUCH_OF_KEY.format(most=self._most_of_key))
+        if self._total > max(self._most, room.taken):
+            raise Unavailable(TOO_MUCH.format(most=self._most))

@@ -1,0 +1,117 @@
+"""In charge of what the members mean that are about keys without a network: boxes, phones, keys, lists and logs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from keyrack.http.openapi.descriptions.extensions import OPERATION_ID
+
+# What has bytes is base64url (RFC 4648, section 5) without padding; messages are shortened to their beginnings
+_SIGNED = "0oRYOaMBJgRI"
+THUMBPRINT = "u4V8Zc1qFzYwW9kU0m2Yp7dTn5oS3aRxLqEhJgPiCk0"
+_NONCE = "AAECAwQFBgcICQoLDA0ODw"
+_BOX = ("What the box is called in messages: `box:`, the product's id, `:` and the epoch.", "box:3:1")
+_EPOCH = ("How many times the box was enrolled: keys, lists and log of the epochs before are over.", 1)
+_LIST = ("The signed status list, a Token Status List as a CWT.", _SIGNED)
+_UP_TO = ("Up to which number the log of the box is known without a gap.", 41)
+_ISSUED = ("When the key was issued.", "2026-05-01T08:00:00Z")
+_BEGINS = ("From when on it opens.", "2026-05-01T08:00:00Z")
+_EXPIRES = ("Until when it opens.", "2026-05-08T08:00:00Z")
+_RECEIPT = ("The newest receipt of the box's log, for the box; null where there is none yet.", _SIGNED)
+
+OF_KEYS: Mapping[str, Mapping[str, tuple[str, Any]]] = {
+    "Box": {
+        "nonce": ("What the box has to sign: 16 bytes.", _NONCE),
+        "expires": ("Until when the nonce is taken.", "2026-05-01T08:10:00Z"),
+        "enrolment": ("What the box has made of the nonce, signed by its own key.", _SIGNED),
+        "epoch": _EPOCH,
+        "name": _BOX,
+        "thumbprint": (
+            "The thumbprint of the box's public key (RFC 9679): to be compared with what the box shows.",
+            THUMBPRINT,
+        ),
+        "enrolled": ("When this epoch began.", "2026-05-01T08:01:00Z"),
+        "log": ("How far the log of the box has come home, in this epoch.", None),
+        "upTo": _UP_TO,
+        "newest": ("The highest number that has come: behind a gap it is more than `upTo`.", 41),
+        "givenUp": ("How many entries are missing for good, because the box has given them up.", 0),
+        "reports": ("What was wrong with the log, the newest first; a hundred at most.", []),
+        "kind": (
+            "What is wrong. `Fork`: two entries have the number. `Break`: it does not fit the one before. `Forgery`: no"
+            " key of the box signed it. `UnknownKey`: it opened by a key that was never issued. `GivenUp`: entries up"
+            " to it are missing.",
+            "Fork",
+        ),
+        "number": ("The number of the entry.", 40),
+        "reported": ("When that was seen.", "2026-05-01T18:00:00Z"),
+        "provisioning": ("Authority, name and time of the box, bound to the nonce.", _SIGNED),
+        "keySet": ("The issuing keys, signed by the root.", _SIGNED),
+        "statusList": _LIST,
+        "uri": ("What keys call the list.", "https://keyrack.example.com/v3/boxes/3/status?epoch=1&generation=1"),
+        "generation": ("Which list of the epoch it is: the next one begins where one is full.", 1),
+    },
+    "Device": {
+        "id": ("The thumbprint of the phone's public key (RFC 9679).", THUMBPRINT),
+        "name": ("What the phone is called.", "Uma's phone"),
+        "protection": (
+            "Where the phone says that its private key lies: in `Software`, a `TrustedEnvironment` or a"
+            " `SecureElement`. Left out of a body it is `Software`.",
+            "SecureElement",
+        ),
+        "registered": ("When it was registered.", "2026-05-01T07:30:00Z"),
+        "registration": ("The public key of the phone and the subject of the id token, signed by that key.", _SIGNED),
+    },
+    "IssuedKey": {
+        "id": ("The id of the key: its `cti`.", OPERATION_ID),
+        "deviceId": ("The phone that has it, by its id.", THUMBPRINT),
+        "deviceName": ("What that phone is called; null once it was removed.", "Uma's phone"),
+        "epoch": ("The epoch of the box: in a later one the key opens nothing.", 1),
+        "issued": _ISSUED,
+        "begins": _BEGINS,
+        "expires": _EXPIRES,
+        "revoked": ("When it was revoked; null where it was not.", None),
+        "isKnownToBox": ("Whether the box was seen to have a list that says that the key is revoked.", False),
+        "opensUntil": (
+            "The latest moment at which the box may still take the key, but for what its clock is slow by.",
+            "2026-05-08T08:05:00Z",
+        ),
+    },
+    "PhoneKeys": {
+        "keySet": ("The issuing keys, for boxes that do not have them; null where nothing opens so.", _SIGNED),
+        "keys": ("The keys, one for each assignment.", None),
+        "boxes": ("What the phone carries to each box of its keys.", None),
+        "withheld": ("The assignments for which no key is made now.", []),
+        "isComplete": ("Whether these are all: else there are more assignments than one answer has keys.", True),
+        "box": _BOX,
+        "issued": _ISSUED,
+        "begins": _BEGINS,
+        "expires": _EXPIRES,
+        "renewAfter": ("From when on there is another key for the assignment.", "2026-05-04T20:00:00Z"),
+        "key": ("The key, as the box takes it.", _SIGNED),
+        "statusLists": ("The status lists of the box, the oldest first.", None),
+        "receipt": _RECEIPT,
+        "generation": ("Which list of the box it is.", 1),
+        "statusList": _LIST,
+        "reason": (
+            "`too-many-keys`: so many of the assignment's keys may still open. `status-list-full`: the box has no place"
+            " for another one.",
+            "too-many-keys",
+        ),
+    },
+    "BoxEntries": {
+        "entries": ("Entries as the boxes have signed them.", [_SIGNED]),
+        "receipts": ("A receipt for each box whose log is known further than before.", None),
+        "box": _BOX,
+        "upTo": _UP_TO,
+        "receipt": ("That the log is known up to there, for the box.", _SIGNED),
+        "refused": ("The entries that were not taken.", []),
+        "index": ("Which one it is, counted from 0.", 3),
+        "reason": ("Why it was refused, in words.", "The box has not signed this."),
+    },
+    "SignedTime": {
+        "box": _BOX,
+        "nonce": ("The nonce of the box's challenge: 16 bytes.", _NONCE),
+        "time": ("The time, signed for the box and its nonce.", _SIGNED),
+    },
+}

@@ -1,0 +1,168 @@
+"""In charge of the OpenAPI 3.1 document: made from the table of endpoints, the resources and the bodies' models."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from keyrack import __version__
+from keyrack.api.endpoint import Endpoint
+from keyrack.api.permissions import MEANINGS, PROGRAMS, Permission
+from keyrack.core.errors import JSON
+from keyrack.core.settings import Settings
+from keyrack.http.openapi import examples
+from keyrack.http.openapi.components import ERRORS
+from keyrack.http.openapi.headers import parameters
+from keyrack.http.openapi.member_schemas import Json
+from keyrack.http.openapi.operations.spec import TAGS, description, operation_id
+from keyrack.http.openapi.parameters import of_path, of_query
+from keyrack.http.openapi.responses import responses
+from keyrack.http.openapi.schemas import model
+from keyrack.http.openapi.shared_components import share
+from keyrack.http.openapi.webhooks import webhooks
+
+ABOUT = (
+    "Version 3 of the interface. Errors are plain text unless said otherwise; where `Accept` names"
+    " application/problem+json they are problems (RFC 9457). A member that a schema requires is in every plain answer,"
+    " as null where it has no value; `$select`, `$compute` and `$apply` make answers with fewer members, and with"
+    " others. What `$expand` adds is never required. `Customer.id` is text, and the header"
+    " `Customer-ID` is the same number."
+)
+
+
+def document(endpoints: Iterable[Endpoint], settings: Settings) -> Json:
+    """The OpenAPI 3.1 document of these endpoints."""
+    schemas: dict[str, Json] = dict(ERRORS)
+    paths: dict[str, Json] = {}
+    table = list(endpoints)
+    for endpoint in table:
+        paths.setdefault(endpoint.path, {})[endpoint.method.lower()] = _operation(
+            endpoint, schemas, settings.public_url
+        )
+    _name_products(schemas, settings)
+    sent = webhooks(schemas)
+    for methods in paths.values():
+        for operation in methods.values():
+            examples.add(operation, schemas)
+    made: Json = {
+        "openapi": "3.1.0",
+        "info": {
+            "title": "Keyrack: vehicle access and key boxes",
+            "version": __version__,
+            "summary": "Who may open which vehicle, when.",
+            "description": ABOUT + _coding(settings),
+            "contact": {"name": "The operator of this server", "url": settings.public_url},
+            "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
+        },
+        "servers": [{"url": f"{settings.public_url}/v3"}],
+        "tags": [{"name": tag, "description": TAGS[tag]} for tag in dict.fromkeys(row.tag for row in table)],
+        "paths": paths,
+        "webhooks": sent,
+        "components": {
+            "securitySchemes": _schemes(settings),
+            "schemas": dict(sorted(schemas.items())),
+        },
+    }
+    share(made)
+    return made
+
+
+def _schemes(settings: Settings) -> Json:
+    """Who calls: an application, a manager, a device, or a user by an app. The address of tokens is whole, so no reader
+    has to guess against which base it is relative."""
+    token_url = f"{settings.public_url}/v3/oauth2/token"
+    return {
+        "apiKey": {
+            "type": "apiKey",
+            "in": "header",
+            "name": f"{settings.brand}-API-Key",
+            "description": "The key of an application, which the operator of the server makes.",
+        },
+        "oauth2": {
+            "type": "oauth2",
+            "description": "The access token of a manager or a machine client as `Authorization: Bearer ...`, good for"
+            " an hour. A manager's is had by the password grant, with the API key, and may what the manager's role in"
+            " the customer may: no scope is asked for. A client's is had by its id and secret, for all of its scopes or"
+            " for some. There is no refresh token: ask again.",
+            "flows": {
+                "password": {"tokenUrl": token_url, "scopes": {str(one): MEANINGS[one] for one in Permission}},
+                "clientCredentials": {"tokenUrl": token_url, "scopes": {str(one): MEANINGS[one] for one in PROGRAMS}},
+            },
+        },
+        "device": {
+            "type": "apiKey",
+            "in": "header",
+            "name": "Device-Key",
+            "description": "The key of a unit, a box or a gateway: it says for which customer it speaks, and opens only"
+            " what its scopes name.",
+        },
+        "sdkToken": {
+            "type": "http",
+            "scheme": "bearer",
+            "bearerFormat": "JWT",
+            "description": "The id token of a user, by which an app calls: it says for which customer and user, so no"
+            " other header is needed. A server of the customer gets it at `POST /sdk/token`, and hands it to the app."
+            " It is good for an hour.",
+        },
+    }
+
+
+def _name_products(schemas: dict[str, Json], settings: Settings) -> None:
+    """The types of products, which the operator's brand names."""
+    schemas["ProductType"] = {"type": "string", "enum": [settings.box, settings.iq]}
+    for name in ("Product", "ProductListed"):
+        member = schemas[name]["properties"]["type"]
+        schemas[name]["properties"]["type"] = {
+            "$ref": "#/components/schemas/ProductType",
+            "description": member["description"],
+        }
+
+
+def _coding(settings: Settings) -> str:
+    if not settings.gzip_bytes:
+        return ""
+    return (
+        f" An answer of {settings.gzip_bytes} bytes or more comes in gzip where the header Accept-Encoding names it,"
+        " unless it shows a secret."
+    )
+
+
+def _operation(endpoint: Endpoint, schemas: dict[str, Json], public_url: str) -> Json:
+    operation: Json = {
+        "operationId": operation_id(endpoint),
+        "tags": [endpoint.tag],
+        "summary": endpoint.summary,
+        "description": description(endpoint),
+        "security": _security(endpoint),
+        "parameters": [*of_path(endpoint), *parameters(endpoint), *of_query(endpoint)],
+        "responses": responses(endpoint, schemas, public_url),
+    }
+    if endpoint.ours:
+        operation["x-keyrack-extension"] = True
+    if endpoint.body is not None:
+        media_type = "application/x-www-form-urlencoded" if endpoint.form else JSON
+        schema = model(endpoint.body, schemas)
+        operation["requestBody"] = {"required": True, "content": {media_type: {"schema": schema}}}
+    if endpoint.raw:
+        item = model(endpoint.item, schemas) if endpoint.item is not None else {}
+        operation["requestBody"] = {
+            "required": True,
+            "description": "One JSON object a line, or an array of them; gzip is accepted.",
+            "content": {
+                JSON: {"schema": {"type": "array", "items": item}},
+                "application/x-ndjson": {"schema": {"type": "string"}},
+            },
+        }
+    return operation
+
+
+def _security(endpoint: Endpoint) -> list[Json]:
+    needed: Json = {}
+    if endpoint.key:
+        needed["apiKey"] = []
+    if endpoint.token:
+        needed["oauth2"] = [str(endpoint.permission)] if isinstance(endpoint.permission, Permission) else []
+    if endpoint.device:
+        needed["device"] = []
+    if endpoint.app:
+        needed["sdkToken"] = []
+    return [needed] if needed else []

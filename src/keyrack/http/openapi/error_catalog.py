@@ -1,0 +1,220 @@
+"""In charge of which refusals there are: those of each endpoint, and the table of all codes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from keyrack.api import conditional_requests, idempotency, list_responses, query_parameters, response_spool
+from keyrack.api.caller import FOR_PEOPLE
+from keyrack.api.endpoint import Endpoint
+from keyrack.api.grants import FACTOR_NEEDED, LIMITED, NOT_PERMITTED
+from keyrack.api.odata import INVALID, NOT_SUPPORTED, TOO_MANY_EXPANDED
+from keyrack.api.permissions import Free, Permission
+from keyrack.api.schema import request_body, unknown_members
+from keyrack.assignments import customer_lock
+from keyrack.core import error_codes
+from keyrack.core.error_codes import Reason
+from keyrack.db import fair_semaphore
+from keyrack.db.encryption.cipher import CLOSED
+from keyrack.db.replication import wal_positions
+from keyrack.telemetry.json_lines import INVALID_LINES, TOO_MANY_LINES
+
+ByStatus = Mapping[int, Sequence[Reason]]
+
+
+def is_list(endpoint: Endpoint) -> bool:
+    return endpoint.read is not None and not endpoint.read.select.one
+
+
+# What the endpoints that these are true of have in common: what they are called, and what they are refused with
+# by the edge and by what they stand on
+SHARED: tuple[tuple[str, Callable[[Endpoint], object], ByStatus], ...] = (
+    (
+        "every endpoint",
+        lambda _: True,
+        {
+            400: (error_codes.NO_HTTP, error_codes.QUERY_NOT_ASCII, error_codes.INVALID_HEADER),
+            408: (error_codes.HEAD_TOO_SLOW,),
+            414: (error_codes.QUERY_TOO_LONG,),
+            431: (error_codes.HEAD_TOO_LARGE,),
+            500: (error_codes.INTERNAL_ERROR,),
+            503: (
+                error_codes.DATABASE_AWAY, error_codes.NOT_NOW, error_codes.DATABASE_TOO_SLOW,
+                fair_semaphore.TOO_MANY, fair_semaphore.TOO_LONG,
+                error_codes.FULL, error_codes.FULL_OF_ONE, error_codes.OVERLOADED, CLOSED, customer_lock.BUSY,
+            ),
+        },
+    ),
+    (
+        "every endpoint that needs to know who calls, and `GET /health`",
+        lambda row: row.key or row.token or row.device or row.app or row.path == "/health",
+        {503: (error_codes.LEADER_UNPROVEN,)},
+    ),
+    ("every write", lambda row: row.method != "GET", {503: (error_codes.OUTCOME_UNKNOWN,)}),
+    ("every endpoint that needs an API key", lambda row: row.key, {401: (error_codes.INVALID_KEY,)}),
+    (
+        "every endpoint that needs an access token, or an app's id token",
+        lambda row: row.token or row.app,
+        {401: (error_codes.INVALID_TOKEN,)},
+    ),
+    ("every endpoint that needs an access token", lambda row: row.token, {404: (error_codes.NO_MANAGER,)}),
+    (
+        "every endpoint that needs `Customer-ID`",
+        lambda row: row.customer,
+        {
+            400: (error_codes.NO_CUSTOMER_ID, error_codes.INVALID_CUSTOMER_ID, wal_positions.INVALID),
+            404: (error_codes.NO_CUSTOMER,),
+        },
+    ),
+    (
+        "every endpoint that needs a permission",
+        lambda row: isinstance(row.permission, Permission),
+        {403: (NOT_PERMITTED, FACTOR_NEEDED, LIMITED)},
+    ),
+    (
+        "every endpoint that is about a person's own account",
+        lambda row: row.permission is Free.PERSON,
+        {403: (FOR_PEOPLE,)},
+    ),
+    (
+        "every endpoint with query options",
+        lambda row: row.read or row.shows,
+        {
+            400: (INVALID, error_codes.QUERY_OUT_OF_RANGE, error_codes.QUERY_TOO_SLOW, TOO_MANY_EXPANDED),
+            501: (NOT_SUPPORTED,),
+        },
+    ),
+    (
+        "every endpoint with query parameters of its own",
+        lambda row: row.options,
+        {400: (query_parameters.INVALID, error_codes.QUERY_TOO_SLOW)},
+    ),
+    ("every list", is_list, {400: (list_responses.TOO_SLOW, response_spool.TOO_LONG), 503: (response_spool.NO_ROOM,)}),
+    (
+        "every endpoint with a body",
+        lambda row: row.body or row.raw,
+        {408: (error_codes.BODY_TOO_SLOW,), 413: (error_codes.BODY_TOO_LARGE,), 415: (error_codes.UNSUPPORTED_TYPE,)},
+    ),
+    (
+        "every endpoint with a JSON body",
+        lambda row: row.body and not row.form,
+        {
+            400: (
+                request_body.INVALID_JSON, request_body.WRONG_FORM, request_body.INVALID_MEMBERS,
+                unknown_members.UNKNOWN_MEMBERS,
+                unknown_members.REPEATED,
+                request_body.TOO_MANY_ERRORS,
+            )
+        },
+    ),
+    ("every PATCH", lambda row: row.method == "PATCH", {400: (request_body.NO_STEPS, request_body.TOO_MANY_STEPS)}),
+    (
+        "every endpoint with `Idempotency-Key`",
+        lambda row: row.repeatable,
+        {400: (idempotency.INVALID,), 409: (idempotency.IN_FLIGHT,), 422: (idempotency.OTHER_REQUEST,)},
+    ),
+    ("every read with an `ETag`", lambda row: row.tagged, {
+        400: (conditional_requests.INVALID,), 412: (conditional_requests.CHANGED,)}),
+    (
+        "every change of what has a read of its own",
+        lambda row: row.compares,
+        {400: (conditional_requests.INVALID,), 412: (conditional_requests.CHANGED,)},
+    ),
+    (
+        "every other write",
+        lambda row: row.method != "GET" and not row.compares,
+        {412: (conditional_requests.NOTHING_TO_COMPARE,)},
+    ),
+    ("every call of a page of the console", lambda row: row.token, {401: (error_codes.SIGNED_OUT,)}),
+    (
+        "every write of a page of the console",
+        lambda row: row.token and row.method != "GET",
+        {403: (error_codes.OTHER_ORIGIN,)},
+    ),
+    ("every write", lambda row: row.method != "GET", {412: (conditional_requests.ONLY_FOR_READS,)}),
+    ("every change of an assignment with `If-Match`", lambda row: row.settled, {503: (customer_lock.STUCK,)}),
+    ("every change of what assignments stand on", lambda row: row.ground, {503: (customer_lock.STUCK,)}),
+    (
+        "every delivery of lines",
+        lambda row: row.raw,
+        {
+            400: (INVALID_LINES, error_codes.NO_GZIP),
+            401: (error_codes.INVALID_DEVICE_KEY,),
+            403: (error_codes.NO_SCOPE,),
+            413: (error_codes.BODY_TOO_PACKED, TOO_MANY_LINES),
+            503: (error_codes.TOO_MUCH, error_codes.TOO_MUCH_OF_KEY),
+        },
+    ),
+)  # fmt: skip
+# What no endpoint is asked for
+ELSEWHERE: ByStatus = {404: (error_codes.NOTHING_HERE,), 405: (error_codes.NOT_ALLOWED,)}
+
+
+def refusals(endpoint: Endpoint) -> dict[int, list[Reason]]:
+    """Everything that the endpoint can be refused with, by status: its own reasons, and those it shares."""
+    found: dict[int, list[Reason]] = {}
+    for _, is_one, shared in SHARED:
+        if is_one(endpoint):
+            _add(found, shared)
+    _add(found, endpoint.refuses)
+    return dict(sorted(found.items()))
+
+
+def special(several: Iterable[Reason]) -> list[Reason]:
+    """Those of them that not every endpoint is refused with."""
+    _, _, every = SHARED[0]
+    common = {reason for shared in every.values() for reason in shared}
+    return [reason for reason in several if reason not in common]
+
+
+def _add(found: dict[int, list[Reason]], more: ByStatus) -> None:
+    for status, several in more.items():
+        found.setdefault(status, []).extend(several)
+
+
+@dataclass
+class Code:
+    """One row of the table of codes."""
+
+    status: int
+    code: str
+    title: str
+    remedy: str
+    texts: list[str] = field(default_factory=list[str])
+    endpoints: list[Endpoint] = field(default_factory=list[Endpoint])
+    where: str = ""
+
+
+def codes(endpoints: Iterable[Endpoint]) -> list[Code]:
+    """The table of all codes, by status and name."""
+    table = list(endpoints)
+    found: dict[str, Code] = {}
+    for endpoint in table:
+        for status, several in (*refusals(endpoint).items(), *endpoint.in_part.items()):
+            for reason in several:
+                row = found.setdefault(reason.code, Code(status, reason.code, reason.title, reason.remedy))
+                row.texts.append(reason.text)
+                row.endpoints.append(endpoint)
+    for status, several in ELSEWHERE.items():
+        for reason in several:
+            found[reason.code] = Code(status, reason.code, reason.title, reason.remedy, [reason.text])
+    for row in found.values():
+        row.texts = _told(row.texts)
+        row.where = _where(row.endpoints, table)
+    return sorted(found.values(), key=lambda row: (row.status, row.code))
+
+
+def _told(texts: list[str]) -> list[str]:
+    """The texts that differ; where one has places that are filled, it stands for the others."""
+    several = list(dict.fromkeys(texts))
+    return [text for text in several if "{" in text] or several
+
+
+def _where(named: list[Endpoint], table: list[Endpoint]) -> str:
+    """Which endpoints these are, in words where they have them in common."""
+    paths = list(dict.fromkeys((row.method, row.path) for row in named))
+    for words, is_one, _ in SHARED:
+        if paths == [(row.method, row.path) for row in table if is_one(row)]:
+            return words
+    return ", ".join(f"`{method} {path}`" for method, path in paths) or "every path"

@@ -1,0 +1,154 @@
+"""In charge of the table of codes as documents: docs/errors.md, JSON, and the page that a problem's `type` names."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from html import escape
+from itertools import groupby
+
+from keyrack.api.endpoint import Endpoint
+from keyrack.core.error_codes import FAULTS
+from keyrack.http.openapi.error_catalog import Code
+from keyrack.http.openapi.operations.spec import operation_id
+from keyrack.http.openapi.reference_page import STYLE, table
+from keyrack.http.openapi.responses import REASONS
+
+HEADINGS = REASONS | {200: "Said beside an answer"}
+
+HEAD = """# Codes of refusals
+
+Made from the table of endpoints (`keyrack errors --markdown`); a test holds it current. Every server shows the same at
+`/docs/errors`.
+
+A refusal has the spec's body, mostly plain text, unless the request names the media type of problems:
+
+```http
+GET /v3/cars/4711
+Accept: application/problem+json
+
+HTTP/1.1 404 Not Found
+Content-Type: application/problem+json
+Vary: Accept
+X-Request-Id: 5f0c0d1f7a5e4f0e9a0f1b3c5d7e9f11
+
+{"type": "https://keyrack.example.com/docs/errors#car-not-found", "title": "Car not found", "status": 404,
+ "detail": "Unable to find a car for the given carId which is assigned to the given customerId.",
+ "code": "car-not-found", "traceId": "5f0c0d1f7a5e4f0e9a0f1b3c5d7e9f11"}
+```
+
+`application/json, application/problem+json` asks for both: answers as JSON, refusals as problems. Where the header
+likes the media type of the spec's body better (`q`), that is sent. A text may be worded anew; a code keeps its meaning
+and its status. `traceId` is the request's id: what the client sends as `X-Request-Id` (1 to 128 letters, digits and
+`._~+/=:@-`), else the trace id of its `traceparent`, else a made one. The log has it, too. Where there is a
+`Retry-After`, the member `retryAfter` says the same, and a repeat is safe.
+
+`errors` lists what is wrong with the request, each fault with its place, its own code, a `detail`, and in `valid` what
+would have been right, where that can be listed. The place is a `pointer` into the body (RFC 6901), a query option in
+`parameter` with the `position` in it, or a `header`.
+
+| Code of a fault | Meaning |
+|---|---|
+"""
+PLACE = re.compile(r"`([^`]+)`")
+
+PAGE_STYLE = """
+article { border: 1px solid var(--line); border-radius: .5rem; margin: .6rem 0; overflow-wrap: anywhere;
+  padding: .7rem .9rem; scroll-margin-top: 1rem }
+article:target { border-color: var(--post); box-shadow: 0 0 0 1px var(--post) }
+article h3 { font-size: 1rem; margin: 0; display: flex; gap: .2rem .7rem; flex-wrap: wrap; align-items: baseline }
+article h3 a { color: inherit; text-decoration: none }
+article h3 a:hover { text-decoration: underline } article h3 code { font-weight: 600 }
+article h3 span { font-weight: 400; opacity: .8 } article p { margin: .35rem 0 0 }
+.said { border-left: 3px solid var(--line); padding-left: .7rem }
+.where { font-size: .875rem; opacity: .8 } .where code { font-size: .8125rem }
+h2 small { font-size: 1rem; font-weight: 400; opacity: .8 } nav a { font-variant-numeric: tabular-nums }
+pre { background: var(--soft); border-radius: .5rem; overflow-x: auto; padding: .7rem .9rem }
+"""
+
+
+def codes_markdown(rows: Iterable[Code]) -> str:
+    """docs/errors.md."""
+    lines = [HEAD + "\n".join(f"| `{code}` | {meaning} |" for code, meaning in FAULTS.items())]
+    for status, several in groupby(rows, lambda row: row.status):
+        lines.append(f"\n## {status}: {HEADINGS[status]}")
+        for row in several:
+            texts = "\n>\n".join(f"> {text}" for text in row.texts)
+            lines.append(f"\n### {row.code}\n\n{texts}\n\n{row.remedy} *{_capital(row.where)}.*")
+    return "\n".join(lines) + "\n"
+
+
+def codes_json(rows: Iterable[Code]) -> list[dict[str, object]]:
+    """The table as data: what `keyrack errors --json` prints."""
+    return [
+        {
+            "code": row.code,
+            "status": row.status,
+            "title": row.title,
+            "texts": row.texts,
+            "remedy": row.remedy,
+            "endpoints": [f"{endpoint.method} {endpoint.path}" for endpoint in row.endpoints],
+        }
+        for row in rows
+    ]
+
+
+def page(rows: Iterable[Code], public_url: str) -> str:
+    """The page as HTML, with an entry for each code, whose anchor is the code."""
+    by_status = {status: list(several) for status, several in groupby(rows, lambda row: row.status)}
+    links = "".join(f'<a href="#s{status}" title="{HEADINGS[status]}">{status}</a> ' for status in by_status)
+    sections = "".join(_section(status, several) for status, several in by_status.items())
+    faults = table("Codes of faults", [(code, "", meaning) for code, meaning in FAULTS.items()])
+    example = (
+        f'{{"type": "{public_url}/docs/errors#car-not-found",\n "title": "Car not found",\n "status": 404,\n'
+        ' "detail": "Unable to find a car for the given carId which is assigned to the given customerId.",\n'
+        ' "code": "car-not-found",\n "traceId": "5f0c0d1f7a5e4f0e9a0f1b3c5d7e9f11"}'
+    )
+    return (
+        '<!doctype html><html lang="en"><head><meta charset="utf-8">'
+        '<meta name="viewport" content="width=device-width, initial-scale=1"><link rel="icon" href="data:,">'
+        f"<title>Keyrack: codes of refusals</title><style>{STYLE}{PAGE_STYLE}</style></head><body>"
+        "<header><h1>Codes of refusals</h1><p>With <code>Accept: application/problem+json</code> a refusal is a problem"
+        " for programs (RFC 9457), and <code>type</code> is the address of its entry here. Without it, it is what the"
+        ' interface says, mostly plain text. The endpoints are in the <a href="../docs">reference</a>.</p>'
+        f"<pre>{escape(example)}</pre>"
+        "<p>A text may be worded anew; a code keeps its meaning and its status. <code>traceId</code> is the request's"
+        " id, which is also in the header <code>X-Request-Id</code> and in the log. <code>errors</code> lists what is"
+        " wrong with the request: each fault with its place, its own code, and in <code>valid</code> what would have"
+        f" been right.</p><nav>{links}</nav></header><main>{sections}<section>{faults}</section></main></body></html>"
+    )
+
+
+def _section(status: int, rows: list[Code]) -> str:
+    entries = "".join(_entry(row) for row in rows)
+    return f'<section><h2 id="s{status}">{status} <small>{HEADINGS[status]}</small></h2>{entries}</section>'
+
+
+def _entry(row: Code) -> str:
+    said = "".join(f'<p class="said">{escape(text)}</p>' for text in row.texts)
+    name = f'<a href="#{row.code}"><code>{row.code}</code></a><span>{escape(row.title)}</span>'
+    return (
+        f'<article id="{row.code}"><h3>{name}</h3>{said}<p>{_coded(row.remedy)}</p>'
+        f'<p class="where">{_places(row)}</p></article>'
+    )
+
+
+def _places(row: Code) -> str:
+    """Where it can come from; endpoints that are named lead to their place in the reference."""
+    if "`" not in row.where or row.where.startswith("every"):
+        return _coded(_capital(row.where))
+    unique = {(endpoint.method, endpoint.path): endpoint for endpoint in row.endpoints}
+    return ", ".join(_link(endpoint) for endpoint in unique.values())
+
+
+def _link(endpoint: Endpoint) -> str:
+    name = f"{endpoint.method}&nbsp;{escape(endpoint.path)}"
+    return f'<a href="../docs#{operation_id(endpoint)}"><code>{name}</code></a>'
+
+
+def _coded(text: str) -> str:
+    return PLACE.sub(r"<code>\1</code>", escape(text))
+
+
+def _capital(text: str) -> str:
+    return text[:1].upper() + text[1:]

@@ -1,0 +1,89 @@
+"""In charge of what OpenAPI says of the headers of requests."""
+
+from __future__ import annotations
+
+from keyrack.api.endpoint import Endpoint
+from keyrack.api.event_stream import EVENTS
+from keyrack.api.idempotency import LONGEST
+from keyrack.http.openapi.member_schemas import Json
+
+# Of a stream of live updates
+_LAST_EVENT_ID: Json = {
+    "name": "Last-Event-ID",
+    "in": "header",
+    "description": "The `id` that was heard last: the stream begins with what was missed since, or with an event that "
+    "says that this is not known any more (`gap`, of changes `gone`).",
+    "schema": {"type": "string"},
+}
+# Of what a replica may answer
+_POSITION: Json = {
+    "name": "Keyrack-Position",
+    "in": "header",
+    "description": "That of an earlier answer: no older story is told than it told. `latest` is what there is now.",
+    "schema": {"type": "string", "examples": ["7300000000000000001-2-1A/B00C4D8"]},
+}
+
+
+def parameters(endpoint: Endpoint) -> list[Json]:
+    """The headers that a request to the endpoint may have, but for those that say who calls."""
+    found: list[Json] = []
+    if endpoint.customer:
+        found.append(
+            {
+                "name": "Customer-ID",
+                "in": "header",
+                "required": True,
+                "description": "One of the customers that `GET /customers` returns: its `id`, which is text there, as a"
+                " number.",
+                "schema": {"type": "integer", "format": "int32"},
+            }
+        )
+    if endpoint.replicated:
+        found.append(_POSITION)
+    preferences: list[str] = []
+    if endpoint.body is not None and endpoint.form is None:
+        preferences.append("`handling=strict` refuses members of the body that are not known.")
+    if endpoint.shows is not None:
+        preferences.append(
+            f"`return=representation` asks for what `GET {endpoint.shows.path}` shows right afterwards, with status"
+            f" {endpoint.shown_status}; `$select` and `$expand` shape it."
+        )
+    if preferences:
+        found.append(
+            {
+                "name": "Prefer",
+                "in": "header",
+                "description": " ".join(preferences) + " (RFC 7240)",
+                "schema": {"type": "string"},
+            }
+        )
+    if endpoint.tagged:
+        found.append(
+            {
+                "name": "If-None-Match",
+                "in": "header",
+                "description": "ETags of earlier answers: 304 without a body if nothing has changed since one of them.",
+                "schema": {"type": "string"},
+            }
+        )
+    if endpoint.compares is not None or endpoint.tagged:
+        found.append(
+            {
+                "name": "If-Match",
+                "in": "header",
+                "description": "ETags of the read of this path: 412, and nothing is done, if it has changed since.",
+                "schema": {"type": "string"},
+            }
+        )
+    if endpoint.media_type == EVENTS or endpoint.follows:
+        found.append(_LAST_EVENT_ID)
+    if endpoint.repeatable:
+        found.append(
+            {
+                "name": "Idempotency-Key",
+                "in": "header",
+                "description": "Makes it safe to send the request again: the same key gets the first answer again.",
+                "schema": {"type": "string", "minLength": 1, "maxLength": LONGEST},
+            }
+        )
+    return found

@@ -1,0 +1,155 @@
+"""In charge of the documents that are made from tables: docs/endpoints.md and docs/settings.md."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from keyrack.api.endpoint import Endpoint
+from keyrack.api.permissions import GRANTED, MEANINGS, ROLES, WITHIN_GROUPS, Permission, Role
+from keyrack.core.settings import Settings, is_secret, variable
+from keyrack.http.openapi.error_catalog import refusals
+
+ENDPOINTS_HEAD = """# Endpoints
+
+Made from the table of endpoints (`keyrack endpoints --markdown`); a test holds it current.
+
+Every path answers below `/v3` and at the root. Unless a row says otherwise a call carries `<brand>-API-Key`,
+`Authorization: Bearer ...` and `Customer-ID`. What every such call can be answered: 400 for a header that is not valid,
+401, 403 without the permission that the row needs ([access.md](access.md) says who has it), 404 for an unknown manager
+or customer, 414, 500, 503; with a body also 408, 413 and 415. The last column lists the refusals of the endpoint
+itself, each with its code; [errors.md](errors.md) has all of them. *Ours* marks what stands beside the spec,
+`If-Match` what honours that header; whatever else changes something answers it with 412. Reads have an `ETag`
+([conditional requests](http.md#conditional-requests)).
+"""
+
+ENDPOINTS_COLUMNS = "| Method | Path | What | Needs | Answers | Refuses |\n|---|---|---|---|---|---|"
+
+SETTINGS_HEAD = """# Settings
+
+Made from the table of settings (`keyrack settings --markdown`); a test holds it current. Settings come from the
+environment, or from a [configuration file](operating.md#settings); `keyrack settings` shows which hold. A secret may
+stand in a file that another variable names, which the row of the secret tells. The file is read at the start, without
+the blanks and line ends around its content, which gets into no environment. A file that cannot be read, or both
+variables given, ends the command with a sentence that says so.
+
+| Variable | Default | Meaning |
+|---|---|---|
+"""
+
+BY_FILE = " Or, in a file: `{}`."
+
+
+def endpoints_markdown(endpoints: Iterable[Endpoint]) -> str:
+    """docs/endpoints.md."""
+    lines = [ENDPOINTS_HEAD]
+    tag = ""
+    for endpoint in endpoints:
+        if endpoint.tag != tag:
+            tag = endpoint.tag
+            lines.append(f"\n## {tag}\n\n{ENDPOINTS_COLUMNS}")
+        what = endpoint.summary + _notes(endpoint)
+        needs = f"`{endpoint.permission}`" if isinstance(endpoint.permission, Permission) else endpoint.permission
+        lines.append(
+            f"| {endpoint.method} | `{endpoint.path}` | {what} | {needs} | {endpoint.status} | {_refusals(endpoint)} |"
+        )
+    return "\n".join(lines) + "\n"
+
+
+def roles_markdown() -> str:
+    """The table of roles in docs/access.md: a row for each permission, a column for each role, and one for what is left
+    of a role that is limited to groups."""
+    columns = (*Role, "In groups")
+    has = (*[GRANTED[role] for role in Role], WITHIN_GROUPS)
+    head = "| Permission | What it lets one do | " + " | ".join(columns) + " |\n|---|---|" + ":-:|" * len(columns)
+    rows = [
+        f"| `{one}` | {MEANINGS[one]} | " + " | ".join("x" if one in column else "" for column in has) + " |"
+        for one in Permission
+    ]
+    return "\n".join([head, *rows]) + "\n"
+
+
+def roles_json() -> list[dict[str, object]]:
+    """The roles as data: what `keyrack roles --json` prints."""
+    limits = {role: frozenset[Permission]() if role is Role.OWNER else WITHIN_GROUPS for role in Role}
+    return [
+        {
+            "role": str(role),
+            "meaning": meaning,
+            "permissions": [str(one) for one in Permission if one in GRANTED[role]],
+            "inGroups": [str(one) for one in Permission if one in GRANTED[role] & limits[role]],
+        }
+        for role, meaning in ROLES.items()
+    ]
+
+
+def _notes(endpoint: Endpoint) -> str:
+    if endpoint.app or endpoint.device:
+        notes = ["no API key"]
+    elif not endpoint.key:
+        notes = ["public"]
+    elif not endpoint.token:
+        notes = ["API key only"]
+    elif not endpoint.customer:
+        notes = ["no `Customer-ID`"]
+    else:
+        notes = []
+    if endpoint.permission in WITHIN_GROUPS and endpoint.customer and not endpoint.honours_limits:
+        notes.append("for the [whole fleet](access.md#limited-to-groups)")
+    if endpoint.compares is not None:
+        notes.append("`If-Match`")
+    if endpoint.ours:
+        notes.append("*ours*")
+    return f" ({', '.join(notes)})" if notes else ""
+
+
+def _refusals(endpoint: Endpoint) -> str:
+    return "<br>".join(
+        f"**{status}** " + " / ".join(f"`{reason.code}` {_cell(reason.text)}" for reason in reasons)
+        for status, reasons in sorted(endpoint.refuses.items())
+    )
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|")
+
+
+def settings_json() -> list[dict[str, str | None]]:
+    """The settings as data."""
+    return [
+        {
+            "variable": variable(name),
+            "default": None if field.default_factory is not None or field.default is None else str(field.default),
+            "meaning": (field.description or "") + (BY_FILE.format(variable(name, by_file=True)) * is_secret(field)),
+        }
+        for name, field in Settings.model_fields.items()
+    ]
+
+
+def settings_markdown() -> str:
+    """docs/settings.md."""
+    rows = [f"| `{row['variable']}` | {_code(row['default'])} | {row['meaning']} |" for row in settings_json()]
+    return SETTINGS_HEAD + "\n".join(rows) + "\n"
+
+
+def _code(text: str | None) -> str:
+    return "" if text is None else f"`{text}`"
+
+
+def endpoints_json(endpoints: Iterable[Endpoint]) -> list[dict[str, object]]:
+    """The table as data: what `keyrack endpoints --json` prints."""
+    return [
+        {
+            "method": endpoint.method,
+            "path": endpoint.path,
+            "tag": endpoint.tag,
+            "summary": endpoint.summary,
+            "needs": str(endpoint.permission),
+            "status": endpoint.status,
+            "refuses": {
+                str(status): [{"code": reason.code, "text": reason.text} for reason in reasons]
+                for status, reasons in refusals(endpoint).items()
+            },
+            "ours": endpoint.ours,
+        }
+        for endpoint in endpoints
+    ]

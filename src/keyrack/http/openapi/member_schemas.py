@@ -1,0 +1,191 @@
+"""In charge of what OpenAPI says of single members: what they mean, and what fixed values are called."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from keyrack.http.openapi.descriptions.fleet import meaning
+
+Json = dict[str, Any]
+
+# What a schema is about, where it is not called so: its members are explained under that name
+SUBJECTS: Mapping[str, str] = {
+    "PasswordGrant": "AccessToken",
+    "ClientGrant": "AccessToken",
+    "Revocation": "AccessToken",
+    "NewManager": "Manager",
+    "ManagerInvited": "Manager",
+    "ManagerPatch": "Manager",
+    "NewClient": "Client",
+    "ClientCreated": "Client",
+    "ClientPatch": "Client",
+    "SecretCreated": "ClientSecret",
+    "SdkTokenRequest": "SdkToken",
+    "NewCar": "Car",
+    "CarPatch": "Car",
+    "NewUser": "User",
+    "UserCreated": "User",
+    "UserData": "User",
+    "PersonName": "User",
+    "SomeUser": "User",
+    "NewAssignment": "Assignment",
+    "AssignmentPatch": "Assignment",
+    "AssignmentOfCar": "Assignment",
+    "AssignmentOfUser": "Assignment",
+    "NewGroup": "Group",
+    "GroupPatch": "Group",
+    "ProductListed": "Product",
+    "ServiceOfProduct": "Service",
+    "KeyForm": "Key",
+    "NewEvent": "Event",
+    "OfflineEvent": "Event",
+    "Sample": "Telemetry",
+    "Trouble": "Telemetry",
+    "Delivered": "Ingest",
+    "DeliveredEvents": "Ingest",
+    "Refused": "Ingest",
+    "Numbered": "Ingest",
+    "Track": "Position",
+    "TrackPoint": "Position",
+    "CarAccess": "Access",
+    "UserAccess": "Access",
+    "Stretch": "Access",
+    "AsOf": "Access",
+    "Bucket": "Samples",
+    "NewWebhook": "Webhook",
+    "WebhookCreated": "Webhook",
+    "WebhookPatch": "Webhook",
+    "SecretRotated": "Webhook",
+    "KindListed": "Webhook",
+    "CheckpointTold": "ChangeTold",
+    "TimeRange": "Webhook",
+    "Replayed": "Webhook",
+    "DeliveryListed": "Delivery",
+    "AssignmentBatch": "Batch",
+    "CarBatch": "Batch",
+    "UserBatch": "Batch",
+    "GroupBatch": "Batch",
+    "AssignmentCreation": "Batch",
+    "AssignmentChange": "Batch",
+    "CarCreation": "Batch",
+    "CarChange": "Batch",
+    "UserCreation": "Batch",
+    "GroupCreation": "Batch",
+    "GroupChange": "Batch",
+    "End": "Batch",
+    "BatchResult": "Batch",
+    "BatchReport": "Batch",
+    "ItemResult": "Batch",
+    "ItemFault": "Batch",
+    "AssignmentConflict": "Batch",
+    "Kept": "Retention",
+    "Preview": "Erasure",
+    "Goes": "Erasure",
+    "Stays": "Erasure",
+    "AlsoIn": "Erasure",
+    "Preferences": "Me",
+    "NewPassword": "Me",
+    "Unready": "Health",
+    "Why": "Health",
+    "EnrolmentNonce": "Box",
+    "Enrolment": "Box",
+    "EnrolledBox": "Box",
+    "BoxState": "Box",
+    "BoxLog": "Box",
+    "BoxReport": "Box",
+    "BoxProvisioning": "Box",
+    "BoxStatusList": "Box",
+    "Registration": "Device",
+    "AppDevice": "Device",
+    "PhoneKey": "PhoneKeys",
+    "CarriedBox": "PhoneKeys",
+    "CarriedList": "PhoneKeys",
+    "Withheld": "PhoneKeys",
+    "Entries": "BoxEntries",
+    "TakenEntries": "BoxEntries",
+    "BoxReceipt": "BoxEntries",
+    "RefusedEntry": "BoxEntries",
+    "TimeWanted": "SignedTime",
+}
+# What the fixed values of a subject's member are called
+VALUES: Mapping[tuple[str, str], str] = {
+    ("Car", "op"): "PatchOperation",
+    ("Assignment", "op"): "PatchOperation",
+    ("Webhook", "op"): "PatchOperation",
+    ("User", "type"): "UserType",
+    ("Product", "type"): "ProductType",
+    ("Event", "type"): "EventType",
+    ("Operation", "kind"): "OperationKind",
+    ("Operation", "cause"): "OperationCause",
+    ("Operation", "state"): "OperationState",
+    ("Operation", "errorCode"): "OperationError",
+    ("Outcome", "type"): "OutcomeType",
+    ("Webhook", "kinds"): "OutcomeKind",
+    ("Delivery", "type"): "DeliveryType",
+    ("ChangeTold", "type"): "ChangeKind",
+    ("Delivery", "state"): "DeliveryState",
+    ("Batch", "conflicts"): "ConflictHandling",
+    ("Retention", "kind"): "RetainedKind",
+    ("Me", "language"): "Language",
+    ("Me", "theme"): "Theme",
+    ("Box", "kind"): "BoxReportKind",
+    ("Device", "protection"): "KeyProtection",
+    ("PhoneKeys", "reason"): "WithheldReason",
+}
+# The bodies that are inside of a batch's items, as single requests have them
+BODIES: Mapping[str, str] = {
+    "AssignmentCreation": "NewAssignment",
+    "CarCreation": "NewCar",
+    "UserCreation": "NewUser",
+    "GroupCreation": "NewGroup",
+}
+# Members that are lists of a resource
+LISTS: Mapping[tuple[str, str], str] = {("Access", "events"): "Change"}
+
+
+def subject(name: str) -> str:
+    """What the schema of this name is about."""
+    return SUBJECTS.get(name, name)
+
+
+def told(name: str, member: str, schema: Json, schemas: dict[str, Json]) -> Json:
+    """The schema of a member of the schema `name`, with what it means; its fixed values are put among `schemas`.
+
+    Without a default: generators take one for a promise that the member is there.
+    """
+    if member == "body" and name in BODIES:
+        schema = {"$ref": f"#/components/schemas/{BODIES[name]}"}
+    if listed := LISTS.get((subject(name), member)):
+        schema = schema | {"items": {"$ref": f"#/components/schemas/{listed}"}}
+    shown = {key: value for key, value in schema.items() if key not in ("default", "title", "description")}
+    shown = _simple(_named(subject(name), member, shown, schemas))
+    found = meaning(subject(name), member)
+    words = schema.get("description") or (found.text if found else None)
+    return shown | ({"description": words} if words else {})
+
+
+def _named(about: str, member: str, schema: Json, schemas: dict[str, Json]) -> Json:
+    """The same with a reference in the place of fixed values that have a name."""
+    called = VALUES.get((about, member))
+    if called is None:
+        return schema
+    if "enum" in schema:
+        values = [value for value in schema["enum"] if value is not None]
+        schemas[called] = {"type": "string", "enum": values}
+        reference: Json = {"$ref": f"#/components/schemas/{called}"}
+        return {"anyOf": [reference, {"type": "null"}]} if len(values) < len(schema["enum"]) else reference
+    if "anyOf" in schema:
+        return schema | {"anyOf": [_named(about, member, option, schemas) for option in schema["anyOf"]]}
+    if "items" in schema:
+        return schema | {"items": _named(about, member, schema["items"], schemas)}
+    return schema
+
+
+def _simple(schema: Json) -> Json:
+    """What is of one type or null has two types, and is no choice between two schemas."""
+    match schema:
+        case {"anyOf": [{"type": str(kind), **rest}, {"type": "null"}], **others} if kind not in ("array", "object"):
+            return {**others, **rest, "type": [kind, "null"]}
+        case _:
+            return schema

@@ -1,0 +1,216 @@
+"""In charge of what OpenAPI says of an endpoint's answers: its success, and every refusal with its texts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from pydantic import TypeAdapter
+
+from keyrack.api.endpoint import TAGGED, Endpoint
+from keyrack.api.event_stream import EVENTS
+from keyrack.api.grants import FACTOR_NEEDED, LIMITED, NOT_PERMITTED
+from keyrack.api.read_endpoint import Read
+from keyrack.core.error_codes import INVALID_TOKEN, RATE_LIMITED, WRONG_CREDENTIALS, Reason
+from keyrack.core.errors import JSON, PLAIN_TEXT, PROBLEM
+from keyrack.http.openapi import examples
+from keyrack.http.openapi.components import ANSWERS
+from keyrack.http.openapi.error_catalog import refusals, special
+from keyrack.http.openapi.member_schemas import Json
+from keyrack.http.openapi.operations.spec import operation_id
+from keyrack.http.openapi.schemas import model, rows
+
+REASONS = {
+    200: "The answer",
+    201: "Made",
+    202: "Accepted: the work that was asked for, which goes on",
+    204: "Done; nothing to say",
+    304: "Nothing has changed: it is still what one of the tags in `If-None-Match` was given for",
+    400: "The request is not valid",
+    401: "The API key or the access token is missing or invalid",
+    403: "Whoever calls may not do this",
+    404: "Not found",
+    405: "The path does not know the method",
+    408: "The request took too long to arrive",
+    409: "In conflict with what is there",
+    410: "It is not there any more",
+    412: "A condition of the request does not hold",
+    413: "The body is too large",
+    414: "The query string is too long",
+    415: "The body is of another media type",
+    422: "Understood, and not done",
+    424: "An item of a batch that was not done because of another one",
+    429: "Too many requests",
+    431: "The head of the request is too large",
+    500: "An error of the server",
+    501: "A query option that is not supported",
+    503: "Not now: nothing was done, and a repeat is safe",
+}
+LIST = (
+    "The answer. A long list comes in chunks, each as of another moment: rows that stay as they are come exactly once. "
+    "If something fails midway the last chunk is missing."
+)
+
+
+def responses(endpoint: Endpoint, schemas: dict[str, Json], public_url: str) -> dict[str, Json]:
+    """The answers of an endpoint, by status."""
+    found: dict[str, Json] = {str(endpoint.status): _success(endpoint, schemas)}
+    if endpoint.tagged:
+        found["304"] = {"description": REASONS[304], "headers": _headers(TAGGED)}
+    if endpoint.shows is not None and endpoint.shows.read is not None:
+        _add_shown(endpoint, endpoint.shows.read, found, schemas)
+    for status, reasons in refusals(endpoint).items():
+        found[str(status)] = _error(endpoint, status, reasons, schemas, public_url)
+    return found
+
+
+def _success(endpoint: Endpoint, schemas: dict[str, Json]) -> Json:
+    many = endpoint.read is not None and not endpoint.read.select.one
+    response: Json = {"description": LIST if many else REASONS[endpoint.status]}
+    headers = dict(endpoint.headers)
+    if many:
+        headers["X-Total-Count"] = "With `$count=true`: how many rows there are without `$top` and `$skip`."
+    if endpoint.read is not None and endpoint.read.select.paged:
+        headers["Link"] = 'Where rows follow: the address of the next page, with rel="next".'
+    if endpoint.read is not None:
+        headers |= TAGGED
+    if endpoint.customer:
+        headers["Keyrack-Position"] = "Where the server reads at replicas: how far the answer's story goes."
+    if endpoint.compares is not None and endpoint.settled is None and endpoint.method == "PATCH":
+        headers["ETag"] = "The tag of what the change has made."
+    if headers:
+        response["headers"] = _headers(headers)
+    schema: Json | None = None
+    if endpoint.read is not None:
+        schema = rows(endpoint.read, schemas)
+    elif endpoint.answers is not None:
+        schema = model(TypeAdapter(endpoint.answers), schemas)
+    elif endpoint.status == 201:
+        schema = {"$ref": "#/components/schemas/Created"}
+    elif endpoint.status == 200 and endpoint.media_type == JSON:
+        name, schemas[name] = ANSWERS[operation_id(endpoint)]
+        schema = {"$ref": f"#/components/schemas/{name}"}
+    elif endpoint.status == 200 and endpoint.media_type:
+        schema = {"type": "string"}
+    if schema is not None:
+        response["content"] = {endpoint.media_type.split(";")[0]: {"schema": schema}}
+        if endpoint.also:
+            response["content"][endpoint.also.split(";")[0]] = {"schema": {"type": "string"}}
+        if endpoint.follows:
+            response["content"][EVENTS] = {"schema": {"type": "string"}}
+    return response
+
+
+def _headers(meanings: Mapping[str, str]) -> Json:
+    return {name: {"description": meaning, "schema": {"type": "string"}} for name, meaning in meanings.items()}
+
+
+def _add_shown(endpoint: Endpoint, read: Read, found: dict[str, Json], schemas: dict[str, Json]) -> None:
+    """What `Prefer: return=representation` gives: an answer of its own, or another form of the one that is there."""
+    status = str(endpoint.shown_status)
+    shown = rows(read, schemas)
+    if status not in found:
+        found[status] = {"description": REASONS[endpoint.shown_status], "content": {JSON: {"schema": shown}}}
+        if endpoint.headers:
+            found[status]["headers"] = dict(found[str(endpoint.status)]["headers"])
+    else:
+        content = found[status]["content"][JSON]
+        shown = _with_more(content["schema"], shown, schemas)
+        content["schema"] = {"anyOf": [content["schema"], shown]}
+    told = {"Preference-Applied": "The preference that was followed."}
+    if endpoint.status == 201:
+        told["Location"] = "With `return=representation`: where it can be read."
+    for each in {status, str(endpoint.status)}:
+        headers = found[each].setdefault("headers", {})
+        headers |= _headers(told)
+
+
+def _with_more(told: Json, shown: Json, schemas: dict[str, Json]) -> Json:
+    """What is shown, with the members that only the write tells."""
+    written, row = _name(told), _name(shown)
+    more = {name: schema for name, schema in schemas[written]["properties"].items() if name != "id"}
+    if not more:
+        return shown
+    name = row + "With" + "And".join(member[:1].upper() + member[1:] for member in sorted(more))
+    schemas[name] = {"allOf": [shown, {"type": "object", "properties": more}]}
+    return {"$ref": f"#/components/schemas/{name}"}
+
+
+def _name(reference: Json) -> str:
+    return reference["$ref"].rpartition("/")[2]
+
+
+def _error(
+    endpoint: Endpoint, status: int, reasons: Iterable[Reason], schemas: dict[str, Json], public_url: str
+) -> Json:
+    several = list(dict.fromkeys(reasons))
+    listed = [reason.text for reason in special(several) if "{" not in reason.text]
+    description = REASONS[status] + (": " + " / ".join(dict.fromkeys(listed)) if listed else "")
+    schema: Json = {"type": "string"}
+    media_type = PLAIN_TEXT.split(";")[0]
+    named = {401: "Unauthorized", 415: "UnsupportedMediaType", 429: "TooManyRequests"}.get(status)
+    named = "NotPermitted" if NOT_PERMITTED in several else named
+    if endpoint.form:
+        named = {400: "GrantRefused", 401: "SignInRefused"}.get(status, named)
+    if named is not None:
+        schema, media_type = {"$ref": f"#/components/schemas/{named}"}, JSON
+    response: Json = {"description": description, "content": {media_type: {"schema": schema}}}
+    others = {*several} - {NOT_PERMITTED, FACTOR_NEEDED, LIMITED}  # of the status, which are plain text
+    if (endpoint.form and status == 400) or (named and status == 403 and others):
+        response["content"][PLAIN_TEXT.split(";")[0]] = {"schema": {"type": "string"}}
+    problem: Json = {
+        "allOf": [
+            {"$ref": "#/components/schemas/Problem"},
+            {"properties": {"code": {"enum": list(dict.fromkeys(reason.code for reason in several))}}},
+        ]
+    }
+    if not special(several):  # many endpoints have the same
+        schemas[f"Problem{status}"] = problem
+        problem = {"$ref": f"#/components/schemas/Problem{status}"}
+    response["content"][PROBLEM] = {"schema": problem}
+    likely = [*endpoint.refuses.get(status, ()), *special(several), *several]
+    _add_examples(endpoint, response["content"], status, examples.refusal(status, likely, public_url))
+    if status in endpoint.reports:
+        response["content"][JSON] = {"schema": model(TypeAdapter(endpoint.reports[status]), schemas)}
+    if status in (429, 503):
+        response["headers"] = {"Retry-After": {"description": "Seconds to wait", "schema": {"type": "integer"}}}
+    return response
+
+
+# Of the refusals that have a form of their own
+_FORMS: Mapping[int, Json] = {
+    401: {"statusCode": 401, "message": INVALID_TOKEN.text},
+    415: {
+        "type": "https://tools.ietf.org/html/rfc7231#section-6.5.13",
+        "title": "Unsupported Media Type",
+        "status": "415",
+        "traceId": examples.TRACE,
+        "detail": "The header Content-Type is missing. Taken is application/json.",
+    },
+    403: {"statusCode": 403, "message": NOT_PERMITTED.format(permission="cars:write").text},
+    429: {"status": "429", "message": RATE_LIMITED.format(seconds=6).text},
+}
+# Of those of the token endpoint (RFC 6749, section 5.2)
+_GRANTS: Mapping[int, Json] = {
+    400: {
+        "error": "unsupported_grant_type",
+        "error_description": "The only grant_type here is password or client_credentials.",
+    },
+    401: {
+        "statusCode": 401,
+        "message": WRONG_CREDENTIALS.text,
+        "error": "invalid_grant",
+        "error_description": WRONG_CREDENTIALS.text,
+    },
+}
+
+
+def _add_examples(endpoint: Endpoint, content: dict[str, Json], status: int, told: Mapping[str, Any]) -> None:
+    """The examples of a refusal, as the spec's body and as a problem."""
+    forms = {**_FORMS, **_GRANTS} if endpoint.form else _FORMS
+    if status in forms and JSON in content:
+        other = ("detail",) if endpoint.form or endpoint.raw else ()  # they take other media types
+        content[JSON]["example"] = {key: value for key, value in forms[status].items() if key not in other}
+    for media_type, value in told.items():
+        if media_type in content:
+            content[media_type]["example"] = value

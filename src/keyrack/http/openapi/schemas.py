@@ -1,0 +1,149 @@
+"""In charge of JSON Schema: of the resources' rows, and of the bodies' models."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any, cast
+
+from pydantic import TypeAdapter
+
+from keyrack.api.odata import COUNT
+from keyrack.api.read_endpoint import Read
+from keyrack.api.schema.fields import Complex, Field, Relation, Resource, Type
+from keyrack.api.schema.request_body import Kind
+from keyrack.auth.client_authentication import SCOPE
+from keyrack.changelog.schema import CHANGE
+from keyrack.fleet.schema import PRODUCT_LISTED, RESOURCES
+from keyrack.http.openapi.member_schemas import Json, subject, told
+from keyrack.telemetry.samples import Trouble
+from keyrack.webhooks.change_payload import ChangeTold, CheckpointTold
+from keyrack.webhooks.outcome_payload import Outcome
+
+_TYPES: dict[Type, Json] = {
+    Type.INT32: {"type": "integer", "format": "int32"},
+    Type.INT64: {"type": "integer", "format": "int64"},
+    Type.DOUBLE: {"type": "number", "format": "double"},
+    Type.STRING: {"type": "string"},
+    Type.BOOLEAN: {"type": "boolean"},
+    Type.DATE_TIME: {"type": "string", "format": "date-time"},
+    Type.WALL_CLOCK: {"type": "string", "description": "As it was sent: yyyy-MM-ddTHH:mm:ss, perhaps with an offset."},
+    Type.GUID: {"type": "string", "format": "uuid"},
+    Type.OPAQUE: {},
+}
+
+
+# A form of a resource with fewer members is a schema of its own
+_FORMS: dict[Resource, str] = {form: name for name, form in RESOURCES.items()} | {PRODUCT_LISTED: "ProductListed"}
+# What an opaque member of a subject holds
+_HELD: Mapping[tuple[str, str], TypeAdapter[Any]] = {
+    ("Telemetry", "dtc"): TypeAdapter(list[Trouble]),
+    ("Webhook", "kinds"): TypeAdapter(list[Kind]),
+    ("Client", "scopes"): TypeAdapter(list[Annotated[str, SCOPE]]),
+    ("Delivery", "payload"): TypeAdapter(Outcome | ChangeTold | CheckpointTold),
+}
+# Members of models that are rows
+_ROWS: Mapping[tuple[str, str], Resource] = {("ChangeTold", "data"): CHANGE}
+# What an object within a row is called
+_PARTS: Mapping[str, str] = {"userData": "PersonName", "keyForm": "KeyForm", "actor": "Actor", "onBehalfOf": "Actor"}
+
+
+def rows(read: Read, schemas: dict[str, Json]) -> Json:
+    """The schema of what a read answers; the row's own, and those of its relations, are put among `schemas`."""
+    resource = read.select.resource
+    if resource.scalar is not None:
+        return {"type": "array", "items": {"type": "string"}}
+    reference = _row(resource, schemas)
+    return reference if read.select.one else {"type": "array", "items": reference}
+
+
+def _row(resource: Resource, schemas: dict[str, Json]) -> Json:
+    """A reference to the schema of one row. A plain answer has every member but those that `$expand` adds."""
+    name = _FORMS.get(resource, resource.name)
+    if name not in schemas:
+        properties: dict[str, Json] = {}
+        # Before its relations, which lead back to it
+        schemas[name] = {"type": "object", "required": list(resource.fields), "properties": properties}
+        properties |= {member: _member(name, member, f, schemas) for member, f in resource.fields.items()}
+        for relation, found in resource.relations.items():
+            properties |= _expandable(relation, found, schemas)
+    return _reference(name)
+
+
+def _expandable(name: str, relation: Relation, schemas: dict[str, Json]) -> dict[str, Json]:
+    """The members that `$expand` adds."""
+    target = _row(RESOURCES[relation.target], schemas)
+    if not relation.many:
+        return {name: {"anyOf": [target, {"type": "null"}], "description": f"With `$expand={name}`."}}
+    count = {**_TYPES[Type.INT64], "description": f"With `$expand={name}($count=true)` or `$expand={name}/$count`."}
+    listed = {"type": "array", "items": target, "description": f"With `$expand={name}`."}
+    return {name + COUNT: count, name: listed}
+
+
+def _member(name: str, member: str, field: Field | Complex, schemas: dict[str, Json]) -> Json:
+    if isinstance(field, Complex):
+        part = _PARTS[member]
+        members = {inner: told(part, inner, _field(f), schemas) for inner, f in field.fields.items()}
+        schemas[part] = {"type": "object", "required": list(members), "properties": members}
+        shown = _reference(part) if field.there is None else {"anyOf": [_reference(part), {"type": "null"}]}
+        return told(name, member, shown, schemas)
+    held = _HELD.get((subject(name), member))
+    return told(name, member, _field(field) if held is None else model(held, schemas), schemas)
+
+
+def _field(field: Field) -> Json:
+    schema: Json = dict(_TYPES[field.type])
+    if field.format is not None:  # shown as text
+        schema = {"type": "string", "format": field.format}
+    if field.enum:
+        schema["enum"] = [*field.enum, None] if field.nullable else list(field.enum)
+    if field.nullable and "type" in schema:
+        schema["type"] = [schema["type"], "null"]
+    return schema
+
+
+def model(adapter: TypeAdapter[Any], schemas: dict[str, Json]) -> Json:
+    """The schema of a Pydantic model; the named ones are put among `schemas`.
+
+    Clients that are generated from the document use these names. A class that has another name than its schema states
+    that name as the title in its `model_config`.
+    """
+    schema = adapter.json_schema(ref_template="#/components/schemas/{model}")
+    definitions: dict[str, Json] = schema.pop("$defs", {})
+    names = {_reference(key)["$ref"]: inner.get("title", key) for key, inner in definitions.items()}
+    schema = _renamed(schema, names)
+    for key, inner in definitions.items():
+        _add(inner.get("title", key), _renamed(inner, names), schemas)
+    title = schema.get("title")
+    if title and schema.get("type") == "object":
+        return _add(title, schema, schemas)
+    if "discriminator" in schema:
+        schemas["Batch"] = schema
+        return _reference("Batch")
+    return schema
+
+
+def _renamed(schema: Any, names: Mapping[str, str]) -> Any:
+    """The schema with each reference to a definition by the name in `names`; a discriminator's mapping as well."""
+    if isinstance(schema, dict):
+        members = cast("dict[str, Any]", schema)
+        return {key: _renamed(value, names) for key, value in members.items()}
+    if isinstance(schema, list):
+        return [_renamed(item, names) for item in cast("list[Any]", schema)]
+    if isinstance(schema, str) and schema in names:
+        return _reference(names[schema])["$ref"]
+    return schema
+
+
+def _add(name: str, schema: Json, schemas: dict[str, Json]) -> Json:
+    """Put a model among `schemas`, each of its members explained, and give a reference to it; fixed values as well."""
+    if "enum" in schema:
+        schemas[name] = schema
+        return _reference(name)
+    members: Json = dict(schema.get("properties", {}))
+    members |= {key: _row(row, schemas) for (model, key), row in _ROWS.items() if model == name}
+    schemas[name] = schema | {"properties": {key: told(name, key, value, schemas) for key, value in members.items()}}
+    return _reference(name)
+
+
+def _reference(name: str) -> Json:
+    return {"$ref": f"#/components/schemas/{name}"}

@@ -1,0 +1,100 @@
+"""In charge of serving pages: address -> page -> visit -> answer, and a page for what is refused."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from urllib.parse import parse_qs
+
+import falcon.asgi
+
+from keyrack.api.exchange import Answer
+from keyrack.api.grants import NotPermitted
+from keyrack.core.error_codes import NOTHING_HERE
+from keyrack.core.errors import MethodNotAllowed, NotFound, Refusal
+from keyrack.core.metrics.catalog import REFUSALS
+from keyrack.db.audit_context import acting
+from keyrack.http import request_parsing
+from keyrack.http.access_log import ROUTE, WHO
+from keyrack.http.exception_mapping import refusal_of
+from keyrack.http.falcon_responses import put
+from keyrack.http.in_process_client import Calls
+from keyrack.http.page_router import FRESH, POLICY, Page, Person, Site, Visit, customer_of
+from keyrack.http.pipeline import Server
+from keyrack.http.request_actor import Known, actor
+from keyrack.http.request_ids import ID
+
+
+class PageRoute:
+    """All pages of one path; without any, what no page stands at."""
+
+    def __init__(self, server: Server, calls: Calls, site: Site, path: str, pages: Iterable[Page] = ()) -> None:
+        self._server = server
+        self._calls = calls
+        self._site = site
+        self._path = path
+        self._by_method = {page.method: page for page in pages}
+
+    async def serve(self, http: falcon.asgi.Request, reply: falcon.asgi.Response, **ids: str) -> None:
+        page = self._by_method.get("GET" if http.method == "HEAD" else http.method)
+        visit = self._visit(http, ids)
+        http.scope[ROUTE] = self._path
+        try:
+            try:
+                answer = await self._answer(http, page, visit)
+            except Refusal as refusal:
+                answer = await self._refused(visit, refusal)
+        except Exception as error:
+            answer = await self._refused(visit, refusal_of(error, http.method, http.path, http.query_string))
+        http.scope[WHO] = (visit.customer, visit.who.manager.id if visit.who else 0)
+        answer = replace(answer, headers=_told(answer, visit))
+        put(reply, answer if page and page.secret else await self._server.compression.packed(http, answer))
+
+    async def _refused(self, visit: Visit, refusal: Refusal) -> Answer:
+        REFUSALS.add(refusal.reason.code, str(refusal.status))
+        if isinstance(refusal, NotPermitted):
+            self._server.process.refusals.count(refusal)
+        return await self._site.refused(visit, refusal)
+
+    async def _answer(self, http: falcon.asgi.Request, page: Page | None, visit: Visit) -> Answer:
+        if page is None or not page.open:
+            visit.who = await self._who(http)
+        self._acts(http, visit)
+        if page is None and self._by_method:
+            raise MethodNotAllowed(sorted(self._by_method))
+        if page is None:
+            raise NotFound(NOTHING_HERE)
+        if page.method == "POST":
+            self._server.sessions.check_origin(http)
+            visit.form = await request_parsing.form(http, self._server.settings, anybodys=page.open)
+        if "customer" in visit.ids:
+            visit.customer = customer_of(visit.person, visit.ids["customer"])
+            self._acts(http, visit)
+        if page.permission is not None:
+            visit.needs(page.permission)
+        return await page.run(visit)
+
+    def _acts(self, http: falcon.asgi.Request, visit: Visit) -> None:
+        acting.set(actor(http, Known(visit.who and visit.who.manager, None, None, visit.customer)))
+
+    async def _who(self, http: falcon.asgi.Request) -> Person:
+        """Raises `Unauthorized`."""
+        session = await self._server.signed_in(http)
+        return Person(session, await self._server.process.access.acting(session.subject, session.amr, session.began))
+
+    def _visit(self, http: falcon.asgi.Request, ids: dict[str, str]) -> Visit:
+        query = parse_qs(http.query_string, keep_blank_values=True)
+        return Visit(
+            http.method, http.path, ids, http.query_string, query, {}, http.get_header, http.remote_addr,
+            http.scope[ID], self._server.settings, self._calls, self._server, secret=self._server.sessions.secret(http),
+            step=self._server.sessions.step(http), challenged=self._server.sessions.challenge(http),
+        )  # fmt: skip
+
+
+for _method in ("get", "head", "post", "put", "patch", "delete", "options", "trace"):
+    setattr(PageRoute, f"on_{_method}", PageRoute.serve)
+
+
+def _told(answer: Answer, visit: Visit) -> dict[str, str]:
+    """The headers of a page: what may be in it, and that nobody keeps it unless it says so itself."""
+    return {**POLICY, **({} if "Cache-Control" in answer.headers else FRESH), **answer.headers, **visit.told}

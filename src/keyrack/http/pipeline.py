@@ -1,0 +1,299 @@
+"""In charge of a request's way: API key -> token -> caller -> customer -> content type -> body -> endpoint.
+
+What of the process an endpoint works with is opened here, and given to those that name it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+import asyncpg
+import falcon.asgi
+
+from keyrack.api import change_topics, idempotency
+from keyrack.api.caller import Caller
+from keyrack.api.endpoint import Check, Endpoint
+from keyrack.api.event_stream import EVENTS
+from keyrack.api.exchange import Answer, Request, Undone
+from keyrack.api.grants import Grant
+from keyrack.api.prefer_return import minimal, representation
+from keyrack.api.schema.request_body import checked
+from keyrack.api.subscriptions import Held
+from keyrack.assignments.customer_lock import Turns, drain
+from keyrack.auth import sessions
+from keyrack.auth.api_keys import KeyRefused
+from keyrack.auth.sessions import Session
+from keyrack.core.error_codes import NOT_NOW, SIGNED_OUT
+from keyrack.core.errors import Refusal, Unauthorized, Unavailable
+from keyrack.core.settings import Settings
+from keyrack.db import worker_wakeup
+from keyrack.db.audit_context import acting
+from keyrack.db.change_notifier import APPLIED
+from keyrack.db.connection import Database
+from keyrack.fleet import group_scope_checks
+from keyrack.http import read_position, request_parsing
+from keyrack.http.access_log import HELD, WHO
+from keyrack.http.compression import Compression
+from keyrack.http.endpoints.health import Readiness
+from keyrack.http.ingest_memory import Room, Underway
+from keyrack.http.prefer_header import NONE, preferences
+from keyrack.http.problem_details import prefers
+from keyrack.http.request_actor import Known, actor
+from keyrack.http.request_ids import ID
+from keyrack.http.services import Process, opened
+from keyrack.http.session_cookie import OF_PAGE, Sessions
+
+DEVICE_KEY = "Device-Key"
+DEADLOCKS = 4  # in which the database may choose the same request to give way, before the caller is told to
+
+
+@dataclass(slots=True)
+class Handler:
+    """An endpoint with the parts of the process that it names."""
+
+    endpoint: Endpoint
+    parts: list[object] = field(default_factory=list[object])
+    before_parts: list[object] = field(default_factory=list[object])
+    shown_parts: list[Any] = field(default_factory=list[Any])  # of the read that it shows
+
+    async def before(self, request: Request, value: Any) -> Any:
+        """What `run` gets for the checked body."""
+        if self.endpoint.before is None:
+            return value
+        return await self.endpoint.before(request, value, *self.before_parts)
+
+    async def run(self, request: Request, value: Any) -> Answer:
+        if request.returns == "representation":
+            return await representation(request, partial(self._run, value), self.endpoint, *self.shown_parts)
+        if request.returns:
+            return await minimal(request, partial(self._run, value))
+        return await self._run(value, request)
+
+    async def _run(self, value: Any, request: Request) -> Answer:
+        return await self.endpoint.run(request, value, *self.parts)
+
+
+class Server:
+    """The checks that every endpoint has in common, and what the process has to do its work with."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        self.handlers: list[Handler] = []
+        self._key_header = f"{settings.brand}-API-Key"
+        self._turns = Turns(settings.hold_waiting)
+        self._underway = Underway(settings)
+        self.compression = Compression(settings)
+        self.sessions = Sessions(settings)
+        self.readiness = Readiness(settings)
+        self._process: Process | None = None
+
+    @asynccontextmanager
+    async def lifespan(self, dsn: str) -> AsyncGenerator[None]:
+        """Open what the process needs, and close it."""
+        async with opened(self.settings, dsn, self.readiness) as process:
+            made = process.made
+            for handler in self.handlers:
+                handler.parts = [made[part] for part in handler.endpoint.parts]
+                handler.before_parts = [made[part] for part in handler.endpoint.before_parts]
+                if handler.endpoint.shows is not None:
+                    handler.shown_parts = [made[part] for part in handler.endpoint.shows.parts]
+            self._process = process
+            try:
+                yield
+            finally:
+                self.compression.close()
+
+    @property
+    def process(self) -> Process:
+        """Raises `Unavailable` until the process is ready."""
+        if self._process is None:
+            raise Unavailable
+        return self._process
+
+    async def serve(self, http: falcon.asgi.Request, handler: Handler, params: Mapping[str, str]) -> Answer:
+        """Answer one request. Raises `Refusal`."""
+        if not handler.endpoint.raw:
+            return await self._serve(http, handler, params, None)
+        with self._underway.room(http.get_header(DEVICE_KEY) or "") as room:
+            return await self._serve(http, handler, params, room)
+
+    async def _serve(
+        self, http: falcon.asgi.Request, handler: Handler, params: Mapping[str, str], room: Room | None
+    ) -> Answer:
+        process, endpoint = self.process, handler.endpoint
+        proven = process.access.check() if _asks_who(endpoint) else None
+        known = await self._who(http, endpoint)
+        expected = request_parsing.expected(http, endpoint)
+        body, value, preferred = b"", None, NONE
+        if endpoint.body is not None or endpoint.shows is not None:
+            preferred = preferences(http.get_header("Prefer"))
+        if endpoint.body is not None or endpoint.raw:
+            body = await request_parsing.body(http, endpoint, self.settings, room)
+            known = await self._who(http, endpoint)  # what they may have lost while it came
+        if endpoint.form is not None:
+            value = endpoint.form(body)
+        elif endpoint.body is not None:
+            value = checked(endpoint.body, body, endpoint.what, strict=preferred.strict)
+        caller, customer = known.caller, known.customer
+        request = Request(
+            self.database(endpoint, caller, customer), process.batches, process.announce, http.scope[ID],
+            http.method, http.path, http.remote_addr, caller, customer, request_parsing.ids(endpoint, params),
+            http.scope["query_string"], body, http.scope["http_version"] != "1.0", known.device,
+            preferred.returns if endpoint.shows is not None else "", expected, http.get_header("If-None-Match"),
+            app=known.app,
+        )  # fmt: skip
+        if endpoint.also:
+            request.also = prefers(http.get_header("Accept") or "", endpoint.also.split(";")[0], endpoint.media_type)
+        if caller is not None and (endpoint.media_type == EVENTS or endpoint.follows):
+            request.last_event, request.stays = (
+                http.get_header("Last-Event-ID"),
+                partial(self._stays, http, endpoint, customer, caller.grants[customer]),
+            )
+            request.holds = partial(http.scope.__setitem__, HELD)
+            request.events = prefers(http.get_header("Accept") or "", EVENTS, endpoint.media_type)
+        if endpoint.by_secret:
+            request.authorization = http.get_header("Authorization")
+            request.without_key = http.get_header(self._key_header) is None
+        process.access.hold(proven)  # the body may have taken long
+        perform = partial(self._asked, handler, value, http.get_header("Idempotency-Key"))
+        answer = await read_position.answered(http, endpoint, request, perform, process.replicas)
+        if isinstance(answer.parts, Held):
+            http.scope[HELD] = answer.parts
+        return answer
+
+    async def _who(self, http: falcon.asgi.Request, endpoint: Endpoint) -> Known:
+        """Who calls; that it may. Raises `Unauthorized`, `Forbidden`, `NotFound`, `BadRequest`."""
+        access, authorization = self.process.access, http.get_header("Authorization")
+        asks_itself = endpoint.by_secret and self.settings.clients_without_key
+        wants_key = endpoint.key and not (asks_itself and http.get_header(self._key_header) is None)
+        caller = await self.caller(http, key=wants_key, token=endpoint.token)
+        customer = request_parsing.customer(http, caller) if endpoint.customer and caller else 0
+        device = await access.device(http.get_header(DEVICE_KEY), endpoint.device) if endpoint.device else None
+        app = await access.app(authorization, looks_itself=endpoint.finds_user) if endpoint.app else None
+        named = device or app
+        known = Known(caller, device, app, named.customer if named else customer)
+        http.scope[WHO] = (known.customer, caller.id if caller else 0)
+        acting.set(actor(http, known))
+        endpoint.permit(caller, known.customer)
+        return known
+
+    async def _asked(self, handler: Handler, value: Any, key: str | None, request: Request) -> Answer:
+        return await self.perform(handler, request, value, key)
+
+    async def perform(self, handler: Handler, request: Request, value: Any, key: str | None) -> Answer:
+        """Do what a request asks for that has been checked as far as it can be seen, and tell those who watch what has
+        changed: `value` is its checked body, `key` its Idempotency-Key. Raises `Refusal`."""
+        endpoint, access = handler.endpoint, self.process.access
+        proven = access.check() if _asks_who(endpoint) else None
+        request, value = await group_scope_checks.within(request, endpoint, value)
+        value = await handler.before(request, value)
+        key = key if endpoint.repeatable else None
+        ground = endpoint.ground or (endpoint.settled if request.compares else None)
+        for _ in range(DEADLOCKS):
+            try:
+                if ground is None or not endpoint.settles(value):
+                    answer = await self._once(handler, request, value, key)
+                else:
+                    answer = await self._on_settled_ground(ground, handler, request, value, key)
+                if endpoint.method == "GET":
+                    access.hold(proven)  # what was read is not told if another leader may know better by now
+                elif request.customer:
+                    self.process.tell(request.customer, change_topics.topics(endpoint, value))
+                return answer
+            except asyncpg.DeadlockDetectedError:
+                continue  # it did nothing; whoever it stood against goes on now
+            except Undone as undone:
+                if isinstance(undone.outcome, Refusal):
+                    raise undone.outcome from None
+                return undone.outcome
+            finally:
+                if endpoint.method != "GET" and request.customer and self.process.replicas is not None:
+                    self.process.replicas.wrote(request.customer)
+        raise Unavailable(NOT_NOW)
+
+    def database(self, endpoint: Endpoint, caller: Caller | None, customer: int) -> Database:
+        """The database on behalf of whoever asks; who is not known yet is served by the process's own connections."""
+        if caller is None and not customer:
+            return self.process.own
+        return self.process.db.of(customer, caller.id if caller else 0, reads=endpoint.method == "GET")
+
+    async def caller(self, http: falcon.asgi.Request, *, key: bool, token: bool) -> Caller | None:
+        """Who calls, as far as these are asked for. Raises `Unauthorized`, `NotFound`.
+
+        A page of the console calls in its session: it stands for both.
+        """
+        access = self.process.access
+        if OF_PAGE in http.scope and (key or token):
+            self.sessions.check_origin(http)
+            session = await self.signed_in(http)
+            return await access.acting(session.subject, session.amr, session.began)
+        given, authorization = http.get_header(self._key_header), http.get_header("Authorization")
+        if key and token and given is None and self.settings.clients_without_key and authorization:
+            with suppress(Refusal):  # what the token lacks is said after the key
+                caller = await access.caller(authorization)
+                if access.goes_without_key(caller, given):
+                    return caller
+        if key:
+            try:
+                await access.check_key(given)
+            except KeyRefused as refused:
+                refused.logged(http.remote_addr)
+                raise
+        return await access.caller(authorization) if token else None
+
+    async def signed_in(self, http: falcon.asgi.Request, *, used: bool = True) -> Session:
+        """The session of a browser. Raises `Unauthorized` where there is none."""
+        self.process.access.check()
+        secret = self.sessions.secret(http)
+        session = await sessions.find(self.process.own, secret, self.settings, used=used) if secret else None
+        if session is None:
+            raise Unauthorized(SIGNED_OUT)
+        return session
+
+    async def _once(self, handler: Handler, request: Request, value: Any, key: str | None) -> Answer:
+        if key is None:
+            return await handler.run(request, value)
+        hours = self.settings.idempotency_hours
+        return await idempotency.once(request, key, hours, lambda request: handler.run(request, value))
+
+    async def _on_settled_ground(
+        self, check: Check, handler: Handler, request: Request, value: Any, key: str | None
+    ) -> Answer:
+        """The same after everything that was asked for before is applied.
+
+        Who would be refused anyway is refused at once; but a request with a key may have had its answer already.
+        """
+        if key is None:
+            await check(request.db, request, value)
+        try:
+            async with self._turns.of(request.customer):
+                await drain(request.db, request.customer, self.settings)
+                return await self._once(handler, request, value, key)
+        finally:
+            request.announce(worker_wakeup.WORK)
+            request.announce(worker_wakeup.DELIVER)
+            self.process.tell(request.customer, APPLIED)
+
+    async def _stays(self, http: falcon.asgi.Request, endpoint: Endpoint, customer: int, grant: Grant) -> float:
+        """Until when whoever calls may go on for the customer, in seconds since 1970: looked up anew, which is no use
+        of a session. Raises `Refusal`."""
+        access, key, authorization = self.process.access, self._key_header, http.get_header("Authorization")
+        if OF_PAGE in http.scope:
+            session = await self.signed_in(http, used=False)
+            caller, until = await access.acting(session.subject, session.amr, session.began), math.inf
+        else:
+            until = await access.until(http.get_header(key), authorization)
+            caller = await access.caller(authorization)
+        caller.check(customer)
+        endpoint.permit(caller, customer)
+        return until if caller.grants[customer] == grant else 0.0  # whoever begins anew sees what it may now
+
+
+def _asks_who(endpoint: Endpoint) -> bool:
+    """Whether its answer depends on who calls: then it is no answer of a server that may lead no more."""
+    return endpoint.key or endpoint.token or endpoint.app or endpoint.device is not None

@@ -1,0 +1,77 @@
+"""In charge of the form of a refusal: the spec's body, or a problem for programs (RFC 9457) where one is asked for."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable
+
+from keyrack.core.errors import PROBLEM, Refusal
+from keyrack.core.metrics.catalog import REFUSALS
+
+RANGES = 100  # of an Accept header, that are looked at
+
+# A quoted value of a parameter (RFC 9110, section 5.6.4), in which a comma separates nothing
+_QUOTED = re.compile(r'"(?:[^"\\]|\\.)*+(?:"|\Z|\\\Z)', re.DOTALL)
+_QUALITY = re.compile(r"0(?:\.[0-9]{0,3})?|1(?:\.0{0,3})?").fullmatch
+
+
+def accepted(headers: Iterable[tuple[bytes, bytes]]) -> str | None:
+    """The value of `Accept` among headers whose names are in lower case; None where there is none."""
+    found = [value.decode("latin-1") for name, value in headers if name == b"accept"]
+    return ", ".join(found) if found else None
+
+
+def shown(refusal: Refusal, accept: str | None, id: str, public_url: str) -> tuple[bytes, str]:
+    """The body of a refusal and its media type: a problem if `accept` names its media type and does not prefer that
+    of the spec's body, else the spec's body. `id` is the request's."""
+    REFUSALS.add(refusal.reason.code, str(refusal.status))
+    if accept is None or accept == "*/*" or not _prefers_problem(accept, refusal.media_type.partition(";")[0]):
+        return refusal.body(id), refusal.media_type
+    return _problem(refusal, id, public_url), PROBLEM
+
+
+def _problem(refusal: Refusal, id: str, public_url: str) -> bytes:
+    reason = refusal.reason
+    told: dict[str, object] = {
+        "type": f"{public_url}/docs/errors#{reason.code}",
+        "title": reason.title,
+        "status": refusal.status,
+        "detail": reason.text,
+        "code": reason.code,
+    }
+    if refusal.errors:
+        told["errors"] = [fault.members() for fault in refusal.errors]
+    return json.dumps(told | {"traceId": id} | refusal.extensions()).encode()
+
+
+def _prefers_problem(accept: str, own: str) -> bool:
+    """Whether the header names problems, at least as gladly as the media type `own` (RFC 9110, section 12.5.1)."""
+    return "problem+json" in accept.lower() and prefers(accept, PROBLEM, own)
+
+
+def prefers(accept: str, media_type: str, own: str) -> bool:
+    """Whether the header names a media type, at least as gladly as the type `own`."""
+    wanted = _qualities(accept)
+    quality = wanted.get(media_type, 0.0)
+    return quality > 0 and quality >= _quality(wanted, own)
+
+
+def _qualities(accept: str) -> dict[str, float]:
+    """Media range -> how gladly it is taken; a range whose quality is malformed counts as absent."""
+    found: dict[str, float] = {}
+    for part in _QUOTED.sub('""', accept).split(",", RANGES)[:RANGES]:
+        name, *parameters = [piece.strip(" \t") for piece in part.split(";")]
+        values = [value for key, _, value in (each.partition("=") for each in parameters) if key.lower() == "q"]
+        quality = _QUALITY(values[0]) if values else None
+        if quality is not None or not values:
+            found[name.lower()] = float(quality[0]) if quality is not None else 1.0
+    return found
+
+
+def _quality(wanted: dict[str, float], media_type: str) -> float:
+    """How gladly a media type is taken: what names it most closely says so."""
+    for name in (media_type, media_type.partition("/")[0] + "/*", "*/*"):
+        if name in wanted:
+            return wanted[name]
+    return 0.0

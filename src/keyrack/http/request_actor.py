@@ -1,0 +1,37 @@
+"""In charge of who a request's changes are recorded of."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import falcon.asgi
+
+from keyrack.api.caller import Caller
+from keyrack.auth.app_tokens import App
+from keyrack.auth.device_keys import Device
+from keyrack.db.audit_context import Actor
+from keyrack.http.request_ids import ID
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """Who calls, and for which customer, 0 for none: at most one of the three."""
+
+    caller: Caller | None
+    device: Device | None
+    app: App | None
+    customer: int
+
+
+def actor(http: falcon.asgi.Request, known: Known) -> Actor:
+    """Who acts: a manager or a machine client, a device by its key, a user by an app, or a program that has shown no
+    more than the installation's key."""
+    address, request, caller, device = http.remote_addr, http.scope[ID], known.caller, known.device
+    if caller is not None:
+        is_what = "client" if caller.is_client else "manager"
+        return Actor(is_what, caller.name, caller.id, address, request, caller.grant(known.customer).scope)
+    if device is not None:
+        return Actor("device", device.name, device.key, address, request)
+    if known.app is not None:
+        return Actor("user", str(known.app.subject), None, address, request)  # pairwise: it names nobody elsewhere
+    return Actor("client", None, None, address, request)

@@ -1,0 +1,196 @@
+"""In charge of what a request brings along: its customer, its conditions, the ids of its path, and its body, in form,
+size and time."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import zlib
+from collections.abc import AsyncIterable, Mapping
+from typing import Any, Protocol
+from urllib.parse import parse_qs
+
+from keyrack.api import conditional_requests
+from keyrack.api.caller import Caller
+from keyrack.api.conditional_requests import NOTHING_TO_COMPARE, ONLY_FOR_READS
+from keyrack.api.endpoint import Endpoint
+from keyrack.core.error_codes import (
+    BODY_TOO_LARGE,
+    BODY_TOO_PACKED,
+    BODY_TOO_SLOW,
+    INVALID_CUSTOMER_ID,
+    NO_CUSTOMER_ID,
+    NO_FORM,
+    NO_GZIP,
+    Fault,
+)
+from keyrack.core.errors import (
+    JSON,
+    BadRequest,
+    ContentTooLarge,
+    PreconditionFailed,
+    Refusal,
+    RequestTimeout,
+    UnsupportedMediaType,
+)
+from keyrack.core.settings import Settings
+from keyrack.http.ingest_memory import Room
+
+LINES = ("application/json", "application/x-ndjson", "application/jsonl")  # what units may send
+FORM = "application/x-www-form-urlencoded"
+FIELDS = 5_000  # of a page's form: a selection of a thousand rows has as many
+OPEN_FORM = 32_768  # bytes of a form that anybody may send: a thousand characters of each field, percent-encoded
+_STRAY = re.compile(rb"%(?![0-9A-Fa-f]{2})")  # no browser sends one, and a million take seconds to be passed over
+CUSTOMER_ID = "Customer-ID"
+UNPACKED_AT_ONCE = 65_536  # bytes
+
+
+class Incoming(Protocol):
+    """The part of the framework's request that is needed here."""
+
+    @property
+    def content_length(self) -> int | None: ...
+    @property
+    def content_type(self) -> str | None: ...
+    @property
+    def stream(self) -> AsyncIterable[bytes]: ...
+    def get_header(self, name: str) -> str | None: ...
+
+
+async def body(http: Incoming, endpoint: Endpoint, settings: Settings, room: Room | None) -> bytes:
+    """The whole body; where it is a delivery of lines, `room` is what it may take.
+
+    Raises `UnsupportedMediaType`, `ContentTooLarge`, `RequestTimeout`, `Unavailable`, and `BadRequest` for gzip.
+    """
+    limit = settings.max_ingest if endpoint.raw else endpoint.most(settings)
+    if (http.content_length or 0) >= limit:
+        raise _too_large(limit)
+    sent = bool(http.content_length) or http.get_header("Transfer-Encoding") is not None
+    if sent:
+        _check_type(http, endpoint)
+    whole = await _arrived(http, limit, settings.client_timeout, room)
+    if room is None or http.get_header("Content-Encoding") != "gzip":
+        return whole
+    return _unpacked(whole, settings, room)
+
+
+async def form(http: Incoming, settings: Settings, *, anybodys: bool) -> dict[str, list[str]]:
+    """The fields of a page's form, each with its values; `anybodys` is one of a page that anybody may see. Raises as
+    `body` does, and `BadRequest` for what is no form in UTF-8 or has too many fields."""
+    if not http.content_length and http.get_header("Transfer-Encoding") is None:
+        return {}
+    if (http.content_type or "").partition(";")[0].strip().lower() != FORM:
+        raise UnsupportedMediaType("Content-Type", http.content_type, (FORM,))
+    limit = min(settings.max_body, OPEN_FORM) if anybodys else settings.max_body
+    sent = await _arrived(http, limit, settings.client_timeout, None)
+    if _STRAY.search(sent):
+        raise BadRequest(NO_FORM)
+    try:
+        return parse_qs(sent.decode(), keep_blank_values=True, errors="strict", max_num_fields=FIELDS)
+    except ValueError:
+        raise BadRequest(NO_FORM) from None
+
+
+async def _arrived(http: Incoming, limit: int, seconds: float, room: Room | None) -> bytes:
+    """All bytes of a body, as they arrive."""
+    if (http.content_length or 0) >= limit:
+        raise _too_large(limit)
+    chunks: list[bytes] = []
+    size = 0
+    try:
+        async with asyncio.timeout(seconds):
+            async for chunk in http.stream:
+                size += len(chunk)
+                if size >= limit:
+                    raise _too_large(limit)
+                if room is not None:
+                    room.take(len(chunk))
+                chunks.append(chunk)
+    except TimeoutError:
+        raise RequestTimeout(BODY_TOO_SLOW, {"Connection": "close"}) from None
+    return b"".join(chunks)
+
+
+def _unpacked(packed: bytes, settings: Settings, room: Room) -> bytes:
+    """What was packed with gzip, as far as it is allowed to go: a little at a time, so that a bomb takes no memory."""
+    unpacker = zlib.decompressobj(wbits=31)
+    unpacked, rest = bytearray(), packed
+    while not unpacker.eof:
+        try:
+            piece = unpacker.decompress(rest, UNPACKED_AT_ONCE)
+        except zlib.error:
+            raise BadRequest(NO_GZIP) from None
+        rest = unpacker.unconsumed_tail
+        if not piece and not rest and not unpacker.eof:
+            raise BadRequest(NO_GZIP)
+        room.take(len(piece))
+        unpacked += piece
+        if len(unpacked) >= settings.max_ingest:
+            raise _too_large(settings.max_ingest)
+        if len(unpacked) > max(settings.max_body, settings.ingest_ratio * len(packed)):
+            raise ContentTooLarge(BODY_TOO_PACKED.format(ratio=settings.ingest_ratio))
+    if unpacker.unused_data:
+        raise BadRequest(NO_GZIP)
+    return bytes(unpacked)
+
+
+def _too_large(limit: int) -> Refusal:
+    return ContentTooLarge(BODY_TOO_LARGE.format(most=limit))
+
+
+def _media_types(endpoint: Endpoint) -> tuple[str, ...]:
+    """What the endpoint's body may be."""
+    if endpoint.raw:
+        return LINES
+    if endpoint.form:
+        return (FORM,)
+    return (JSON, "application/json-patch+json") if endpoint.method == "PATCH" else (JSON,)
+
+
+def _check_type(http: Incoming, endpoint: Endpoint) -> None:
+    """Raises `UnsupportedMediaType` for a body in another form than the endpoint's, coding and charset included."""
+    coding, valid = http.get_header("Content-Encoding"), ("gzip", "identity") if endpoint.raw else ("identity",)
+    if coding and coding not in valid:
+        raise UnsupportedMediaType("Content-Encoding", coding, valid)
+    media_type, _, parameters = (http.content_type or "").lower().partition(";")
+    right = media_type.strip() in _media_types(endpoint)
+    if right and not (endpoint.raw or endpoint.form):
+        charset = parameters.replace(" ", "").replace('"', "")
+        right = not charset.startswith("charset=") or charset.split(";")[0] in ("charset=utf-8", "charset=utf8")
+    if not right:
+        raise UnsupportedMediaType("Content-Type", http.content_type, _media_types(endpoint))
+
+
+def customer(http: Incoming, caller: Caller) -> int:
+    """The tenant. Raises `BadRequest`, and `NotFound` alike for a customer that is nobody's or somebody else's."""
+    text = http.get_header(CUSTOMER_ID)
+    if not text:
+        raise BadRequest(NO_CUSTOMER_ID, errors=[Fault("missing", NO_CUSTOMER_ID.text, header=CUSTOMER_ID)])
+    digits = text[1:] if text[0] in "+-" else text
+    if not (digits.isascii() and digits.isdigit()):
+        raise BadRequest(
+            INVALID_CUSTOMER_ID, errors=[Fault("wrong-type", INVALID_CUSTOMER_ID.text, header=CUSTOMER_ID)]
+        )
+    tenant = int(text) if len(text) <= 12 else 0
+    caller.check(tenant)
+    return tenant
+
+
+def expected(http: Incoming, endpoint: Endpoint) -> tuple[str, ...] | None:
+    """The tags of `If-Match`, None without it. Raises `BadRequest`, and `PreconditionFailed` for a condition that the
+    endpoint does not compare: who sends one wants nothing done if it does not hold."""
+    if endpoint.method != "GET" and http.get_header("If-None-Match") is not None:
+        raise PreconditionFailed(ONLY_FOR_READS)
+    header = http.get_header("If-Match")
+    if header is None:
+        return None
+    if endpoint.method != "GET" and endpoint.compares is None:
+        raise PreconditionFailed(NOTHING_TO_COMPARE)
+    return conditional_requests.expected(header)
+
+
+def ids(endpoint: Endpoint, params: Mapping[str, str]) -> tuple[Any, ...]:
+    """The path's parameters, converted, in their order. Raises `BadRequest`."""
+    if not params:
+        return ()
+    return tuple(convert(params[name]) for convert, name in zip(endpoint.converters, endpoint.parameters, strict=True))

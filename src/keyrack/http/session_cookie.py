@@ -1,0 +1,87 @@
+"""In charge of what a browser shows of its session: the cookie, and that a request comes from a page of ours."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+from keyrack.auth.login_challenges import SECONDS
+from keyrack.core.error_codes import OTHER_ORIGIN
+from keyrack.core.errors import Forbidden
+from keyrack.core.settings import Settings
+
+API_OF_PAGES = "/console/api"  # where pages of the console reach the endpoints: the session stands for key and token
+READS = ("GET", "HEAD")  # no endpoint of these changes anything
+OF_PAGE = "keyrack.page"  # of a scope: the request came that way
+
+
+class Incoming(Protocol):
+    """The part of the framework's request that is needed here."""
+
+    @property
+    def method(self) -> str: ...
+    def get_header(self, name: str) -> str | None: ...
+    def get_cookie_values(self, name: str) -> Any: ...
+
+
+class Sessions:
+    """The cookie of sessions, by the rules of RFC 6265bis: `__Host-` binds it to this host and to https."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._secure = settings.public_url.startswith("https:")
+        self._name = "__Host-keyrack-session" if self._secure else "keyrack-session"
+        self._step = "__Host-keyrack-step" if self._secure else "keyrack-step"
+        self._challenge = "__Host-keyrack-challenge" if self._secure else "keyrack-challenge"
+        self._seconds = settings.session_hours * 3600
+        self._origins = settings.own_origins
+
+    def secret(self, http: Incoming) -> str | None:
+        """The secret that the browser sent; of several cookies of the name none is trusted."""
+        return _one(http, self._name)
+
+    def cookie(self, secret: str) -> str:
+        """The `Set-Cookie` of a session."""
+        return self._cookie(secret, self._seconds, self._name, "Lax")
+
+    def no_cookie(self) -> str:
+        """The `Set-Cookie` that takes it back."""
+        return self._cookie("", 0, self._name, "Lax")
+
+    def step(self, http: Incoming) -> str | None:
+        """The secret of the second factor that the browser waits for, in the same way."""
+        return _one(http, self._step)
+
+    def challenge(self, http: Incoming) -> str | None:
+        """The secret of the passkey that the browser waits for, in the same way."""
+        return _one(http, self._challenge)
+
+    def step_cookie(self, secret: str) -> str:
+        """The `Set-Cookie` for who waits for a second factor: no page of anybody else has it sent."""
+        return self._cookie(secret, SECONDS, self._step, "Strict")
+
+    def challenge_cookie(self, secret: str) -> str:
+        """The same for who waits for a passkey."""
+        return self._cookie(secret, SECONDS, self._challenge, "Strict")
+
+    def _cookie(self, value: str, seconds: int, name: str, site: str) -> str:
+        secure = "; Secure" if self._secure else ""
+        return f"{name}={value}; Path=/; Max-Age={seconds}; HttpOnly; SameSite={site}{secure}"
+
+    def check_origin(self, http: Incoming) -> None:
+        """Raises `Forbidden` for a write that does not come from a page of this server: `Sec-Fetch-Site` says so where
+        the browser sends it, and `Origin` names the host that was asked, or that of the public address. A request that
+        says neither is refused as well: every browser of today says at least one with a write."""
+        if http.method in READS:
+            return
+        site, origin = http.get_header("Sec-Fetch-Site"), http.get_header("Origin")
+        if site not in (None, "same-origin") or (origin is None and site is None):
+            raise Forbidden(OTHER_ORIGIN)
+        if origin is not None and not self._is_ours(origin.lower(), (http.get_header("Host") or "").lower()):
+            raise Forbidden(OTHER_ORIGIN)
+
+    def _is_ours(self, origin: str, host: str) -> bool:
+        return origin in self._origins or (not self._secure and bool(host) and origin == f"http://{host}")
+
+
+def _one(http: Incoming, name: str) -> str | None:
+    values: list[str] = http.get_cookie_values(name) or []
+    return values[0] if len(values) == 1 else None

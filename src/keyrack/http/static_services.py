@@ -1,0 +1,44 @@
+"""In charge of parts of the process that are made of the settings alone: the documents, and the bounds of queries."""
+
+from __future__ import annotations
+
+import json
+from functools import cache
+from typing import Any
+
+from keyrack.api.odata import Limits
+from keyrack.core.settings import Settings
+from keyrack.http.endpoints.documents import Documents
+from keyrack.http.openapi import document as openapi
+from keyrack.http.openapi import error_catalog, error_reference, reference_page
+from keyrack.http.routes import ALL
+
+
+def documents(settings: Settings) -> Documents:
+    """The documents, made when somebody asks for them first."""
+
+    @cache
+    def document() -> dict[str, Any]:
+        return openapi.document(ALL, settings)
+
+    return Documents(
+        cache(lambda: json.dumps(document(), separators=(",", ":")).encode()),
+        cache(lambda: reference_page.page(document()).encode()),
+        cache(lambda: error_reference.page(error_catalog.codes(ALL), settings.public_url).encode()),
+    )
+
+
+def limits(settings: Settings) -> Limits:
+    """The bounds of query options."""
+    return Limits(
+        nesting=settings.odata_nesting,
+        nodes=settings.odata_nodes,
+        items=settings.odata_items,
+        orderby=settings.odata_orderby,
+        select=settings.odata_select,
+        top=settings.odata_top,
+        digits=settings.odata_digits,
+        expanded=settings.odata_expanded,
+        transformations=settings.odata_transformations,
+        properties=settings.odata_properties,
+    )

@@ -1,0 +1,19 @@
+"""In charge of what a box needs of a library of cryptography, beside SHA-256."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from keyrack.offline_keys.public_key import PublicKey
+
+
+class Crypto(Protocol):
+    """ECDSA on P-256 with SHA-256, with signatures of 64 bytes."""
+
+    def verify(self, public: PublicKey, message: bytes, signature: bytes, /) -> bool:
+        """Whether the key has signed this, with a low s or a high one."""
+        ...
+
+    def sign(self, message: bytes, /) -> bytes:
+        """By the box's own key."""
+        ...

@@ -1,0 +1,92 @@
+"""In charge of a box's log: signed entries, each with the hash of the one before."""
+
+from __future__ import annotations
+
+import hashlib
+from enum import IntEnum
+from typing import NamedTuple
+
+from keyrack.offline_keys import cose
+from keyrack.offline_keys.box import clock
+from keyrack.offline_keys.box.crypto import Crypto
+from keyrack.offline_keys.box.state import Log, State
+from keyrack.offline_keys.link_messages import LONGEST, MOST_ENTRIES, Entries, write
+from keyrack.offline_keys.message_fields import ENTRY
+from keyrack.offline_keys.refusal_codes import Code
+
+PLACES = 1024
+FOR_OPENINGS = 256  # places that refusals leave free
+
+
+class Event(IntEnum):
+    OPENED = 1
+    CLOSED = 2
+    REFUSED = 3
+    STARTED = 4
+    CLOCK_SET = 5
+    PROVISIONED = 6
+
+
+class Asked(NamedTuple):
+    """Who wanted what, with which key."""
+
+    cti: bytes = b""
+    command: int = 0
+    counter: int = 0
+    device: bytes = b""
+
+
+NOBODY = Asked()
+
+
+def append(
+    state: State, crypto: Crypto, tick: int, event: Event, asked: Asked = NOBODY, code: Code = Code.GOOD
+) -> bytes:
+    """The entry, which is in the log from now on. Where there is no place, the oldest one goes."""
+    authority, log = state.authority, state.kept.log
+    held = log.entries if len(log.entries) < PLACES else log.entries[1:]
+    claims = asked._asdict() | {
+        "aud": authority.name,
+        "iat": clock.now(state, tick),
+        "number": log.next,
+        "previous": log.newest,
+        "first": log.next - len(held),
+        "event": int(event),
+        "code": int(code),
+        "certain": int(state.kept.is_certain),
+        "held": (authority.sequence, authority.lists[0].generation, authority.lists[0].iat),
+        "refused": state.running.refused,
+    }
+    entry = cose.sign(ENTRY, state.kept.key.kid, claims, crypto.sign)
+    state.kept.log = Log((*held, entry), log.next + 1, hashlib.sha256(entry).digest())
+    state.running.refused = (0, Code.GOOD)
+    clock.write_down(state, tick)
+    return entry
+
+
+def has_place_for_refusals(log: Log) -> bool:
+    return PLACES - len(log.entries) >= FOR_OPENINGS
+
+
+def count(state: State, code: Code) -> None:
+    """A refusal that is not written: the next entry says how many there were."""
+    state.running.refused = (state.running.refused[0] + 1, code)
+
+
+def fetch(log: Log, begin: int) -> Entries:
+    """Entries from this number on, or from the first that is held: as many as one message has room for."""
+    start = max(begin - log.first, 0)
+    entries = list(log.entries[start : start + MOST_ENTRIES])
+    while len(write(Entries(log.next, entries))) > LONGEST:
+        entries.pop()
+    return Entries(log.next, entries)
+
+
+def free(log: Log, upto: int) -> Log:
+    """What is held when a receipt has come up to this number."""
+    return Log(log.entries[upto + 1 - log.first :], log.next, log.newest)
+
+
+def holds(log: Log, number: int, digest: bytes) -> bool:
+    """Whether the entry with this number has this SHA-256."""
+    return log.first <= number < log.next and hashlib.sha256(log.entries[number - log.first]).digest() == digest

@@ -1,0 +1,106 @@
+"""In charge of signed messages: COSE_Sign1 (RFC 9052) with ES256, in the one form that each message has.
+
+Reading verifies no signature: what a message claims says by which key it has to be verified.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from keyrack.offline_keys.cbor import Key, Malformed, Tagged, Value, decode, encode
+from keyrack.offline_keys.message_fields import Message
+from keyrack.offline_keys.public_key import PublicKey as PublicKey  # who enters here for messages finds their keys here
+from keyrack.offline_keys.refusal_codes import Code
+
+ALG, KID, TYP = 1, 4, 16  # labels of RFC 9052, section 3.1, and RFC 9596
+ES256 = -7
+KID_BYTES = 8
+SIGNATURE = 64  # bytes, r and s
+
+
+class Refused(Exception):
+    """A message that is not taken, with the code that says why."""
+
+    def __init__(self, code: Code) -> None:
+        super().__init__(code.text)
+        self.code = code
+
+
+@dataclass(frozen=True, slots=True)
+class Signed:
+    """A message that was read. Its claims stand by their names, as `members` has them."""
+
+    message: Message
+    kid: bytes  # 8 bytes
+    claims: dict[str, Any]
+    to_be_signed: bytes
+    signature: bytes  # 64 bytes
+    raw: bytes
+
+
+def read(data: bytes, *messages: Message) -> Signed:
+    """The message that this is, one of these. Raises `Refused` (docs/keys.md, "Reading a signed message")."""
+    if len(data) > max(message.limit for message in messages):
+        raise Refused(Code.TOO_LONG)
+    protected, payload, signature = _parts(_item(data, tagged=True))
+    kid, typ = _header(_item(protected))
+    message = next((message for message in messages if message.typ == typ), None)
+    if message is None:
+        raise Refused(Code.TYP)
+    item = _item(payload)
+    try:
+        claims = message.read(item)
+    except Malformed:
+        raise Refused(Code.CLAIMS) from None
+    return Signed(message, kid, claims, to_be_signed(protected, payload), signature, data)
+
+
+def sign(message: Message, kid: bytes, claims: Mapping[str, Any], signer: Callable[[bytes], bytes]) -> bytes:
+    """The message with these claims; the signer makes 64 bytes of what is to be signed.
+
+    Raises `ValueError` for claims that are not the message's, and where they make it longer than it may be.
+    """
+    header: dict[Key, Value] = {ALG: ES256, KID: kid, TYP: message.typ}
+    protected, payload = encode(header), encode(message.write(claims))
+    signature = signer(to_be_signed(protected, payload))
+    data = encode(Tagged([protected, {}, payload, signature]))
+    if len(data) > message.limit:
+        raise ValueError(f"a message of type {message.typ} has at most {message.limit} bytes, not {len(data)}")
+    return data
+
+
+def to_be_signed(protected: bytes, payload: bytes) -> bytes:
+    """The Sig_structure of RFC 9052, section 4.4."""
+    return encode(["Signature1", protected, b"", payload])
+
+
+def _item(data: bytes, *, tagged: bool = False) -> Value:
+    try:
+        return decode(data, tagged=tagged)
+    except Malformed:
+        raise Refused(Code.ENCODING) from None
+
+
+def _parts(item: Value) -> tuple[bytes, bytes, bytes]:
+    """Protected header, payload and signature."""
+    match item:
+        case Tagged([bytes(protected), unprotected, bytes(payload), bytes(signature)]) if (
+            unprotected == {} and len(signature) == SIGNATURE
+        ):
+            return protected, payload, signature
+        case _:
+            raise Refused(Code.STRUCTURE)
+
+
+def _header(item: Value) -> tuple[bytes, str]:
+    """Who signed, and what it is."""
+    if not isinstance(item, dict) or set(item) != {ALG, KID, TYP}:
+        raise Refused(Code.HEADER)
+    if item[ALG] != ES256:
+        raise Refused(Code.ALGORITHM)
+    kid, typ = item[KID], item[TYP]
+    if not isinstance(kid, bytes) or len(kid) != KID_BYTES or not isinstance(typ, str):
+        raise Refused(Code.HEADER)
+    return kid, typ

@@ -1,0 +1,252 @@
+"""Keys that open boxes without a network: fetched by a user's app, with what it carries to boxes; and the logs that it
+brings home. Ours, beside the spec."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal, LiteralString
+
+from pydantic import Field
+
+from keyrack.api import conditional_requests
+from keyrack.api.endpoint import FROM_APPS, TAGGED, Endpoints
+from keyrack.api.exchange import Answer, Request, answer
+from keyrack.api.permissions import Free
+from keyrack.api.query_parameters import Parameter, given
+from keyrack.api.schema.request_body import Body, Id, Moment, no_valid, stamp
+from keyrack.auth.app_tokens import is_there
+from keyrack.core.base64url import Octets, base64url, octets
+from keyrack.core.error_codes import INVALID_TOKEN, Fault, Reason
+from keyrack.core.errors import BadRequest, NotFound, Unauthorized
+from keyrack.core.settings import Settings
+from keyrack.http.openapi.descriptions.fleet import EVERYWHERE
+from keyrack.offline_keys import box_logs, key_issuing
+from keyrack.offline_keys.endpoints.app_devices import app_of
+from keyrack.offline_keys.endpoints.boxes import UNCOPIED
+from keyrack.offline_keys.endpoints.user_devices import NO_DEVICE
+from keyrack.offline_keys.enrolment import NONCE, time_for
+from keyrack.offline_keys.issuing_keys import Signers, box_name
+from keyrack.offline_keys.key_issuing import Held, NoDevice
+from keyrack.offline_keys.timestamps import now
+
+endpoints = Endpoints("App SDK", Free.USER)
+
+NO_KEYS = Reason(
+    "box-without-key",
+    "The user has no key of this box that is in force.",
+    "Use the name of a box that GET /sdk/keys tells.",
+)
+DELIVER = "deliver the log of a box"
+TIME = "tell the time"
+# Whether the user has a key of the box of this name, and who signs
+TELLS_TIME: LiteralString = """
+select (select issuing_key_id from issuing_key i where i.customer_id = $1 and i.revoked_at is null
+  order by created_at desc, issuing_key_id desc limit 1)
+from app_subject s where s.customer_id = $1 and s.subject = $2 and exists (
+  select from box_key k where k.customer_id = $1 and k.user_id = s.user_id and k.is_placed and k.revoked_at is null
+    and 'box:' || k.product_id || ':' || k.epoch = $3 and k.expires_at > $4)
+"""
+
+
+class PhoneKey(Body):
+    """A key of one assignment; `renewAfter` says from when on there is another one."""
+
+    assignment_id: Id
+    car_id: Id
+    product_id: Id
+    box: str
+    issued: Moment
+    begins: Moment
+    expires: Moment
+    renew_after: Moment
+    key: Octets
+
+
+class CarriedList(Body):
+    generation: Id
+    status_list: Octets
+
+
+class CarriedBox(Body):
+    """What a phone carries to a box: its lists, oldest first, and the newest receipt of its log."""
+
+    box: str
+    product_id: Id
+    status_lists: list[CarriedList]
+    receipt: Octets | None
+
+
+class Withheld(Body):
+    """An assignment for which there is no new key, and why."""
+
+    assignment_id: Id
+    reason: Literal["too-many-keys", "status-list-full"]
+
+
+class PhoneKeys(Body):
+    """What a phone is to hold: what it has beside that is over."""
+
+    key_set: Octets | None
+    keys: list[PhoneKey]
+    boxes: list[CarriedBox]
+    withheld: list[Withheld]
+    is_complete: bool
+
+
+class Entries(Body):
+    """Entries of the logs of boxes, as the boxes have signed them, in any order."""
+
+    entries: Annotated[list[Octets], Field(min_length=1, max_length=2_000)]
+
+
+class BoxReceipt(Body):
+    """What a box may forget: its log is known up to this number."""
+
+    box: str
+    up_to: Id
+    receipt: Octets
+
+
+class RefusedEntry(Body):
+    index: Annotated[int, Field(ge=0)]
+    reason: str
+
+
+class TakenEntries(Body):
+    receipts: list[BoxReceipt]
+    refused: list[RefusedEntry]
+
+
+class TimeWanted(Body):
+    """What the box's challenge says: its name and its nonce."""
+
+    box: Annotated[str, Field(min_length=1, max_length=40, pattern=r"^[ -~]*$")]
+    nonce: Octets
+
+
+class SignedTime(Body):
+    time: Octets
+
+
+def a_device(text: str) -> bytes:
+    """Raises `ValueError`."""
+    device = octets(text)
+    if len(device) != 32:
+        raise ValueError("It is the id of PUT /sdk/devices, 32 bytes.")
+    return device
+
+
+OF_DEVICE = Parameter(
+    "device", a_device, "The id of the phone, as `PUT /sdk/devices` answers it.",
+    {"type": "string", "format": "base64url", "examples": [EVERYWHERE["deviceId"][1]]}, needed=True,
+)  # fmt: skip
+
+
+@endpoints.write(
+    "GET",
+    "/sdk/keys",
+    "The keys of a phone: one for each assignment in force, and what it carries to boxes",
+    status=200,
+    answers=PhoneKeys,
+    headers=TAGGED,
+    options=(OF_DEVICE,),
+    refuses={404: (NO_DEVICE,)},
+    finds_user=True,
+    **FROM_APPS,
+)
+async def keys(request: Request, settings: Settings, signers: Signers) -> Answer:
+    app = app_of(request)
+    device: bytes = given(request.query, (OF_DEVICE,))[OF_DEVICE.name]
+    try:
+        held = await key_issuing.held(request.db, signers, settings, app.customer, app.subject, device)
+    except NoDevice:
+        if not await is_there(request.db, app):
+            raise Unauthorized(INVALID_TOKEN) from None
+        raise NotFound(NO_DEVICE) from None
+    return conditional_requests.made(request, answer(_shown(held)).body or b"")
+
+
+def _shown(held: Held) -> dict[str, object]:
+    keys = [
+        {
+            "assignmentId": key.assignment, "carId": key.car, "productId": key.place.product,
+            "box": box_name(key.place.product, key.place.epoch), "issued": stamp(key.issued),
+            "begins": stamp(key.begins), "expires": stamp(key.expires), "renewAfter": stamp(key.renew),
+            "key": base64url(key.token),
+        }
+        for key in held.keys
+    ]  # fmt: skip
+    return {
+        "keySet": None if held.key_set is None else base64url(held.key_set),
+        "keys": keys,
+        "boxes": _carried(held),
+        "withheld": [{"assignmentId": id, "reason": reason} for id, reason in sorted(held.withheld.items())],
+        "isComplete": held.is_complete,
+    }
+
+
+def _carried(held: Held) -> list[dict[str, object]]:
+    found: dict[tuple[int, int], list[dict[str, object]]] = {}
+    for place in sorted(held.lists):
+        told: dict[str, object] = {"generation": place.generation, "statusList": base64url(held.lists[place])}
+        found.setdefault((place.product, place.epoch), []).append(told)
+    return [
+        {
+            "box": box_name(*box), "productId": box[0], "statusLists": told,
+            "receipt": base64url(held.receipts[box]) if box in held.receipts else None,
+        }
+        for box, told in found.items()
+    ]  # fmt: skip
+
+
+def most_of_a_log(settings: Settings) -> int:
+    """Bytes from which on a body is refused: an entry has 500 at most, in base64."""
+    return settings.boxlog_entries * 700 + 1_000
+
+
+@endpoints.put(
+    "/sdk/boxlog",
+    "Bring home entries of the logs of boxes",
+    body=Entries,
+    what=DELIVER,
+    status=200,
+    answers=TakenEntries,
+    most=most_of_a_log,
+    once=False,
+    refuses={400: (no_valid(DELIVER, "entries"),)},
+    **FROM_APPS,
+)
+async def deliver(request: Request, wanted: Entries, settings: Settings, signers: Signers) -> Answer:
+    app = app_of(request)
+    if len(wanted.entries) > settings.boxlog_entries:
+        hint = f"They are {settings.boxlog_entries} at most."
+        raise BadRequest(no_valid(DELIVER, "entries", hint=hint), errors=[Fault("too-long", hint, "/entries")])
+    taken = await box_logs.take(request.db, signers, settings, app.customer, box_logs.read(wanted.entries))
+    receipts = [
+        {"box": box_name(*box), "upTo": up_to, "receipt": base64url(receipt)}
+        for box, (up_to, receipt) in taken.receipts.items()
+    ]
+    refused = [{"index": index, "reason": reason} for index, reason in sorted(taken.refused.items())]
+    return answer({"receipts": receipts, "refused": refused})
+
+
+@endpoints.post(
+    "/sdk/time",
+    "What o'clock it is, signed for a box and its nonce",
+    body=TimeWanted,
+    what=TIME,
+    status=200,
+    answers=SignedTime,
+    once=False,
+    refuses={400: (no_valid(TIME, "box"), no_valid(TIME, "nonce")), 404: (NO_KEYS,)},
+    **FROM_APPS,
+)
+async def time(request: Request, wanted: TimeWanted, signers: Signers) -> Answer:
+    app = app_of(request)
+    if len(wanted.nonce) != NONCE:
+        hint = f"It has {NONCE} bytes."
+        raise BadRequest(no_valid(TIME, "nonce", hint=hint), errors=[Fault("wrong-form", hint, "/nonce")])
+    signer = await request.db.fetchval(TELLS_TIME, app.customer, app.subject, wanted.box, now())
+    if signer is None:
+        raise NotFound(NO_KEYS)
+    signed = time_for(app.customer, wanted.box, wanted.nonce, await signers.of(request.db, app.customer, signer))
+    return answer({"time": base64url(signed)}, headers=UNCOPIED)

@@ -1,0 +1,226 @@
+"""Boxes that open without a network: enrolled, provisioned, and their status lists. Ours, beside the spec."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal, LiteralString
+
+from pydantic import Field
+
+from keyrack.api import conditional_requests
+from keyrack.api.endpoint import TAGGED, Endpoints
+from keyrack.api.exchange import Answer, Request, answer
+from keyrack.api.permissions import Permission
+from keyrack.api.query_parameters import Parameter, given
+from keyrack.api.schema.request_body import Body, Id, Moment, no_valid, stamp
+from keyrack.core.base64url import Octets, base64url, octets
+from keyrack.core.error_codes import Fault, Reason
+from keyrack.core.errors import BadRequest, Conflict, NotFound
+from keyrack.core.settings import Settings
+from keyrack.db.connection import Statements
+from keyrack.db.encryption.cipher import Vault
+from keyrack.fleet.endpoints.products import NO_PRODUCT
+from keyrack.offline_keys import enrolment
+from keyrack.offline_keys.cose import Refused
+from keyrack.offline_keys.enrolment import NONCE, NoNonce, NotEnrolled, UsedKey
+from keyrack.offline_keys.issuing_keys import Signers, box_name, public
+
+endpoints = Endpoints("Boxes", "boxes")
+
+NO_BOX = Reason(
+    "product-takes-no-keys",
+    "The product is no key box: it takes no keys.",
+    "Use a product of the type of a box; units for telemetry open nothing.",
+)
+NOT_ENROLLED = Reason(
+    "box-not-enrolled",
+    "The box is not enrolled.",
+    "Enrol it first: POST and then PUT /boxes/{productId}/enrolment. docs/keys.md says how.",
+)
+NO_NONCE = Reason(
+    "enrolment-nonce-unknown",
+    "The enrolment names a nonce that was never given, was used, or is over.",
+    "Get one by POST /boxes/{productId}/enrolment, and have the box sign it within ten minutes.",
+)
+USED_KEY = Reason(
+    "box-key-used",
+    "The box has had this key in an epoch that is over.",
+    "Reset the box: it makes another key pair.",
+)
+ENROL = "enrol box"
+
+KIND: LiteralString = "select kind from product where customer_id = $1 and product_id = $2"
+STATE: LiteralString = """
+select e.epoch, e.public_key, e.enrolled_at, e.up_to, e.newest, e.given_up, array(
+  select jsonb_build_object('kind', r.kind, 'number', r.number,
+    'reported', to_char(r.reported_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'))
+  from (select *, row_number() over (partition by kind order by report_id desc) as place from box_report
+    where customer_id = $1 and product_id = $2 and epoch = e.epoch) r
+  where r.place <= 20 order by report_id desc) as reports
+from box_epoch e where e.customer_id = $1 and e.product_id = $2 order by e.epoch desc limit 1
+"""
+
+
+class EnrolmentNonce(Body):
+    nonce: Octets
+    expires: Moment
+
+
+class Enrolment(Body):
+    """What the box has made: docs/keys.md, "Provisioning"."""
+
+    enrolment: Octets
+
+
+class EnrolledBox(Body):
+    product_id: Id
+    epoch: Id
+    name: str
+    thumbprint: Octets
+
+
+class BoxReport(Body):
+    """Something that is wrong with the log of a box."""
+
+    kind: Literal["Fork", "Break", "Forgery", "UnknownKey", "GivenUp"]
+    number: Id
+    reported: Moment
+
+
+class BoxLog(Body):
+    """How far the log of a box has come home."""
+
+    up_to: Annotated[int, Field(ge=0)]
+    newest: Annotated[int, Field(ge=0)]
+    given_up: Annotated[int, Field(ge=0)]
+    reports: list[BoxReport]
+
+
+class BoxState(EnrolledBox):
+    enrolled: Moment
+    log: BoxLog
+
+
+class BoxProvisioning(Body):
+    """Three messages that the box takes together."""
+
+    provisioning: Octets
+    key_set: Octets
+    status_list: Octets
+
+
+def a_nonce(text: str) -> bytes:
+    """Raises `ValueError`."""
+    nonce = octets(text)
+    if len(nonce) != NONCE:
+        raise ValueError(f"It has {NONCE} bytes.")
+    return nonce
+
+
+OF_BOX = Parameter(
+    "nonce", a_nonce, "The nonce of the box's challenge: 16 bytes in base64url.",
+    {"type": "string", "format": "base64url", "examples": ["AAECAwQFBgcICQoLDA0ODw"]}, needed=True,
+)  # fmt: skip
+UNCOPIED = {"Cache-Control": "no-store"}
+ROW: dict[str, Any] = {"limited": (), "ours": True}
+
+
+async def check_box(statements: Statements, customer: int, product: int) -> None:
+    """Raises `NotFound` unless the customer has this product, and `Conflict` unless it is a key box."""
+    kind = await statements.fetchval(KIND, customer, product)
+    if kind is None:
+        raise NotFound(NO_PRODUCT)
+    if kind != "Box":
+        raise Conflict(NO_BOX)
+
+
+@endpoints.post(
+    "/boxes/{productId}/enrolment",
+    "A nonce for a box that is to be enrolled",
+    status=200,
+    answers=EnrolmentNonce,
+    refuses={404: (NO_PRODUCT,), 409: (NO_BOX,)},
+    **ROW,
+)
+async def begin(request: Request, vault: Vault) -> Answer:
+    (product,) = request.ids
+    async with request.db.transaction() as connection:
+        await check_box(connection, request.customer, product)
+        nonce, expires = await enrolment.begin(connection, vault, request.customer, product)
+    return answer({"nonce": base64url(nonce), "expires": stamp(expires)}, headers=UNCOPIED)
+
+
+@endpoints.put(
+    "/boxes/{productId}/enrolment",
+    "Enrol a box: its next epoch begins",
+    body=Enrolment,
+    what=ENROL,
+    status=200,
+    answers=EnrolledBox,
+    refuses={400: (no_valid(ENROL, "enrolment"),), 404: (NO_PRODUCT,), 409: (NO_BOX, NO_NONCE, USED_KEY)},
+    **ROW,
+)
+async def enrol(request: Request, wanted: Enrolment, settings: Settings) -> Answer:
+    (product,) = request.ids
+    try:
+        async with request.db.transaction() as connection:
+            await check_box(connection, request.customer, product)
+            box = await enrolment.enrol(connection, settings, request.customer, product, wanted.enrolment)
+    except Refused as refused:
+        hint = f"A box would say {refused.code.text}."
+        raise BadRequest(
+            no_valid(ENROL, "enrolment", hint=hint), errors=[Fault("wrong-form", hint, "/enrolment")]
+        ) from None
+    except NoNonce:
+        raise Conflict(NO_NONCE) from None
+    except UsedKey:
+        raise Conflict(USED_KEY) from None
+    return answer({"productId": product, "epoch": box.epoch, "name": box.name, "thumbprint": base64url(box.thumbprint)})
+
+
+@endpoints.write(
+    "GET",
+    "/boxes/{productId}/enrolment",
+    "A box that takes keys: its epoch, its key, and how far its log has come home",
+    status=200,
+    answers=BoxState,
+    headers=TAGGED,
+    refuses={404: (NO_PRODUCT, NOT_ENROLLED), 409: (NO_BOX,)},
+    **ROW,
+)
+async def state(request: Request) -> Answer:
+    (product,) = request.ids
+    await check_box(request.db, request.customer, product)
+    row = await request.db.fetchrow(STATE, request.customer, product)
+    if row is None:
+        raise NotFound(NOT_ENROLLED)
+    told = {
+        "productId": product, "epoch": row["epoch"], "name": box_name(product, row["epoch"]),
+        "thumbprint": base64url(public(row["public_key"]).thumbprint), "enrolled": stamp(row["enrolled_at"]),
+        "log": {"upTo": row["up_to"], "newest": row["newest"], "givenUp": row["given_up"], "reports": row["reports"]},
+    }  # fmt: skip
+    return conditional_requests.made(request, answer(told).body or b"")
+
+
+@endpoints.write(
+    "GET",
+    "/boxes/{productId}/provisioning",
+    "What a box is told, bound to its nonce: authority, name, time, key set and status list",
+    status=200,
+    answers=BoxProvisioning,
+    permission=Permission.BOXES_WRITE,
+    options=(OF_BOX,),
+    refuses={404: (NO_PRODUCT, NOT_ENROLLED), 409: (NO_BOX,)},
+    leads=True,
+    **ROW,
+)
+async def provisioning(request: Request, signers: Signers) -> Answer:
+    (product,) = request.ids
+    nonce: bytes = given(request.query, (OF_BOX,))[OF_BOX.name]
+    try:
+        async with request.db.transaction() as connection:
+            await check_box(connection, request.customer, product)
+            told = await enrolment.provision(connection, signers, request.customer, product, nonce)
+    except NotEnrolled:
+        raise NotFound(NOT_ENROLLED) from None
+    messages = {"provisioning": told.provisioning, "keySet": told.key_set, "statusList": told.status_list}
+    return answer({name: base64url(data) for name, data in messages.items()}, headers=UNCOPIED)

@@ -1,0 +1,56 @@
+"""The keys of a car that are out there, and until when they open. Ours, beside the spec."""
+
+from __future__ import annotations
+
+from typing import LiteralString
+
+from keyrack.api.endpoint import Endpoints
+from keyrack.api.permissions import Permission
+from keyrack.api.schema.fields import Resource, boolean, date_time, guid, int32, string
+from keyrack.api.schema.group_scope import limit_of
+from keyrack.fleet.endpoints.cars import A_CAR, NO_CAR
+
+endpoints = Endpoints("Boxes", "access")
+
+# docs/keys.md, "How long a revoked key opens": with the tolerance, and without what the box's clock is slow by
+TOLERANCE: LiteralString = "interval '300 seconds'"
+_LIMIT: LiteralString = "make_interval(secs => {t}.freshness)"
+# The box has said that it has the list which was the first to show the revocation, or a later one
+_IS_KNOWN: LiteralString = "(({t}_e.held_generation = {t}.generation and {t}_e.held_at >= {t}.shown_at) is true)"
+_UNTIL: LiteralString = (
+    "case when " + _IS_KNOWN + " then {t}_e.held_at when {t}.revoked_at is null then {t}.expires_at + " + TOLERANCE
+    + " else least({t}.expires_at, greatest({t}.issued_at, {t}.revoked_at) + " + _LIMIT + ") + " + TOLERANCE + " end"
+)  # fmt: skip
+ISSUED_KEY = Resource(
+    "IssuedKey",
+    "box_key {t} left join box_epoch {t}_e using (customer_id, product_id, epoch)"
+    " left join app_device {t}_d using (customer_id, device_id)",
+    "{t}.customer_id = $1",
+    {
+        "id": guid("{t}.key_id"),
+        "assignmentId": int32("{t}.assignment_id"),
+        "userId": int32("{t}.user_id"),
+        "deviceId": string("translate(encode({t}.device_id, 'base64'), '+/=', '-_')"),
+        "deviceName": string("{t}_d.name", nullable=True),
+        "productId": int32("{t}.product_id"),
+        "epoch": int32("{t}.epoch"),
+        "issued": date_time("{t}.issued_at"),
+        "begins": date_time("{t}.begins_at"),
+        "expires": date_time("{t}.expires_at"),
+        "revoked": date_time("{t}.revoked_at", nullable=True),
+        "isKnownToBox": boolean(_IS_KNOWN),
+        "opensUntil": date_time(_UNTIL),
+    },
+    limit=limit_of("car", user=True),
+    permission=Permission.ACCESS_READ,
+)
+
+endpoints.get(
+    "/cars/{carId}/keys",
+    ISSUED_KEY,
+    "The keys of a car that were issued, and until when each of them opens",
+    of=A_CAR,
+    missing=NO_CAR,
+    paged=True,
+    ours=True,
+)

@@ -1,0 +1,96 @@
+"""Status lists of boxes: which of their keys are revoked. Ours, beside the spec."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import LiteralString
+
+from keyrack.api import conditional_requests
+from keyrack.api.endpoint import TAGGED, Endpoints
+from keyrack.api.exchange import Answer, Request, answer, varied
+from keyrack.api.query_parameters import Parameter, given, whole_number
+from keyrack.api.schema.request_body import Body, Id
+from keyrack.core.base64url import Octets, base64url
+from keyrack.core.error_codes import Reason
+from keyrack.core.errors import NotFound
+from keyrack.db.connection import Row
+from keyrack.fleet.endpoints.products import NO_PRODUCT
+from keyrack.offline_keys import status_lists
+from keyrack.offline_keys.endpoints.boxes import NO_BOX, NOT_ENROLLED, ROW, check_box
+from keyrack.offline_keys.issuing_keys import Signers
+from keyrack.offline_keys.status_lists import Place, place_of
+from keyrack.offline_keys.timestamps import now
+
+endpoints = Endpoints("Boxes", "boxes")
+
+NO_LIST = Reason(
+    "status-list-not-found",
+    "There is no such status list of the box.",
+    "Leave epoch and generation out for the one that grows; the key names its own.",
+)
+LIST_TYPE = "application/statuslist+cwt"
+
+# The one that is asked for, or the one that grows
+LIST: LiteralString = """
+select g.epoch, g.generation, g.uri, g.is_outdated, g.listed_at, g.list,
+  exists (select from key_authority where customer_id = $1) as is_signed
+from status_generation g
+where g.customer_id = $1 and g.product_id = $2 and ($3::integer is null or g.epoch = $3)
+  and ($4::integer is null or g.generation = $4)
+order by g.epoch desc, g.generation desc limit 1
+"""
+
+
+class BoxStatusList(Body):
+    uri: str
+    epoch: Id
+    generation: Id
+    status_list: Octets
+
+
+NUMBER = {"type": "integer", "format": "int32", "minimum": 1}
+EPOCH = Parameter("epoch", whole_number, "The epoch of the box; without it the present one.", NUMBER)
+GENERATION = Parameter("generation", whole_number, "The generation of the list; without it the one that grows.", NUMBER)
+
+
+@endpoints.write(
+    "GET",
+    "/boxes/{productId}/status",
+    "The status list of a box: which of its keys are revoked",
+    status=200,
+    answers=BoxStatusList,
+    also=LIST_TYPE,
+    headers=TAGGED,
+    options=(EPOCH, GENERATION),
+    refuses={404: (NO_PRODUCT, NOT_ENROLLED, NO_LIST), 409: (NO_BOX,)},
+    leads=True,
+    **ROW,
+)
+async def status(request: Request, signers: Signers) -> Answer:
+    (product,) = request.ids
+    asked = given(request.query, (EPOCH, GENERATION))
+    await check_box(request.db, request.customer, product)
+    epoch, generation = asked.get(EPOCH.name), asked.get(GENERATION.name)
+    row = await request.db.fetchrow(LIST, request.customer, product, epoch, generation)
+    if row is None or not row["is_signed"]:
+        raise NotFound(NO_LIST if asked else NOT_ENROLLED)
+    signed = row["list"] if not status_lists.is_due(row, now()) else await _signed(request, signers, product, row)
+    told = {
+        "uri": row["uri"], "epoch": row["epoch"], "generation": row["generation"], "statusList": base64url(signed),
+    }  # fmt: skip
+    body = signed if request.also else answer(told).body or b""
+    found = conditional_requests.made(request, body)
+    media_type = LIST_TYPE if request.also else found.media_type
+    return replace(found, headers=varied(found.headers, "Accept"), media_type=media_type)
+
+
+async def _signed(request: Request, signers: Signers, product: int, row: Row) -> bytes:
+    """The list of the row, signed anew as far as that is still due. Raises `NotFound` where it has gone meanwhile."""
+    place = Place(product, row["epoch"], row["generation"])
+    async with request.db.transaction() as connection:
+        signer = await signers.newest(connection, request.customer)
+        rows = await status_lists.lock(connection, request.customer, [(product, row["epoch"])])
+        own = [one for one in rows if place_of(one) == place]
+        if signer is None or not own:
+            raise NotFound(NO_LIST)
+        return (await status_lists.renew(connection, request.customer, own, signer, now()))[place]

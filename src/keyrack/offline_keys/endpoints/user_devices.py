@@ -1,0 +1,80 @@
+"""Phones of users that get keys: listed and removed by managers. Ours, beside the spec."""
+
+from __future__ import annotations
+
+from typing import LiteralString
+
+from keyrack.api.endpoint import Endpoints
+from keyrack.api.exchange import NO_CONTENT, Answer, Request
+from keyrack.api.permissions import Permission
+from keyrack.api.read_sql import Parent
+from keyrack.api.schema.fields import Resource, date_time, string
+from keyrack.api.schema.group_scope import limit_of
+from keyrack.core.base64url import octets
+from keyrack.core.error_codes import Reason
+from keyrack.core.errors import NotFound
+from keyrack.fleet.endpoints.users import NO_USER
+from keyrack.fleet.schema import USER
+
+endpoints = Endpoints("Users", "users")
+
+NO_DEVICE = Reason(
+    "device-not-found",
+    "Unable to find a device for the given deviceId which is assigned to the user.",
+    "Register the phone first: PUT /sdk/devices. One that was removed is gone.",
+)
+PROTECTIONS = ("Software", "TrustedEnvironment", "SecureElement")
+
+_ID: LiteralString = "translate(encode({t}.device_id, 'base64'), '+/=', '-_')"
+DEVICE = Resource(
+    "Device",
+    "app_device {t}",
+    "{t}.customer_id = $1",
+    {
+        "id": string(_ID),
+        "name": string("{t}.name", search=True),
+        "protection": string("{t}.protection", enum=PROTECTIONS),
+        "registered": date_time("{t}.registered_at"),
+    },
+    limit=limit_of("user"),
+    permission=Permission.USERS_READ,
+)
+
+REMOVE: LiteralString = """
+delete from app_device where customer_id = $1 and user_id = $2 and device_id = $3 returning true
+"""
+HAS_USER: LiteralString = "select exists (select from customer_user where customer_id = $1 and user_id = $2)"
+
+
+def device_id(text: str) -> bytes:
+    """The thumbprint of a path; what is none finds nothing."""
+    try:
+        return octets(text)
+    except ValueError:
+        return b""
+
+
+endpoints.get(
+    "/users/{userId}/devices",
+    DEVICE,
+    "The phones of a user that get keys",
+    of=Parent(USER, "{t}.customer_id = {p}.customer_id and {t}.user_id = {p}.user_id"),
+    missing=NO_USER,
+    ours=True,
+)
+
+
+@endpoints.delete(
+    "/users/{userId}/devices/{deviceId}",
+    "Remove a phone of a user: its keys are revoked",
+    convert={"deviceId": device_id},
+    limited=(),
+    refuses={404: (NO_USER, NO_DEVICE)},
+    ours=True,
+)
+async def remove(request: Request) -> Answer:
+    user, device = request.ids
+    if not await request.db.fetchval(REMOVE, request.customer, user, device):
+        known = await request.db.fetchval(HAS_USER, request.customer, user)
+        raise NotFound(NO_DEVICE if known else NO_USER)
+    return NO_CONTENT

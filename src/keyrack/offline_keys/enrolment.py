@@ -1,0 +1,167 @@
+"""In charge of bringing a box and its customer's authority together: nonces, the box's key, and what the box is told.
+
+With each new key of a box an epoch begins: keys, lists and log of the one before are over (docs/keys.md,
+"Provisioning").
+"""
+
+from __future__ import annotations
+
+import secrets
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import LiteralString
+
+from keyrack.core.settings import Settings
+from keyrack.db.connection import Connection, Row, Statements
+from keyrack.db.encryption.cipher import Vault
+from keyrack.offline_keys import cose, issuing_keys, status_list_slots, status_lists
+from keyrack.offline_keys.cose import Refused
+from keyrack.offline_keys.issuing_keys import Signer, Signers, box_name, issuer, public, stored
+from keyrack.offline_keys.message_fields import ENROLMENT, PROVISIONING, TIME
+from keyrack.offline_keys.p256 import verify
+from keyrack.offline_keys.refusal_codes import Code
+from keyrack.offline_keys.status_lists import Place
+from keyrack.offline_keys.timestamps import now
+
+NONCE = 16  # bytes
+LASTS = timedelta(minutes=10)  # of a nonce on its way to a box and back
+
+PUT_NONCE: LiteralString = """
+insert into enrolment_nonce (customer_id, product_id, nonce, expires_at) values ($1, $2, $3, $4)
+on conflict (customer_id, product_id) do update set nonce = excluded.nonce, expires_at = excluded.expires_at
+"""
+TAKE_NONCE: LiteralString = """
+delete from enrolment_nonce where customer_id = $1 and product_id = $2 and nonce = $3 returning expires_at
+"""
+LOCK: LiteralString = "select from product where customer_id = $1 and product_id = $2 for no key update"
+NEWEST: LiteralString = """
+select e.epoch, e.public_key, e.enrolled_at >= t.created_at as is_ours
+from box_epoch e left join key_authority t using (customer_id)
+where e.customer_id = $1 and e.product_id = $2 order by e.epoch desc limit 1
+"""
+USED: LiteralString = """
+select exists (select from box_epoch where customer_id = $1 and product_id = $2 and public_key = $3)
+"""
+INSERT: LiteralString = """
+insert into box_epoch (customer_id, product_id, public_key, enrolled_at) values ($1, $2, $3, clock_timestamp())
+returning epoch
+"""
+# Keys of the epoch before open nothing any more once the box has another key
+END: LiteralString = """
+update box_key set revoked_at = clock_timestamp()
+where customer_id = $1 and product_id = $2 and epoch < $3 and is_placed and revoked_at is null
+"""
+AUTHORITY: LiteralString = """
+select t.public_key, t.key_set, g.generation,
+  (select issuing_key_id from issuing_key i where i.customer_id = $1 and i.revoked_at is null
+   order by created_at desc, issuing_key_id desc limit 1) as signer
+from key_authority t join lateral (
+  select max(generation) as generation from status_generation where customer_id = $1 and product_id = $2 and epoch = $3
+) g on true
+where t.customer_id = $1
+"""
+
+
+class NoNonce(Exception):
+    """The nonce of the enrolment was never given, was used, or is over."""
+
+
+class UsedKey(Exception):
+    """The box has had this key in an epoch that is over: each epoch has its own."""
+
+
+class NotEnrolled(Exception):
+    """The box has no key under the authority that there is now."""
+
+
+@dataclass(frozen=True, slots=True)
+class Enrolled:
+    """A box in its epoch."""
+
+    product: int
+    epoch: int
+    thumbprint: bytes
+
+    @property
+    def name(self) -> str:
+        return box_name(self.product, self.epoch)
+
+
+@dataclass(frozen=True, slots=True)
+class Provisioning:
+    """The three messages that a box takes together."""
+
+    provisioning: bytes
+    key_set: bytes
+    status_list: bytes
+
+
+async def begin(connection: Connection, vault: Vault, customer: int, product: int) -> tuple[bytes, datetime]:
+    """A nonce for this box to sign, and until when it is taken; the customer's authority is made if there is none."""
+    await issuing_keys.ensure(connection, vault, customer)
+    nonce, expires = secrets.token_bytes(NONCE), now() + LASTS
+    await connection.execute(PUT_NONCE, customer, product, nonce, expires)
+    return nonce, expires
+
+
+async def enrol(connection: Connection, settings: Settings, customer: int, product: int, data: bytes) -> Enrolled:
+    """Take the box's key and begin its next epoch; the same key again is the same epoch again.
+
+    Raises `Refused` for what is no enrolment that its own key has signed, `NoNonce`, `UsedKey`.
+    """
+    message = cose.read(data, ENROLMENT)
+    key = message.claims["cnf"]
+    if message.kid != key.kid or not verify(key, message.to_be_signed, message.signature):
+        raise Refused(Code.SIGNATURE)
+    await connection.execute(LOCK, customer, product)
+    newest = await connection.fetchrow(NEWEST, customer, product)
+    if newest is not None and newest["is_ours"] and newest["public_key"] == stored(key):
+        return Enrolled(product, newest["epoch"], key.thumbprint)
+    expires = await connection.fetchval(TAKE_NONCE, customer, product, message.claims["nonce"])
+    if expires is None or expires < now():
+        raise NoNonce
+    if await connection.fetchval(USED, customer, product, stored(key)):
+        raise UsedKey
+    epoch: int = await connection.fetchval(INSERT, customer, product, stored(key))
+    await status_list_slots.begin(connection, settings, customer, product, epoch, 1)
+    await connection.execute(END, customer, product, epoch)
+    return Enrolled(product, epoch, key.thumbprint)
+
+
+async def provision(
+    connection: Connection, signers: Signers, customer: int, product: int, nonce: bytes
+) -> Provisioning:
+    """What the box is told, bound to its nonce. Raises `NotEnrolled`, `CannotOpen`."""
+    await issuing_keys.hold(connection, customer)
+    box, found, signer = await _enrolled(connection, signers, customer, product)
+    at = now()
+    place = Place(product, box.epoch, found["generation"])
+    status = await status_lists.renew(
+        connection, customer, await status_lists.lock(connection, customer, [(product, box.epoch)]), signer, at
+    )
+    claims = {
+        "iss": issuer(customer), "aud": box.name, "iat": int(at.timestamp()), "nonce": nonce,
+        "root": public(found["public_key"]), "box": box.thumbprint,
+    }  # fmt: skip
+    signed = cose.sign(PROVISIONING, signer.kid, claims, signer.key.sign)
+    return Provisioning(signed, found["key_set"], status[place])
+
+
+def time_for(customer: int, name: str, nonce: bytes, signer: Signer) -> bytes:
+    """What o'clock it is, for the box of this name and its nonce."""
+    claims = {"iss": issuer(customer), "aud": name, "iat": int(now().timestamp()), "nonce": nonce}
+    return cose.sign(TIME, signer.kid, claims, signer.key.sign)
+
+
+async def _enrolled(
+    statements: Statements, signers: Signers, customer: int, product: int
+) -> tuple[Enrolled, Row, Signer]:
+    """The box as it is, its authority, and who signs for that. Raises `NotEnrolled`, `CannotOpen`."""
+    newest = await statements.fetchrow(NEWEST, customer, product)
+    if newest is None or not newest["is_ours"]:
+        raise NotEnrolled
+    box = Enrolled(product, newest["epoch"], public(newest["public_key"]).thumbprint)
+    found = await statements.fetchrow(AUTHORITY, customer, product, box.epoch)
+    if found is None:
+        raise NotEnrolled
+    return box, found, await signers.of(statements, customer, found["signer"])

@@ -1,0 +1,118 @@
+"""In charge of what a phone may have: its user's rights to boxes that take keys, and whether their keys are due."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import LiteralString
+from uuid import UUID
+
+from keyrack.db.connection import Row
+from keyrack.offline_keys.cose import PublicKey
+from keyrack.offline_keys.issuing_keys import public
+from keyrack.offline_keys.message_fields import CLOSE, OPEN, UNCERTAIN
+from keyrack.offline_keys.status_lists import Place
+
+# The phone, whoever signs, what keys hold to; and beside it each assignment of its user that is in force, or begins
+# within a key's life, in whose car there is a box that takes keys: with the phone's newest key for it, and the box's
+# newest list. One row without an assignment where there is none. $1 customer, $2 subject, $3 the phone, $4 now, $5 how
+# many
+RIGHTS: LiteralString = """
+select d.public_key, s.subject, t.key_set, t.freshness as chosen_freshness, t.opens_uncertain, t.signers, r.*
+from app_subject s
+join app_device d on d.customer_id = s.customer_id and d.user_id = s.user_id
+left join lateral (
+  select t.*, array(select issuing_key_id from issuing_key i where i.customer_id = t.customer_id
+    and i.revoked_at is null order by created_at desc, issuing_key_id desc) as signers
+  from key_authority t where t.customer_id = s.customer_id) t on true
+left join lateral (
+  select a.assignment_id, a.car_id, a.user_id, a.starts_at, a.ends_at, a.lifetime,
+    coalesce(a.renewable_after, a.lifetime / 2) as renewable_after,
+    p.product_id, e.epoch, e.receipt, g.generation, g.uri, g.is_outdated, g.listed_at, g.list,
+    k.key_id, k.issued_at, k.begins_at, k.expires_at, k.generation as key_generation, k.issuing_key_id, k.rights,
+    k.freshness, k.token
+  from assignment a
+  join product p on p.customer_id = a.customer_id and p.car_id = a.car_id and p.kind = 'Box'
+  join service v on v.customer_id = p.customer_id and v.product_id = p.product_id and not v.is_terminated
+  join lateral (
+    select epoch, receipt, enrolled_at from box_epoch where customer_id = p.customer_id and product_id = p.product_id
+    order by epoch desc limit 1) e on e.enrolled_at >= t.created_at
+  join lateral (
+    select generation, uri, is_outdated, listed_at, list from status_generation
+    where customer_id = p.customer_id and product_id = p.product_id and epoch = e.epoch
+    order by generation desc limit 1) g on true
+  left join lateral (
+    select * from box_key where customer_id = a.customer_id and device_id = d.device_id
+      and assignment_id = a.assignment_id and product_id = p.product_id and epoch = e.epoch and is_placed
+      and revoked_at is null
+    order by number desc limit 1) k on true
+  where a.customer_id = d.customer_id and a.user_id = d.user_id and (a.ends_at is null or a.ends_at > $4)
+    and a.starts_at < $4 + make_interval(secs => a.lifetime)
+  order by greatest(a.starts_at, $4), a.assignment_id limit $5) r on true
+where s.customer_id = $1 and s.subject = $2 and d.device_id = $3
+"""
+# What keys of these assignments stand on, so that nobody takes it away meanwhile, and who else fetches for this phone
+# waits; and how many keys each has
+LOCK: LiteralString = """
+select a.assignment_id, (select count(*) from box_key k where k.customer_id = $1
+    and k.assignment_id = a.assignment_id and k.is_placed) as keys
+from app_device d join assignment a using (customer_id, user_id) join product p using (customer_id, car_id)
+  join service v on v.customer_id = p.customer_id and v.product_id = p.product_id
+where d.customer_id = $1 and d.device_id = $2 and a.assignment_id = any($3::integer[]) and p.kind = 'Box'
+order by a.assignment_id for no key update of d for share of a, p, v
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Phone:
+    """Whose keys they are, and what they hold to."""
+
+    customer: int
+    device: bytes  # the thumbprint of its key
+    key: PublicKey
+    subject: UUID
+    freshness: int | None
+    rights: list[int]
+    signers: list[int]  # issuing keys that are good, the one that signs first
+
+
+def phone_of(row: Row, customer: int, device: bytes) -> Phone:
+    """The phone of a row of `RIGHTS`, of a customer that has an authority."""
+    rights = [OPEN, CLOSE, UNCERTAIN] if row["opens_uncertain"] else [OPEN, CLOSE]
+    key = public(row["public_key"])
+    return Phone(customer, device, key, row["subject"], row["chosen_freshness"], rights, row["signers"])
+
+
+def is_due(row: Row, phone: Phone, now: datetime) -> bool:
+    """Whether there is no key yet, or another one than the assignment, the customer or the authority want by now."""
+    if row["key_id"] is None:
+        return True
+    begins, expires = life(row, row["issued_at"])
+    return (
+        now >= row["issued_at"] + timedelta(seconds=row["renewable_after"])
+        or (row["begins_at"], row["expires_at"]) != (begins, expires)
+        or row["issuing_key_id"] not in phone.signers
+        or list(row["rights"]) != phone.rights
+        or row["freshness"] != freshness(row, phone)
+    )
+
+
+def life(row: Row, issued: datetime) -> tuple[datetime, datetime]:
+    """From when and until when a key holds that is issued then (issue: "Validity"): in whole seconds."""
+    expires = issued + timedelta(seconds=row["lifetime"])
+    return max(issued, row["starts_at"]), expires if row["ends_at"] is None else min(expires, row["ends_at"])
+
+
+def freshness(row: Row, phone: Phone) -> int:
+    """Seconds for which the key is good without word from the server: all its life where the customer has no limit."""
+    return row["lifetime"] if phone.freshness is None else phone.freshness
+
+
+def box_of(row: Row) -> tuple[int, int]:
+    """The product and the epoch of the right's box."""
+    return row["product_id"], row["epoch"]
+
+
+def of_key(row: Row) -> Place:
+    """The list that the right's key stands in."""
+    return Place(row["product_id"], row["epoch"], row["key_generation"])

@@ -1,0 +1,211 @@
+"""In charge of a customer's authority: the root, the issuing keys that it names, and what the customer has chosen.
+
+All private keys are sealed. The root is opened to sign a new set of issuing keys and for nothing else; an issuing key
+is opened once in each process, and which one signs is read anew each time.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import LiteralString
+
+from keyrack.core.error_codes import NOT_NOW
+from keyrack.core.errors import Unavailable
+from keyrack.db.connection import Connection, Statements
+from keyrack.db.encryption.cipher import Vault
+from keyrack.db.encryption.encrypted_columns import ISSUING_KEY, ROOT_KEY
+from keyrack.offline_keys import cose
+from keyrack.offline_keys.cose import PublicKey
+from keyrack.offline_keys.message_fields import KEY_SET
+from keyrack.offline_keys.p256 import PrivateKey
+from keyrack.offline_keys.timestamps import now
+
+NEXT_ID: LiteralString = "select nextval(pg_get_serial_sequence('issuing_key', 'issuing_key_id'))::integer"
+EXISTS: LiteralString = "select exists (select from key_authority where customer_id = $1)"
+NEXT_SET: LiteralString = "select nextval('key_set_seq')::integer"
+INSERT: LiteralString = """
+insert into key_authority (customer_id, private_key, public_key, sequence, key_set) values ($1, $2, $3, $4, $5)
+on conflict (customer_id) do nothing returning true
+"""
+INSERT_KEY: LiteralString = """
+insert into issuing_key (customer_id, issuing_key_id, private_key, public_key) values ($1, $2, $3, $4)
+"""
+LOCK: LiteralString = """
+select private_key, public_key from key_authority where customer_id = $1 for update
+"""
+# Who rotates waits, and who has rotated is waited for
+HOLD: LiteralString = "select from key_authority where customer_id = $1 for key share"
+# The newest first: it signs
+GOOD: LiteralString = """
+select issuing_key_id, private_key, public_key from issuing_key where customer_id = $1 and revoked_at is null
+order by created_at desc, issuing_key_id desc
+"""
+SIGNS: LiteralString = """
+select issuing_key_id from issuing_key where customer_id = $1 and revoked_at is null
+order by created_at desc, issuing_key_id desc limit 1
+"""
+SEALED: LiteralString = "select private_key from issuing_key where customer_id = $1 and issuing_key_id = $2"
+# What the older one has signed, and may still open
+OLDER_OPENS: LiteralString = """
+select max(expires_at) from box_key
+where customer_id = $1 and issuing_key_id <> $2 and is_placed and revoked_at is null
+"""
+REVOKE: LiteralString = """
+update issuing_key set revoked_at = now(), private_key = null
+where customer_id = $1 and revoked_at is null and issuing_key_id <> all($2::integer[])
+"""
+# What those have signed that go is over: keys are revoked, lists and receipts are made anew
+END_KEYS: LiteralString = """
+update box_key set revoked_at = clock_timestamp()
+where customer_id = $1 and issuing_key_id <> $2 and is_placed and revoked_at is null
+"""
+END_LISTS: LiteralString = "update status_generation set list = null where customer_id = $1"
+END_RECEIPTS: LiteralString = "update box_epoch set receipt = null where customer_id = $1 and receipt is not null"
+LOSE: LiteralString = "with lost as (delete from key_authority returning true) select count(*)::integer from lost"
+SET: LiteralString = "update key_authority set sequence = $2, key_set = $3 where customer_id = $1"
+POLICY: LiteralString = """
+update key_authority set freshness = $2, opens_uncertain = $3 where customer_id = $1 returning true
+"""
+
+REMEMBERED = 1_000  # opened keys; beyond, it starts anew
+
+
+class StillOpens(Exception):
+    """Keys of the issuing key before the newest one may open until `until`: a set has two."""
+
+    def __init__(self, until: object) -> None:
+        super().__init__(until)
+        self.until = until
+
+
+@dataclass(frozen=True, slots=True)
+class Signer:
+    """An issuing key that is open."""
+
+    id: int
+    key: PrivateKey
+
+    @property
+    def kid(self) -> bytes:
+        return self.key.public.kid
+
+
+class Signers:
+    """The issuing keys that this process has opened."""
+
+    def __init__(self, vault: Vault) -> None:
+        self._vault = vault
+        self._opened: dict[tuple[int, int], Signer] = {}
+
+    async def newest(self, connection: Connection, customer: int) -> Signer | None:
+        """Who signs, for as long as the caller's transaction lasts (see `hold`); None where the customer has no
+        authority. Raises `CannotOpen`."""
+        await hold(connection, customer)
+        id = await connection.fetchval(SIGNS, customer)
+        return None if id is None else await self.of(connection, customer, id)
+
+    async def of(self, statements: Statements, customer: int, id: int) -> Signer:
+        """The issuing key with this number. Raises `CannotOpen`, and `Unavailable` where it has just been revoked."""
+        signer = self._opened.get((customer, id))
+        if signer is None:
+            sealed = await statements.fetchval(SEALED, customer, id)
+            if sealed is None:
+                raise Unavailable(NOT_NOW)
+            text = await self._vault.open(sealed, ISSUING_KEY, customer, id)
+            if len(self._opened) >= REMEMBERED:
+                self._opened = {}
+            signer = self._opened[customer, id] = Signer(id, PrivateKey.from_text(text))
+        return signer
+
+
+def issuer(customer: int) -> str:
+    """What an authority is called in all that it signs (docs/keys.md, "Members": iss)."""
+    return f"customer:{customer}"
+
+
+def box_name(product: int, epoch: int) -> str:
+    """What a box is called (docs/keys.md, "Members": aud)."""
+    return f"box:{product}:{epoch}"
+
+
+def stored(key: PublicKey) -> bytes:
+    """A public key as tables keep it: x and y, 64 bytes."""
+    return key.x + key.y
+
+
+def public(stored: bytes) -> PublicKey:
+    """The public key of a table's column."""
+    return PublicKey(stored[:32], stored[32:])
+
+
+async def ensure(connection: Connection, vault: Vault, customer: int) -> None:
+    """Make the customer's authority, once, in the caller's transaction."""
+    if await connection.fetchval(EXISTS, customer):
+        return
+    root, first = PrivateKey.generate(), PrivateKey.generate()
+    sealed = await vault.seal(connection, root.to_text(), ROOT_KEY, customer, customer)
+    sequence: int = await connection.fetchval(NEXT_SET)
+    key_set = _signed(customer, root, sequence, [first.public])
+    if await connection.fetchval(INSERT, customer, sealed, stored(root.public), sequence, key_set):
+        await _insert(connection, vault, customer, first)
+
+
+async def rotate(connection: Connection, vault: Vault, customer: int, *, revoke: bool) -> int | None:
+    """Have a new issuing key sign from now on; its number, or None where the customer has no authority.
+
+    The one before stays in the set, so that what it signed goes on; with `revoke` it does not. Raises `StillOpens`
+    while keys of the one before that may open, unless `revoke`.
+    """
+    authority = await connection.fetchrow(LOCK, customer)
+    if authority is None:
+        return None
+    good = await connection.fetch(GOOD, customer)
+    newest = good[0]["issuing_key_id"]
+    if len(good) > 1 and not revoke:
+        until = await connection.fetchval(OLDER_OPENS, customer, newest)
+        if until is not None:
+            raise StillOpens(until)
+    key = PrivateKey.generate()
+    id = await _insert(connection, vault, customer, key)
+    stay = [] if revoke else [newest]
+    await connection.execute(REVOKE, customer, [*stay, id])
+    if revoke:
+        await connection.execute(END_KEYS, customer, id)
+    if revoke or len(good) > 1:
+        await connection.execute(END_LISTS, customer)
+        await connection.execute(END_RECEIPTS, customer)
+    keys = [public(row["public_key"]) for row in good if row["issuing_key_id"] in stay]
+    root = PrivateKey.from_text(await vault.open(authority["private_key"], ROOT_KEY, customer, customer))
+    sequence: int = await connection.fetchval(NEXT_SET)
+    await connection.execute(SET, customer, sequence, _signed(customer, root, sequence, [*keys, key.public]))
+    return id
+
+
+async def hold(connection: Connection, customer: int) -> None:
+    """Have the issuing keys stay as they are until the caller's transaction ends: what it signs, by the one that it
+    reads from now on, is not over before it is told. Comes before whatever else the transaction locks."""
+    await connection.execute(HOLD, customer)
+
+
+async def choose(connection: Connection, customer: int, freshness: int | None, *, opens_uncertain: bool) -> bool:
+    """Keep what the customer has chosen: seconds for which a key is good without word from the server, None for its
+    whole life; and whether boxes open while their clock is uncertain. False where there is no authority."""
+    return bool(await connection.fetchval(POLICY, customer, freshness, opens_uncertain))
+
+
+async def lose_all(connection: Connection) -> int:
+    """Give up every authority, as nothing opens their keys any more; how many. Boxes have to be enrolled anew."""
+    lost: int = await connection.fetchval(LOSE)
+    return lost
+
+
+async def _insert(connection: Connection, vault: Vault, customer: int, key: PrivateKey) -> int:
+    id: int = await connection.fetchval(NEXT_ID)
+    sealed = await vault.seal(connection, key.to_text(), ISSUING_KEY, customer, id)
+    await connection.execute(INSERT_KEY, customer, id, sealed, stored(key.public))
+    return id
+
+
+def _signed(customer: int, root: PrivateKey, sequence: int, keys: list[PublicKey]) -> bytes:
+    claims = {"iss": issuer(customer), "iat": int(now().timestamp()), "sequence": sequence, "keys": keys}
+    return cose.sign(KEY_SET, root.public.kid, claims, root.sign)

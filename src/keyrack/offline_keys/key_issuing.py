@@ -1,0 +1,205 @@
+"""In charge of a phone's keys: told as they are, and made where they are due.
+
+Whether anything is to be made is seen by one statement without a lock. Whoever makes a key has locked what it stands
+on: the assignment, the box in its car, the service. What ends one of them waits, and then finds the key and revokes it
+(migration 0038); or has come first, and there is no key.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import LiteralString
+from uuid import UUID
+
+from keyrack.core.settings import Settings
+from keyrack.db.connection import Connection, Database, Row, Statements
+from keyrack.offline_keys import cose, status_lists
+from keyrack.offline_keys.entitlements import LOCK, RIGHTS, Phone, box_of, freshness, is_due, life, of_key, phone_of
+from keyrack.offline_keys.issuing_keys import Signer, Signers, box_name, hold, issuer
+from keyrack.offline_keys.message_fields import KEY, Status
+from keyrack.offline_keys.status_list_slots import TOO_MANY, Taken, take
+from keyrack.offline_keys.status_lists import Place, place_of
+from keyrack.offline_keys.timestamps import now
+
+LISTS: LiteralString = """
+select product_id, epoch, generation, uri, is_outdated, listed_at, list from status_generation
+where customer_id = $1 and (product_id, epoch, generation) in (
+  select * from unnest($2::integer[], $3::integer[], $4::integer[]))
+"""
+INSERT: LiteralString = """
+insert into box_key (customer_id, device_id, issuing_key_id, rights, issued_at, key_id, product_id, epoch, generation,
+  place, assignment_id, car_id, user_id, freshness, lifetime, begins_at, expires_at, token)
+select $1, $2, $3, $4::smallint[], $5, u.* from unnest(
+  $6::uuid[], $7::integer[], $8::integer[], $9::integer[], $10::smallint[], $11::integer[], $12::integer[],
+  $13::integer[], $14::integer[], $15::integer[], $16::timestamptz[], $17::timestamptz[], $18::bytea[]) u
+"""
+
+
+class NoDevice(Exception):
+    """The user has no phone with this thumbprint."""
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """A key as a phone gets it."""
+
+    assignment: int
+    car: int
+    place: Place
+    issued: datetime
+    begins: datetime
+    expires: datetime
+    renew: datetime  # from then on there is another one
+    token: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """What a phone is to hold now."""
+
+    key_set: bytes | None  # None: nothing opens without a network at this customer
+    keys: Sequence[Key] = ()
+    lists: Mapping[Place, bytes] = field(default_factory=dict[Place, bytes])
+    receipts: Mapping[tuple[int, int], bytes] = field(default_factory=dict[tuple[int, int], bytes])
+    withheld: Mapping[int, str] = field(default_factory=dict[int, str])  # assignment -> why there is no new key
+    is_complete: bool = True  # else the user has more assignments than are told
+
+
+async def held(db: Database, signers: Signers, settings: Settings, customer: int, subject: UUID, device: bytes) -> Held:
+    """What this phone is to hold: its keys, made as far as they are due. Raises `NoDevice`, `CannotOpen`."""
+    asked = (customer, subject, device, now(), settings.sdk_keys + 1)
+    view = await _look(db, asked)
+    if view is None:
+        return Held(None)
+    if view.due or view.outdated:
+        async with db.transaction() as connection:
+            return await _made(connection, signers, settings, asked, view.due)
+    return view.held({}, {place: row["list"] for place, row in view.lists.items()}, {})
+
+
+@dataclass(frozen=True, slots=True)
+class _View:
+    """A phone's rights as they are at a moment."""
+
+    phone: Phone
+    key_set: bytes
+    rights: Sequence[Row]
+    lists: Mapping[Place, Row]  # in which keys stand, or will
+    at: datetime
+    is_complete: bool
+
+    @property
+    def due(self) -> list[int]:
+        """The assignments that want another key."""
+        return [row["assignment_id"] for row in self.rights if is_due(row, self.phone, self.at)]
+
+    @property
+    def outdated(self) -> set[Place]:
+        return {place for place, row in self.lists.items() if status_lists.is_due(row, self.at)}
+
+    def held(self, made: Mapping[int, Key], found: Mapping[Place, bytes], withheld: Mapping[int, str]) -> Held:
+        """What the phone gets: keys that were made, and the others as they are."""
+        keys = [
+            made.get(row["assignment_id"]) or _known(row)
+            for row in self.rights
+            if row["key_id"] is not None or row["assignment_id"] in made
+        ]
+        receipts = {box_of(row): row["receipt"] for row in self.rights if row["receipt"] is not None}
+        return Held(self.key_set, keys, found, receipts, withheld, self.is_complete)
+
+
+async def _look(statements: Statements, asked: tuple[int, UUID, bytes, datetime, int]) -> _View | None:
+    """The phone's rights as they are; None where nothing opens without a network. Raises `NoDevice`."""
+    customer, _, device, at, most = asked
+    rows = await statements.fetch(RIGHTS, *asked)
+    if not rows:
+        raise NoDevice
+    if (key_set := rows[0]["key_set"]) is None:
+        return None
+    rights = [row for row in rows[: most - 1] if row["assignment_id"] is not None]
+    known = {place_of(row): row for row in rights}
+    if older := {of_key(row) for row in rights if row["key_id"] is not None} - known.keys():
+        known |= {place_of(row): row for row in await statements.fetch(LISTS, customer, *status_lists.columns(older))}
+    return _View(phone_of(rows[0], customer, device), key_set, rights, known, at, len(rows) < most)
+
+
+async def _made(
+    connection: Connection, signers: Signers, settings: Settings, asked: tuple[int, UUID, bytes, datetime, int],
+    wanted: Sequence[int],
+) -> Held:  # fmt: skip
+    """The same after what is due was made, in the caller's transaction; `wanted` are the assignments that want a key.
+    Raises `NoDevice`, `CannotOpen`."""
+    customer, _, device, at, _ = asked
+    await hold(connection, customer)
+    counts = await connection.fetch(LOCK, customer, device, wanted) if wanted else []
+    keys = {row["assignment_id"]: row["keys"] for row in counts}
+    view = await _look(connection, asked)
+    if view is None:
+        return Held(None)
+    signer = await signers.of(connection, customer, view.phone.signers[0])
+    many = {id for id, count in keys.items() if count >= settings.keys_per_assignment}
+    wanting = set(view.due) & keys.keys() - many
+    due = [row for row in view.rights if row["assignment_id"] in wanting]
+    boxes = {box_of(row) for row in due} | {(place.product, place.epoch) for place in view.outdated}
+    locked = await status_lists.lock(connection, customer, boxes)
+    taken = await take(connection, settings, customer, due, locked)
+    made = await _make(connection, view.phone, signer, due, taken, {place_of(row): row["uri"] for row in locked}, at)
+    if taken.begun:
+        locked = await status_lists.lock(connection, customer, boxes)
+    told = view.lists.keys() | {key.place for key in made.values()}
+    signed = await status_lists.renew(
+        connection, customer, [row for row in locked if place_of(row) in told], signer, at
+    )
+    others = {place: row["list"] for place, row in view.lists.items() if place not in signed}
+    return view.held(made, others | signed, dict.fromkeys(many, TOO_MANY) | dict(taken.refused))
+
+
+async def _make(
+    connection: Connection, phone: Phone, signer: Signer, due: Sequence[Row], taken: Taken, uris: Mapping[Place, str],
+    at: datetime,
+) -> dict[int, Key]:  # fmt: skip
+    """Sign and keep a key for each of these rights that has got a place."""
+    uris = {**uris, **taken.begun}
+    of = [row for row in due if row["assignment_id"] in taken.places]
+    got = [taken.places[row["assignment_id"]] for row in of]
+    ids = [secrets.token_bytes(16) for _ in of]
+    keys = [
+        _signed(phone, signer, row, id, place, Status(index, uris[place]), at)
+        for row, id, (place, index) in zip(of, ids, got, strict=True)
+    ]
+    if keys:
+        await connection.execute(
+            INSERT, phone.customer, phone.device, signer.id, phone.rights, at, [UUID(bytes=id) for id in ids],
+            *status_lists.columns(place for place, _ in got), [index for _, index in got],
+            [key.assignment for key in keys], [key.car for key in keys], [row["user_id"] for row in of],
+            [freshness(row, phone) for row in of], [row["lifetime"] for row in of], [key.begins for key in keys],
+            [key.expires for key in keys], [key.token for key in keys],
+        )  # fmt: skip
+    return {key.assignment: key for key in keys}
+
+
+def _signed(phone: Phone, signer: Signer, row: Row, id: bytes, place: Place, status: Status, at: datetime) -> Key:
+    begins, expires = life(row, at)
+    claims = {
+        "iss": issuer(phone.customer), "sub": str(phone.subject), "aud": box_name(place.product, place.epoch),
+        "exp": int(expires.timestamp()), "nbf": int(begins.timestamp()), "iat": int(at.timestamp()), "cti": id,
+        "cnf": phone.key, "status": status, "assignment": row["assignment_id"], "rights": phone.rights,
+        "limit": freshness(row, phone),
+    }  # fmt: skip
+    token = cose.sign(KEY, signer.kid, claims, signer.key.sign)
+    return Key(row["assignment_id"], row["car_id"], place, at, begins, expires, _renewed(row, at), token)
+
+
+def _known(row: Row) -> Key:
+    """The key that the phone has, or may have, already."""
+    return Key(
+        row["assignment_id"], row["car_id"], of_key(row), row["issued_at"], row["begins_at"], row["expires_at"],
+        _renewed(row, row["issued_at"]), row["token"],
+    )  # fmt: skip
+
+
+def _renewed(row: Row, issued: datetime) -> datetime:
+    return issued + timedelta(seconds=row["renewable_after"])

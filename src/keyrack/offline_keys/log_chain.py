@@ -1,0 +1,93 @@
+"""In charge of going along the log of a box: what is missing, and whether each entry fits the one before.
+
+An entry names the one before by SHA-256, its signature included. Whoever carries one can turn s of its signature into
+n - s, which is as good: such a twin is neither another entry nor a break. The next entry says which of the two the box
+has; until it comes, the one that came last stands, so that whoever brings the box's own gets a receipt that it takes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from keyrack.db.connection import Row
+from keyrack.offline_keys import cose
+from keyrack.offline_keys.cose import Signed
+from keyrack.offline_keys.message_fields import ENTRY
+from keyrack.offline_keys.p256 import turned
+
+Report = tuple[str, int, bytes]  # kind, number, SHA-256 of the entry
+
+SIGNATURE = 64  # bytes, which are an entry's last ones
+ZEROS = bytes(32)  # what the first entry names as the one before
+
+
+def hash_of(entry: bytes) -> bytes:
+    """By what the next entry names it."""
+    return hashlib.sha256(entry).digest()
+
+
+def twin(entry: bytes) -> bytes:
+    """The same entry, with the other s in its signature."""
+    return entry[:-SIGNATURE] + turned(entry[-SIGNATURE:])
+
+
+@dataclass(slots=True)
+class Walk:
+    """How far the log of a box is known without gaps, while it is gone on along it."""
+
+    up_to: int
+    given_up: int
+    held_from: int  # what is before it and missing stays missing
+    last: bytes | None  # the entry `up_to`, None where it is missing or there is none yet
+    told: list[Signed] = field(default_factory=list[Signed])
+    reports: list[Report] = field(default_factory=list[Report])
+    twins: list[tuple[int, bytes]] = field(default_factory=list[tuple[int, bytes]])  # to stand in place of what is kept
+
+    @property
+    def hash(self) -> bytes | None:
+        """What the next entry is to name; None where that is not known."""
+        if self.last is not None:
+            return hash_of(self.last)
+        return None if self.up_to else ZEROS
+
+    def go(self, rows: Iterable[Row]) -> bool:
+        """Go on along these entries; whether there is no gap among them."""
+        for row in rows:
+            missing = row["number"] - self.up_to - 1
+            if missing and row["number"] > self.held_from:
+                self._give_up(min(self.held_from, row["number"]) - 1)
+                if row["number"] != self.up_to + 1:
+                    return False
+            elif missing:
+                self._give_up(row["number"] - 1)
+            self._take(row)
+        return True
+
+    def stop(self, came: Sequence[Signed]) -> None:
+        """End at the last entry, with what came of it just now."""
+        for entry in came:
+            if self.last is not None and entry.claims["number"] == self.up_to and entry.raw == twin(self.last):
+                self._turn()
+                return
+
+    def _give_up(self, up_to: int) -> None:
+        if up_to > self.up_to:
+            self.reports.append(("GivenUp", up_to, b""))
+            self.given_up, self.up_to, self.last = self.given_up + up_to - self.up_to, up_to, None
+
+    def _take(self, row: Row) -> None:
+        entry = cose.read(row["entry"], ENTRY)
+        previous = entry.claims["previous"]
+        if self.last is not None and previous == hash_of(twin(self.last)):
+            self._turn()
+        elif self.hash not in (None, previous):
+            self.reports.append(("Break", row["number"], row["hash"]))
+        self.told.append(entry)
+        self.up_to, self.last = row["number"], row["entry"]
+
+    def _turn(self) -> None:
+        assert self.last is not None  # noqa: S101 - who asks has looked
+        self.last = twin(self.last)
+        self.twins.append((self.up_to, self.last))

@@ -1,0 +1,145 @@
+"""In charge of what signed messages consist of: the table of members, and which of them each message has."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+from keyrack.offline_keys.cbor import Malformed, Value
+from keyrack.offline_keys.cbor_types import (
+    PUBLIC_KEY,
+    Form,
+    array,
+    ascending,
+    number,
+    octets,
+    record,
+    several,
+    text,
+    wrapped,
+)
+from keyrack.offline_keys.refusal_codes import Code
+
+# The claim keys that draft-ietf-oauth-status-list-21 requests and IANA has not assigned: they stand here alone
+DRAFT_STATUS_LIST, DRAFT_TTL, DRAFT_STATUS = 65533, 65534, 65535
+
+OPEN, CLOSE = 1, 2  # commands, and rights
+UNCERTAIN = 3  # a right: also while the box's clock is uncertain
+
+_TIME = number(1)  # seconds since 1970
+_COUNT = number(0)
+_ORDINAL = number(1)
+_HASH = octets(32)  # SHA-256
+
+
+class Status(NamedTuple):
+    """Where a key stands in a status list."""
+
+    idx: int
+    uri: str
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """One claim of payloads: by what it stands in them, what it is called, and what values it may have."""
+
+    key: int
+    name: str
+    form: Form
+
+
+MEMBERS = {
+    member.name: member
+    for member in (
+        Member(1, "iss", text(40)),
+        Member(2, "sub", text(128)),
+        Member(3, "aud", text(40)),
+        Member(4, "exp", _TIME),
+        Member(5, "nbf", _TIME),
+        Member(6, "iat", _TIME),
+        Member(7, "cti", octets(16)),
+        Member(8, "cnf", wrapped(1, PUBLIC_KEY)),
+        Member(10, "nonce", octets(16)),
+        Member(DRAFT_STATUS_LIST, "status_list", wrapped("lst", octets(), bits=1)),
+        Member(DRAFT_TTL, "ttl", _ORDINAL),  # seconds
+        Member(DRAFT_STATUS, "status", wrapped("status_list", record(Status, {"idx": _COUNT, "uri": text(128)}))),
+        Member(-65537, "assignment", number(1, (1 << 31) - 1)),
+        Member(-65538, "rights", ascending(several(number(OPEN, UNCERTAIN), 3))),
+        Member(-65539, "limit", number(1, (1 << 31) - 1)),  # seconds
+        Member(-65540, "command", number(OPEN, CLOSE)),
+        Member(-65541, "counter", _COUNT),
+        Member(-65542, "key", _HASH),
+        Member(-65543, "challenge", _HASH),
+        Member(-65544, "sequence", _ORDINAL),
+        Member(-65545, "keys", several(PUBLIC_KEY, 2)),
+        Member(-65546, "generation", _ORDINAL),
+        Member(-65547, "upto", array(_ORDINAL, _HASH)),
+        Member(-65548, "root", PUBLIC_KEY),
+        Member(-65549, "box", _HASH),
+        Member(-65550, "number", _ORDINAL),
+        Member(-65551, "previous", _HASH),
+        Member(-65552, "first", _ORDINAL),
+        Member(-65553, "event", number(1, 6)),
+        Member(-65554, "code", number(0, max(Code))),
+        Member(-65555, "certain", number(0, 1)),
+        Member(-65556, "device", octets(0, 32)),
+        Member(-65557, "held", array(_ORDINAL, _ORDINAL, _TIME)),
+        Member(-65558, "refused", array(_COUNT, number(0, max(Code)))),
+    )
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One kind of signed message: the members that it has, all of them and no others."""
+
+    name: str
+    typ: str
+    limit: int  # bytes
+    members: tuple[Member, ...]
+
+    def read(self, payload: Value) -> dict[str, Any]:
+        """The claims by their names. Raises `Malformed`."""
+        if not isinstance(payload, dict) or set(payload) != {member.key for member in self.members}:
+            raise Malformed(f"these are not the members of a message of type {self.typ}")
+        return {member.name: member.form.read(payload[member.key]) for member in self.members}
+
+    def write(self, claims: Mapping[str, Any]) -> Value:
+        """The payload of which `read` makes these claims. Raises `Malformed` where there is none."""
+        if set(claims) != {member.name for member in self.members}:
+            raise Malformed(f"these are not the claims of a message of type {self.typ}: {sorted(claims)}")
+        payload: Value = {member.key: member.form.write(claims[member.name]) for member in self.members}
+        self.read(payload)
+        return payload
+
+
+def _message(name: str, limit: int, *members: str, typ: str = "", **forms: Form) -> Message:
+    """`forms` are those of members that have other values in this message."""
+    own = {each: replace(MEMBERS[each], form=form) for each, form in forms.items()}
+    typ = typ or f"application/vnd.keyrack.{name}-1+cwt"
+    return Message(name, typ, limit, tuple((MEMBERS | own)[member] for member in members))
+
+
+KEY = _message(
+    "key", 640,
+    "iss", "sub", "aud", "exp", "nbf", "iat", "cti", "cnf", "status", "assignment", "rights", "limit",
+)  # fmt: skip
+ANSWER = _message("answer", 400, "aud", "nonce", "command", "counter", "key", "challenge")
+STATUS_LIST = _message(
+    "statuslist", 1024,
+    "iss", "sub", "aud", "exp", "iat", "status_list", "ttl", "generation",
+    typ="application/statuslist+cwt",
+)  # fmt: skip
+KEY_SET = _message("keyset", 400, "iss", "iat", "sequence", "keys")
+TIME = _message("time", 300, "iss", "aud", "iat", "nonce")
+RECEIPT = _message("receipt", 300, "iss", "aud", "iat", "upto")
+PROVISIONING = _message("provisioning", 500, "iss", "aud", "iat", "nonce", "root", "box")
+ENROLMENT = _message("enrolment", 400, "cnf", "nonce")
+REGISTRATION = _message("registration", 400, "sub", "cnf")
+ENTRY = _message(
+    "entry", 500,
+    "aud", "iat", "cti", "command", "counter", "number", "previous", "first", "event", "code", "certain", "device",
+    "held", "refused",
+    cti=octets(0, 16), command=number(0, CLOSE),
+)  # fmt: skip

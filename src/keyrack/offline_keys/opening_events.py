@@ -1,0 +1,65 @@
+"""In charge of what an entry in a box's log means for others: an opening becomes an event, with who opened."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import LiteralString
+from uuid import UUID
+
+from keyrack.db.connection import Connection
+from keyrack.offline_keys.cose import Signed
+from keyrack.offline_keys.issuing_keys import box_name
+
+OPENED, CLOSED = 1, 2  # events of entries (docs/keys.md, "Members")
+KINDS = {OPENED: "CarOpened", CLOSED: "CarClosed"}
+AGENT = "Keyrack key, {name}"
+UNCERTAIN = ", clock uncertain"
+LAST_TIME = int(datetime(9999, 12, 31, tzinfo=UTC).timestamp())
+
+# The counter's row stays locked until the commit, as where others record events: numbers have no gaps, and a higher one
+# is never seen first. A box tells of its own keys alone. Car and user are those for whom the key was issued, whether
+# they are still there or not. Nobody else can name an event so: names of callers have no control characters
+TELL: LiteralString = """
+with opened as (
+  select o.*, k.car_id, k.user_id, row_number() over (partition by k.key_id is not null order by n)::integer as step
+  from unnest($2::uuid[], $3::bytea[], $4::timestamptz[], $5::text[], $6::text[], $7::text[], $8::text[])
+    with ordinality o (key_id, device_id, at, local_text, type, user_agent, client_id, n)
+  left join box_key k on k.customer_id = $1 and k.key_id = o.key_id and k.device_id = o.device_id
+    and k.product_id = $9 and k.epoch = $10
+), counter as (
+  update event_counter set last_id = last_id + (select count(*) from opened where car_id is not null)
+  where customer_id = $1 returning last_id - (select count(*) from opened where car_id is not null)::integer as before
+), written as (
+  insert into event (customer_id, event_id, car_id, user_id, local_at, local_text, utc_at, type, user_agent, client_id)
+  select $1, before + step, car_id, user_id, at, local_text, at, type, user_agent, client_id
+  from opened, counter where car_id is not null
+)
+select n from opened where car_id is null order by n
+"""
+
+
+async def tell(
+    connection: Connection, customer: int, box: tuple[int, int], entries: Sequence[Signed]
+) -> list[tuple[str, int, bytes]]:
+    """Record the openings and closings among these entries of a box, a product in an epoch, as events, in their order;
+    reports of those by keys that were never issued for it to that phone."""
+    opened = [entry for entry in entries if entry.claims["event"] in KINDS]
+    if not opened:
+        return []
+    times = [datetime.fromtimestamp(min(entry.claims["iat"], LAST_TIME), UTC) for entry in opened]
+    name = box_name(*box)
+    rows = await connection.fetch(
+        TELL, customer, [UUID(bytes=entry.claims["cti"] or bytes(16)) for entry in opened],
+        [entry.claims["device"] for entry in opened], times,
+        [time.isoformat().replace("+00:00", "Z") for time in times],
+        [KINDS[entry.claims["event"]] for entry in opened], [_agent(name, entry) for entry in opened],
+        [f"{name}\x1f{entry.claims['number']}" for entry in opened], *box,
+    )  # fmt: skip
+    unknown: list[Signed] = [opened[row["n"] - 1] for row in rows]
+    return [("UnknownKey", entry.claims["number"], hashlib.sha256(entry.raw).digest()) for entry in unknown]
+
+
+def _agent(name: str, entry: Signed) -> str:
+    return AGENT.format(name=name) + ("" if entry.claims["certain"] else UNCERTAIN)

@@ -1,0 +1,74 @@
+"""In charge of keys that sign: ECDSA on P-256 with SHA-256, with signatures of 64 bytes as COSE has them."""
+
+from __future__ import annotations
+
+import base64
+from dataclasses import dataclass
+
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.asymmetric.utils import decode_dss_signature, encode_dss_signature
+from cryptography.hazmat.primitives.hashes import SHA256
+
+from keyrack.offline_keys.public_key import COORDINATE, PublicKey
+
+CURVE = ec.SECP256R1()
+ORDER = 0xFFFFFFFF00000000FFFFFFFFFFFFFFFFBCE6FAADA7179E84F3B9CAC2FC632551  # of its group, n
+
+
+@dataclass(frozen=True, slots=True)
+class PrivateKey:
+    """A key that signs. Its text is a secret, to be sealed."""
+
+    key: ec.EllipticCurvePrivateKey
+
+    @classmethod
+    def generate(cls) -> PrivateKey:
+        return cls(ec.generate_private_key(CURVE))
+
+    @classmethod
+    def from_text(cls, text: str) -> PrivateKey:
+        """The key that `to_text` wrote: the scalar of 32 bytes in base64. Raises `ValueError`."""
+        scalar = base64.b64decode(text, validate=True)
+        if len(scalar) != COORDINATE:
+            raise ValueError(f"a private key has {COORDINATE} bytes, not {len(scalar)}")
+        return cls(ec.derive_private_key(_number(scalar), CURVE))
+
+    def to_text(self) -> str:
+        return base64.b64encode(_bytes(self.key.private_numbers().private_value)).decode()
+
+    @property
+    def public(self) -> PublicKey:
+        numbers = self.key.public_key().public_numbers()
+        return PublicKey(_bytes(numbers.x), _bytes(numbers.y))
+
+    def sign(self, message: bytes) -> bytes:
+        """r and s, 32 bytes each; the same for the same message (RFC 6979)."""
+        r, s = decode_dss_signature(self.key.sign(message, ec.ECDSA(SHA256(), deterministic_signing=True)))
+        return _bytes(r) + _bytes(s)
+
+
+def verify(public: PublicKey, message: bytes, signature: bytes) -> bool:
+    """Whether the key has signed this, with a low s or a high one. A key that is no point of the curve has not."""
+    if len(signature) != 2 * COORDINATE:
+        return False
+    try:
+        key = ec.EllipticCurvePublicNumbers(_number(public.x), _number(public.y), CURVE).public_key()
+        dss = encode_dss_signature(_number(signature[:COORDINATE]), _number(signature[COORDINATE:]))
+        key.verify(dss, message, ec.ECDSA(SHA256()))
+    except (ValueError, InvalidSignature):
+        return False
+    return True
+
+
+def turned(signature: bytes) -> bytes:
+    """The other good signature of the same key for the same message, which anybody can make of one: with n - s."""
+    return signature[:COORDINATE] + _bytes(ORDER - _number(signature[COORDINATE:]))
+
+
+def _number(data: bytes) -> int:
+    return int.from_bytes(data, "big")
+
+
+def _bytes(number: int) -> bytes:
+    return number.to_bytes(COORDINATE, "big")

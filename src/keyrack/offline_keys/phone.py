@@ -1,0 +1,76 @@
+"""In charge of the reference phone: what one says to a box and to the server, without input, output or clock."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterable
+
+from keyrack.offline_keys import cose
+from keyrack.offline_keys.cose import Signed
+from keyrack.offline_keys.link_messages import Carry, Challenge, Fetch, Open, write
+from keyrack.offline_keys.message_fields import ANSWER, KEY, KEY_SET, RECEIPT, REGISTRATION, STATUS_LIST, TIME
+from keyrack.offline_keys.public_key import PublicKey
+
+Sign = Callable[[bytes], bytes]  # by the phone's key, 64 bytes
+
+
+def registration(subject: str, key: PublicKey, sign: Sign) -> bytes:
+    """For the server: the phone's public key, with the proof that it has the private one."""
+    return cose.sign(REGISTRATION, key.kid, {"sub": subject, "cnf": key}, sign)
+
+
+def counter(last: int, milliseconds: int) -> int:
+    """Of the next answer. Milliseconds since 1970 let an app go on that was installed anew; `last` is 0 for none."""
+    return max(last + 1, milliseconds)
+
+
+def answer(challenge: Challenge, key: bytes, command: int, count: int, sign: Sign) -> Open:
+    """What opens (1) or closes (2), by a key that was issued to this phone. Raises `Refused` for what is none."""
+    claims = {
+        "aud": challenge.name,
+        "nonce": challenge.nonce,
+        "command": command,
+        "counter": count,
+        "key": hashlib.sha256(key).digest(),
+        "challenge": hashlib.sha256(write(challenge)).digest(),
+    }
+    phone = cose.read(key, KEY).claims["cnf"]
+    return Open(key, cose.sign(ANSWER, phone.kid, claims, sign))
+
+
+def brought(challenge: Challenge, authority: str, artefacts: Iterable[bytes]) -> list[Carry]:
+    """What this box, which obeys this authority, does not have yet, in the order in which it has to come.
+
+    A time uses the challenge up: after one, the box is asked for another. Raises `Refused` for what is no artefact.
+    """
+    read = [cose.read(artefact, KEY_SET, STATUS_LIST, TIME, RECEIPT) for artefact in artefacts]
+    wanted = [each for each in read if each.claims["iss"] == authority and _is_wanted(challenge, each)]
+    return [Carry(each.raw) for each in sorted(wanted, key=_order)]
+
+
+def fetch(following: int, held: int) -> Fetch | None:
+    """What to ask for next, where the box has entries below `following` and the phone up to `held`: None for nothing.
+
+    `held` is at first the later of what the phone has and what comes before the challenge's `first`.
+    """
+    return Fetch(held + 1) if held + 1 < following else None
+
+
+def _is_wanted(challenge: Challenge, artefact: Signed) -> bool:
+    claims = artefact.claims
+    if artefact.message is KEY_SET:
+        return claims["sequence"] > challenge.sequence
+    if claims["aud"] != challenge.name:
+        return False
+    if artefact.message is STATUS_LIST:
+        # The challenge says nothing of the generation before: it is brought where the box may have an older one
+        ahead = claims["generation"] - challenge.generation
+        return ahead > 0 or (ahead >= -1 and claims["iat"] > challenge.listed)
+    if artefact.message is RECEIPT:
+        return challenge.first <= claims["upto"][0] < challenge.next
+    return claims["nonce"] == challenge.nonce
+
+
+def _order(artefact: Signed) -> tuple[int, int]:
+    """The issuing keys before what they sign, the time before what may be ahead of the clock, the older list first."""
+    return (KEY_SET, TIME, STATUS_LIST, RECEIPT).index(artefact.message), artefact.claims.get("generation", 0)

@@ -1,0 +1,123 @@
+"""In charge of places in status lists: which one a new key gets, when a box begins another list, when a place is free.
+
+A place is a key's own until nothing could open by it any more, whether it was revoked or not: a list must not say of a
+new key what it said of an old one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from itertools import islice
+from typing import LiteralString
+
+from keyrack.core.settings import Settings
+from keyrack.db.connection import Connection, Database, Row
+from keyrack.db.row_batches import repeat
+from keyrack.offline_keys.status_list_bits import ENTRIES
+from keyrack.offline_keys.status_lists import Place, place_of
+from keyrack.offline_keys.timestamps import now
+
+Box = tuple[int, int]  # a product in an epoch
+
+LONGEST_URI = 128  # characters (docs/keys.md, "Members")
+MARGIN = timedelta(hours=1)  # after which a place is free: the tolerance of boxes, and what their clocks may be slow by
+
+# Of each list which places are taken
+TAKEN: LiteralString = """
+select product_id, epoch, generation, array_agg(place) as places from box_key
+where customer_id = $1 and (product_id, epoch) in (select * from unnest($2::integer[], $3::integer[])) and is_placed
+group by 1, 2, 3
+"""
+BEGIN: LiteralString = """
+insert into status_generation (customer_id, product_id, epoch, generation, uri) values ($1, $2, $3, $4, $5)
+"""
+GIVE_BACK: LiteralString = """
+with gone as (
+  update box_key set is_placed = false where (customer_id, key_id) in (
+    select customer_id, key_id from box_key where is_placed
+      and greatest(expires_at, issued_at + make_interval(secs => freshness)) < $1
+    limit $2)
+  returning true)
+select count(*) from gone
+"""
+FORGET: LiteralString = """
+with gone as (
+  delete from box_key where (customer_id, key_id) in (
+    select customer_id, key_id from box_key where not is_placed and issued_at < $1
+    limit $2)
+  returning true)
+select count(*) from gone
+"""
+
+TOO_MANY = "too-many-keys"  # phones of this user have been given as many as one assignment may have
+LIST_FULL = "status-list-full"  # both lists of the box are full of keys that may still open
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """What each assignment got: its place, or why there is none; and which lists were begun, with their URIs."""
+
+    places: Mapping[int, tuple[Place, int]]
+    refused: Mapping[int, str]
+    begun: Mapping[Place, str]
+
+
+async def begin(
+    connection: Connection, settings: Settings, customer: int, product: int, epoch: int, generation: int
+) -> str:
+    """Begin a list; its URI."""
+    uri = _uri(settings, product, epoch, generation)
+    await connection.execute(BEGIN, customer, product, epoch, generation, uri)
+    return uri
+
+
+async def take(
+    connection: Connection, settings: Settings, customer: int, rows: Sequence[Row], locked: Iterable[Row]
+) -> Taken:
+    """A place for a new key of each of these rights, which are of different assignments, in the caller's transaction.
+    `locked` are all lists of their boxes."""
+    boxes: dict[Box, list[int]] = {}
+    for row in rows:
+        boxes.setdefault((row["product_id"], row["epoch"]), []).append(row["assignment_id"])
+    columns = ([product for product, _ in boxes], [epoch for _, epoch in boxes])
+    known = await connection.fetch(TAKEN, customer, *columns)
+    taken: dict[Place, set[int]] = {place_of(row): set(row["places"]) for row in known}
+    places: dict[int, tuple[Place, int]] = {}
+    refused: dict[int, str] = {}
+    begun: dict[Place, str] = {}
+    newest = {(place.product, place.epoch): place for place in sorted(place_of(row) for row in locked)}
+    for box, assignments in boxes.items():
+        place = newest[box]
+        got = _free(place, taken.get(place, set[int]()), len(assignments))
+        if len(got) < len(assignments) and not any(_is_before(one, place) for one in taken):
+            place = Place(*box, place.generation + 1)
+            begun[place] = await begin(connection, settings, customer, *box, place.generation)
+            got += _free(place, set[int](), len(assignments) - len(got))
+        places |= zip(assignments, got, strict=False)
+        refused |= dict.fromkeys(assignments[len(got) :], LIST_FULL)
+    return Taken(places, refused, begun)
+
+
+def _free(place: Place, taken: Container[int], count: int) -> list[tuple[Place, int]]:
+    """As many free places of a list as are wanted, the lowest first."""
+    return [(place, one) for one in islice((one for one in range(ENTRIES) if one not in taken), count)]
+
+
+def _is_before(place: Place, other: Place) -> bool:
+    """Whether it is of the same box, and older."""
+    return (place.product, place.epoch) == (other.product, other.epoch) and place.generation < other.generation
+
+
+def _uri(settings: Settings, product: int, epoch: int, generation: int) -> str:
+    """What a list is called for good: where it can be had, if that fits."""
+    path = f"/v3/boxes/{product}/status?epoch={epoch}&generation={generation}"
+    uri = settings.public_url + path
+    return uri if len(uri) <= LONGEST_URI else "keyrack:" + path
+
+
+async def tend(db: Database, settings: Settings) -> None:
+    """Give back the places of keys that open nothing any more, and forget old keys. A step of housekeeping."""
+    await repeat(db, settings.housekeeping_rows, GIVE_BACK, now() - MARGIN)
+    await repeat(db, settings.housekeeping_rows, FORGET, now() - timedelta(days=settings.key_days))

@@ -1,0 +1,118 @@
+"""In charge of the status lists of boxes: signed when they are asked for, at once after a revocation, else seldom.
+
+A list is of one box, epoch and generation (docs/keys.md, "Members"). Its time advances though nothing has changed,
+since a box counts on it for as long as a key's limit says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import LiteralString
+
+from keyrack.db.connection import Connection, Row
+from keyrack.offline_keys import cose, status_list_bits
+from keyrack.offline_keys.issuing_keys import Signer, box_name, issuer
+from keyrack.offline_keys.message_fields import STATUS_LIST
+
+FRESH = timedelta(minutes=5)  # for which a list is told again as it is
+TTL = int(FRESH.total_seconds())
+SECOND = timedelta(seconds=1)
+AHEAD = timedelta(seconds=5)  # of the clock, that lists are at most
+LASTS = 28 * 86_400  # seconds until `exp`, which is for other verifiers: as long as any key lives
+
+# All lists of these boxes, locked before their keys are read: what is revoked meanwhile marks them again
+LOCK: LiteralString = """
+select product_id, epoch, generation, uri, is_outdated, listed_at, list from status_generation
+where customer_id = $1 and (product_id, epoch) in (select * from unnest($2::integer[], $3::integer[]))
+order by product_id, epoch, generation for update
+"""
+REVOKED: LiteralString = """
+select product_id, epoch, generation, array_agg(place) as places from box_key
+where customer_id = $1 and (product_id, epoch, generation) in (
+  select * from unnest($2::integer[], $3::integer[], $4::integer[])) and is_placed and revoked_at is not null
+group by 1, 2, 3
+"""
+# With the time of the list for what it is the first one to show
+KEEP: LiteralString = """
+with kept as (
+  select * from unnest($2::integer[], $3::integer[], $4::integer[], $5::timestamptz[], $6::bytea[])
+    u (product_id, epoch, generation, listed_at, list)
+), shown as (
+  update box_key k set shown_at = u.listed_at from kept u
+  where k.customer_id = $1 and k.product_id = u.product_id and k.epoch = u.epoch and k.generation = u.generation
+    and k.is_placed and k.revoked_at is not null and k.shown_at is null
+)
+update status_generation g set list = u.list, listed_at = u.listed_at, is_outdated = false from kept u
+where g.customer_id = $1 and g.product_id = u.product_id and g.epoch = u.epoch and g.generation = u.generation
+"""
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Place:
+    """Which list: of a product in an epoch, and the generation."""
+
+    product: int
+    epoch: int
+    generation: int
+
+
+def is_due(row: Row, now: datetime) -> bool:
+    """Whether the list of this row has to be signed anew. Each has a time of its own, as a box takes a later one alone:
+    so many revocations in a second would get ahead of the clock, and wait for it. One that is further ahead was signed
+    by a clock that was wrong, and nothing waits for that.
+    """
+    if row["list"] is None:
+        return True
+    ahead: timedelta = row["listed_at"] - now
+    return ahead <= -FRESH or (row["is_outdated"] and ahead != AHEAD)
+
+
+async def lock(connection: Connection, customer: int, boxes: Iterable[tuple[int, int]]) -> list[Row]:
+    """All lists of these boxes, each of a product in an epoch; nobody else has them until the transaction ends."""
+    listed = sorted(set(boxes))
+    return await connection.fetch(LOCK, customer, [product for product, _ in listed], [epoch for _, epoch in listed])
+
+
+async def renew(
+    connection: Connection, customer: int, rows: Iterable[Row], signer: Signer, now: datetime
+) -> dict[Place, bytes]:
+    """The lists of these rows, which the caller has locked, signed anew as far as they are due. `now` has whole
+    seconds."""
+    known = {place_of(row): row for row in rows}
+    due = {place: row for place, row in known.items() if is_due(row, now)}
+    found: dict[Place, bytes] = {place: row["list"] for place, row in known.items() if place not in due}
+    if due:
+        revoked = {place_of(row): row["places"] for row in await connection.fetch(REVOKED, customer, *columns(due))}
+        times = [max(now, row["listed_at"] + SECOND) if row["listed_at"] else now for row in due.values()]
+        lists = [
+            _signed(customer, one, row["uri"], revoked.get(one, ()), signer, at)
+            for (one, row), at in zip(due.items(), times, strict=True)
+        ]
+        await connection.execute(KEEP, customer, *columns(due), times, lists)
+        found |= zip(due, lists, strict=True)
+    return found
+
+
+def _signed(customer: int, place: Place, uri: str, revoked: Iterable[int], signer: Signer, at: datetime) -> bytes:
+    bits = bytearray(status_list_bits.ENTRIES // 8)
+    for one in revoked:
+        bits[one // 8] |= 1 << one % 8
+    iat = int(at.timestamp())
+    claims = {
+        "iss": issuer(customer), "sub": uri, "aud": box_name(place.product, place.epoch), "exp": iat + LASTS,
+        "iat": iat, "status_list": status_list_bits.pack(bytes(bits)), "ttl": TTL, "generation": place.generation,
+    }  # fmt: skip
+    return cose.sign(STATUS_LIST, signer.kid, claims, signer.key.sign)
+
+
+def place_of(row: Row) -> Place:
+    """Which list a row is of."""
+    return Place(row["product_id"], row["epoch"], row["generation"])
+
+
+def columns(places: Iterable[Place]) -> tuple[list[int], list[int], list[int]]:
+    """Products, epochs and generations, as statements take them."""
+    listed = list(places)
+    return [one.product for one in listed], [one.epoch for one in listed], [one.generation for one in listed]

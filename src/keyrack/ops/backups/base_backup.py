@@ -1,0 +1,152 @@
+"""In charge of taking a full backup: by pg_basebackup, verified by pg_verifybackup, with an archive that follows."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import signal
+import subprocess
+import time
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, LiteralString
+
+from keyrack import __version__
+from keyrack.db.archive_status import Standing, standing
+from keyrack.db.embedded.binaries import Account, end_with_parent, environment
+from keyrack.db.embedded.layout import NAME as DATABASE
+from keyrack.ops.backups.connection import connected
+from keyrack.ops.backups.repository import Backup, BackupError, House, Tell
+from keyrack.ops.backups.wal_archive import position
+
+PATIENCE = 60.0  # seconds that the archive gets to take a segment
+LOOK = 0.1
+
+PROGRESS = re.compile(r"(\d+)/(\d+) kB \((\d+)%\)")
+# Its last byte: what begins behind it may be a segment that nothing is in yet
+SWITCH: LiteralString = "select pg_walfile_name(pg_switch_wal() - 1::numeric)"
+SEGMENT_SIZE: LiteralString = "select setting::bigint from pg_settings where name = 'wal_segment_size'"
+SCHEMA: LiteralString = "select to_regclass('alembic_version') is not null"
+REVISION: LiteralString = "select version_num from alembic_version"
+
+
+def create(house: House, dsn: str, tell: Tell) -> tuple[Backup, list[str]]:
+    """Take a full backup of the running database, and remove those that are too many; it, and the names of these.
+
+    Raises `BackupError`: no archiving, it was not made, it is not whole, or the archive does not follow.
+    """
+    check_archiving(house, asyncio.run(_asked(house, dsn)))
+    shelf = house.shelf
+    with shelf.held(alone=True):
+        shelf.tidy()
+        started = datetime.now(UTC)
+        name = shelf.fresh_name(started)
+        try:
+            _copy(house, name, tell)
+            finished = datetime.now(UTC)
+            verify_base(house, name, tell)
+            backup = asyncio.run(_described(house, dsn, name, started, finished))
+        except BaseException:  # also Ctrl-C
+            shelf.remove(name)
+            raise
+        shelf.add(backup)
+        tell("waiting for the archive")
+        asyncio.run(_until_archived(house, dsn, name))
+        return backup, shelf.forget(house.settings.backup_keep, house.binaries)
+
+
+def check_archiving(house: House, found: Standing) -> None:
+    """Raises `BackupError` unless the running server archives to where its backups are."""
+    if found.on and str(house.shelf.wal) in (found.command or ""):
+        return
+    to = "elsewhere" if found.on else "nowhere"
+    raise BackupError(
+        f"The database archives its log {to}: it was started before {house.shelf.directory} was its directory for "
+        "backups. Stop everything that uses it, start it with KEYRACK_BACKUP_DIRECTORY, and try again."
+    )
+
+
+def verify_base(house: House, name: str, tell: Tell) -> None:
+    """Have PostgreSQL compare each file with its checksum, and read the log in the backup. Raises `BackupError`."""
+    tell(f"verifying {name}")
+    said = Account.ourselves().run(
+        [house.binaries.directory / "pg_verifybackup", "--exit-on-error", "--quiet", house.shelf.data(name)]
+    )
+    if said.returncode:
+        raise BackupError(f"The backup {name} is not whole: {' '.join((said.stderr or said.stdout).split())[-2000:]}")
+
+
+def until_archived(house: House, dsn: str) -> str:
+    """Have the log up to now archived; the name of the last segment. Raises `BackupError` where that does not work."""
+    return asyncio.run(_until_archived(house, dsn))
+
+
+def _copy(house: House, name: str, tell: Tell) -> None:
+    command: list[str | Path] = [
+        house.binaries.directory / "pg_basebackup", "--pgdata", house.shelf.data(name), "--format=plain",
+        "--wal-method=stream", "--checkpoint=fast", "--label", f"keyrack {name}", "--progress", "--no-password",
+        "--host", house.layout.sockets, "--port", "5432", "--username", DATABASE,
+    ]  # fmt: skip
+    said: list[str] = []
+    with subprocess.Popen(
+        command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, cwd="/", text=True,
+        errors="replace", env=environment(), preexec_fn=end_with_parent(signal.SIGTERM),
+    ) as running:  # fmt: skip
+        try:
+            assert running.stderr is not None  # noqa: S101 - it is a pipe
+            for line in running.stderr:
+                if found := PROGRESS.search(line):
+                    tell(f"copying: {found[3]} % of {int(found[2]) / 1e6:.2f} GB")
+                elif line.strip():
+                    said = [*said[-20:], line.strip()]
+        except BaseException:
+            running.terminate()
+            raise
+    if running.returncode:
+        raise BackupError(f"pg_basebackup has failed: {' '.join(said)}")
+
+
+async def _asked(house: House, dsn: str) -> Standing:
+    async with connected(house.settings, dsn) as database:
+        return await standing(database)
+
+
+async def _described(house: House, dsn: str, name: str, started: datetime, finished: datetime) -> Backup:
+    data = house.shelf.data(name)
+    manifest: dict[str, Any] = json.loads((data / "backup_manifest").read_text())
+    range = manifest["WAL-Ranges"][-1]
+    size = sum(path.stat().st_size for path in data.rglob("*") if path.is_file())
+    async with connected(house.settings, dsn) as database:
+        has_schema = await database.fetchval(SCHEMA)
+        return Backup(
+            name=name,
+            started=started,
+            finished=finished,
+            verified=datetime.now(UTC),
+            bytes=size,
+            timeline=range["Timeline"],
+            start=position(range["Start-LSN"]),
+            stop=position(range["End-LSN"]),
+            segment_size=await database.fetchval(SEGMENT_SIZE),
+            version=house.binaries.version,
+            keyrack=__version__,
+            revision=await database.fetchval(REVISION) if has_schema else None,
+        )
+
+
+async def _until_archived(house: House, dsn: str, name: str | None = None) -> str:
+    async with connected(house.settings, dsn) as database:
+        segment: str = await database.fetchval(SWITCH)
+        deadline = time.monotonic() + PATIENCE
+        while not (house.shelf.wal / f"{segment}.gz").exists():
+            if time.monotonic() > deadline:
+                found = await standing(database)
+                why = f"PostgreSQL's last try, of {found.failed}, has failed" if found.failing else "nothing has failed"
+                kept = f"The backup {name} is whole, but the archive" if name else "The archive"
+                raise BackupError(
+                    f"{kept} does not follow: {segment} did not come within {PATIENCE:.0f} seconds ({why}; the reason "
+                    f"is in {house.layout.log}). Until it does, the log fills the disk of the database."
+                )
+            await asyncio.sleep(LOOK)
+        return segment

@@ -1,0 +1,41 @@
+"""In charge of the connection by which a backup asks the database, and of noticing one that archives nothing."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+
+import structlog
+
+from keyrack.core.settings import Settings
+from keyrack.db.archive_status import standing
+from keyrack.db.audit_context import acting, operator
+from keyrack.db.connection import Database
+from keyrack.db.embedded.wal_archiving import OFF
+
+log = structlog.get_logger("keyrack.backups")
+
+
+async def warn(settings: Settings, dsn: str) -> None:
+    """Say so in the log where the running database does not archive to the directory of this process's settings."""
+    if settings.backup_directory in (None, OFF):
+        return
+    async with connected(settings, dsn) as database:
+        found = await standing(database)
+    if not found.on or settings.backup_directory not in (found.command or ""):
+        log.warning(
+            "the database does not archive to KEYRACK_BACKUP_DIRECTORY: it was started before that was set; stop "
+            "everything that uses it once",
+            directory=settings.backup_directory,
+        )
+
+
+@asynccontextmanager
+async def connected(settings: Settings, dsn: str) -> AsyncGenerator[Database]:
+    """The database at this address, over one connection, for an operator. Raises `Unavailable`."""
+    acting.set(operator())
+    database = await Database.connect(dsn, settings, application="keyrack backup", size=1)
+    try:
+        yield database
+    finally:
+        await database.close()

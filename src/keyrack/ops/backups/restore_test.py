@@ -1,0 +1,107 @@
+"""In charge of the drill: a backup restored into a directory that is thrown away, and a look at what is in it.
+
+The server of a drill listens on a socket of its own and archives nothing; the real database may run meanwhile.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import LiteralString
+
+from keyrack.core.settings import Settings
+from keyrack.db import schema_version
+from keyrack.db.embedded.layout import Layout
+from keyrack.ops.backups import restore
+from keyrack.ops.backups.base_backup import REVISION, SCHEMA
+from keyrack.ops.backups.connection import connected
+from keyrack.ops.backups.post_restore import UNHURRIED, key_fault
+from keyrack.ops.backups.recovery_plan import plan
+from keyrack.ops.backups.repository import BackupError, House, Tell
+
+# Each table with its rows; partitions count with their table
+COUNT: LiteralString = """
+create function pg_temp.counted() returns table (name text, rows bigint) language plpgsql as $$
+begin
+  for name in select c.relname from pg_class c
+    where c.relnamespace = current_schema()::regnamespace and c.relkind in ('r', 'p') and not c.relispartition
+    order by c.relname
+  loop
+    execute format('select count(*) from %I', name) into rows;
+    return next;
+  end loop;
+end $$
+"""
+COUNTED: LiteralString = "select name, rows from pg_temp.counted()"
+# Constraints that were never checked, and indexes that are not usable: a good database has neither
+UNSOUND: LiteralString = """
+select array(
+  select conname::text from pg_constraint where connamespace = current_schema()::regnamespace and not convalidated
+  union all
+  select c.relname::text from pg_index i join pg_class c on c.oid = i.indexrelid
+  where c.relnamespace = current_schema()::regnamespace and not i.indisvalid
+  order by 1)
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Drill:
+    """What a drill has found; `steps` are its durations in seconds, `key` is what is wrong with the master key."""
+
+    backup: str
+    reached: datetime
+    revision: str
+    tables: Sequence[tuple[str, int]]
+    steps: Sequence[tuple[str, float]]
+    key: str | None
+
+
+def drill(house: House, name: str | None, to: datetime | None, timeline: int | None, tell: Tell) -> Drill:
+    """Restore into a directory that is removed again, and look at the data.
+
+    Raises `BackupError` or `EmbeddedServerError`: it cannot be restored, or what was restored is no sound database.
+    """
+    scratch = Layout(house.layout.state / "drill")
+    steps: list[tuple[str, float]] = []
+    begun = time.monotonic()
+
+    def done(step: str) -> None:
+        nonlocal begun
+        now = time.monotonic()
+        steps.append((step, now - begun))
+        begun = now
+
+    with house.shelf.held():
+        with restore.scratched(scratch):
+            chosen = plan(house, name, to, timeline, None)
+            done("find the way")
+            with restore.recovered(house, chosen, scratch, other=None, archives=False, tell=tell) as server:
+                done("restore and recover")
+                tell("counting rows")
+                revision, tables = asyncio.run(_looked(house.settings, server.dsn))
+                done("look at the data")
+                key = asyncio.run(key_fault(house.settings, server.dsn))
+            reached = restore.reached(scratch, chosen)
+        done("end and remove")
+    return Drill(chosen.backup.name, reached, revision, tables, steps, key)
+
+
+async def _looked(settings: Settings, dsn: str) -> tuple[str, list[tuple[str, int]]]:
+    """The revision of the schema, and the rows of each table. Raises `BackupError` for what is not sound."""
+    async with connected(settings, dsn) as database, database.transaction() as connection:
+        await connection.execute(UNHURRIED)
+        if not await connection.fetchval(SCHEMA):
+            raise BackupError("The restored database is empty: it has no table of Keyrack's.")
+        revision: str = await connection.fetchval(REVISION)
+        if revision > schema_version.head():
+            raise BackupError(
+                f"The schema of the restored database is at revision {revision}, and this Keyrack knows those up to "
+                f"{schema_version.head()}: it needs the newer one that has made it."
+            )
+        if unsound := await connection.fetchval(UNSOUND):
+            raise BackupError(f"The restored database is not sound: {', '.join(unsound)} was never finished.")
+        await connection.execute(COUNT)
+        return revision, [(row["name"], row["rows"]) for row in await connection.fetch(COUNTED)]

@@ -1,0 +1,61 @@
+"""In charge of verifying what is kept: each file of the full backups, each segment of the log, and its order."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from keyrack.db.embedded import wal_archiving
+from keyrack.ops.backups.base_backup import verify_base
+from keyrack.ops.backups.repository import Backup, BackupError, House, Tell
+from keyrack.ops.backups.wal_archive import Way
+
+
+@dataclass(frozen=True, slots=True)
+class Verified:
+    """What was found whole: the backups, and the log from the oldest of them on."""
+
+    backups: Sequence[Backup]
+    timeline: int
+    first: str  # segment
+    last: str
+    segments: int
+
+
+def verify(house: House, name: str | None, until: str | None, tell: Tell) -> Verified:
+    """Verify all backups, or the one of this name, and the log that follows, at least to the segment `until`.
+
+    Raises `BackupError` with the first fault.
+    """
+    shelf = house.shelf
+    with shelf.held():
+        backups = shelf.backups() if name is None else [shelf.one(name)]
+        if not backups:
+            shelf.newest()
+        for backup in backups:
+            verify_base(house, backup.name, tell)
+            shelf.mark_verified(backup)
+        timeline = shelf.timeline()
+        way = Way(shelf.wal, backups[-1].segment_size, timeline)
+        of_it = [backup for backup in backups if way.leads_from(backup)]
+        if not of_it:  # of a history that a restore has left
+            timeline = backups[-1].timeline
+            way = Way(shelf.wal, backups[-1].segment_size, timeline)
+            of_it, until = [backup for backup in backups if way.leads_from(backup)], None
+        first = min(backup.start // backup.segment_size for backup in of_it)
+        last = max(way.last(), first)
+        if until is not None and way.name(last) < until:
+            raise BackupError(f"The archive ends with {way.name(last)}, and the log of the database with {until}.")
+        _check_segments(house, way, first, last, tell)
+        return Verified(backups, timeline, way.name(first), way.name(last), last - first + 1)
+
+
+def _check_segments(house: House, way: Way, first: int, last: int, tell: Tell) -> None:
+    system = wal_archiving.owner(house.shelf.directory) or ""
+    for number in range(first, last + 1):
+        tell(f"verifying the log: {number - first} of {last - first + 1} segments")
+        if (fault := way.fault(number, system)) is not None:
+            raise BackupError(
+                f"The archived log has a fault: {fault}. Backups from before it reach up to there only. "
+                "`keyrack backup create` makes one that does not need it."
+            )

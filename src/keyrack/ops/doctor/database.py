@@ -1,0 +1,207 @@
+"""In charge of what the database tells of itself: who leads, rights, schema, clock, safety of what is written."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import Any, LiteralString
+
+import asyncpg
+
+from keyrack.core.log_config import cause
+from keyrack.core.settings import Settings
+from keyrack.db import archive_status, process_registry, schema_version, standbys
+from keyrack.db.connection import UNREACHABLE, Connection
+from keyrack.db.encryption.cipher import Vault
+from keyrack.db.encryption.master_keys import MasterKeyError
+from keyrack.db.replication.primary_connector import hosts_of
+from keyrack.ops.doctor import servers
+from keyrack.ops.doctor.result import fault, right, warning
+from keyrack.ops.monitoring import status
+from keyrack.ops.monitoring.findings import Finding, duration, judged
+from keyrack.ops.monitoring.status import Picture, Unknown
+
+OF_PROCESS = 4  # connections of a process beside its pool
+CLOCK = 2.0  # seconds by which two clocks may differ
+# Releases before these have weaknesses that are known (CVE-2025-12817, CVE-2025-12818)
+MINOR = {15: 15, 16: 11, 17: 7, 18: 1}
+
+FACTS: LiteralString = """
+select clock_timestamp() as now, current_setting('server_version_num')::integer as version,
+  current_setting('server_version') as version_text, current_setting('data_checksums') = 'on' as checksums,
+  current_setting('fsync') = 'on' as fsync, current_setting('full_page_writes') = 'on' as full_page_writes,
+  current_setting('synchronous_commit') as synchronous_commit,
+  current_setting('synchronous_standby_names') as synchronous_standby_names,
+  coalesce(current_setting('client_connection_check_interval', true), '0') as check_interval,
+  current_setting('max_connections')::integer - current_setting('superuser_reserved_connections')::integer as room,
+  (select rolsuper from pg_roles where rolname = current_user) as superuser, current_user::text as role
+"""
+INVALID: LiteralString = """
+select array(select indexrelid::regclass::text from pg_index where not indisvalid order by 1 limit 20) as indexes,
+  array(select tgname::text from pg_trigger where tgenabled = 'D' and not tgisinternal order by 1 limit 20) as triggers
+"""
+
+
+SEALED: LiteralString = "select exists (select from data_key)"
+
+
+async def examined(settings: Settings) -> list[Finding]:
+    """What the database tells, each of its servers first."""
+    try:
+        found = await status.look(settings)
+    except Unknown as error:
+        lines = [] if settings.database_url is None else await servers.examined(settings.database_url, settings)
+        return [*lines, fault("database", str(error), "Look whether it runs, and whether this machine may reach it.")]
+    if not found.running:
+        text = f"The embedded database in {found.database} does not run: nothing of it was looked at."
+        return [warning("database", text, "Start it (`keyrack serve`), and ask again.")]
+    lines: list[Finding] = []
+    if (dsn := settings.database_url) is not None:
+        lines += [*await servers.examined(dsn, settings), *await servers.pooled(dsn, settings)]
+    try:
+        async with asyncio.timeout(status.LONGEST), status.opened(settings) as raw:
+            lines += await _inside(Connection(raw), settings, found)
+    except (TimeoutError, *UNREACHABLE, asyncpg.PostgresError) as error:
+        lines.append(fault("database", f"The database was lost on the way: {cause(error)}", "Ask again."))
+    return lines
+
+
+async def _inside(connection: Connection, settings: Settings, found: Picture) -> list[Finding]:
+    before = datetime.now(UTC)
+    facts: Any = await connection.fetchrow(FACTS)
+    after = datetime.now(UTC)
+    broken: Any = await connection.fetchrow(INVALID)
+    lines = [*clock(before, facts["now"], after), *_version(facts), *_safety(facts), *_role(facts, settings)]
+    lines += [finding for finding in judged(found) if finding.code.startswith(("schema", "database-read-only"))]
+    if found.schema is not None and found.schema.state is schema_version.State.CURRENT:
+        lines.append(right("schema", f"the schema is at revision {found.schema.revision}"))
+        try:
+            await schema_version.look(status.address(settings), settings)
+            lines.append(right("rights", f"the role {facts['role']} owns what it has to"))
+        except schema_version.SchemaError as error:
+            lines.append(fault("rights", str(error), "`alter database ... owner to ...`, or `reassign owned`."))
+        lines += await _secrets(connection, settings)
+        lines += _connections(await process_registry.processes(connection), facts, settings)
+    for name in broken["indexes"]:
+        lines.append(warning("indexes", f"The index {name} is not valid.", f"`reindex index concurrently {name}`"))
+    for name in broken["triggers"]:
+        text = f"The trigger {name} is switched off: what it does is not done."
+        lines.append(fault("triggers", text, "`alter table ... enable trigger`"))
+    if not broken["indexes"] and not broken["triggers"]:
+        lines.append(right("indexes", "every index is valid, and every trigger on"))
+    lines += _standbys(await standbys.standbys(connection), facts, settings)
+    return [*lines, *_archive(await archive_status.standing(connection)), *_backups(found)]
+
+
+def clock(before: datetime, there: datetime, after: datetime) -> Iterator[Finding]:
+    """What the database says that it is, between two looks at our own clock."""
+    ahead = max((before - there).total_seconds(), (there - after).total_seconds(), 0.0)
+    if ahead > CLOCK:
+        yield fault(
+            "clock", f"The clocks of this machine and of the database differ by {duration(ahead)} or more.",
+            "Have both follow the same time servers (chrony, systemd-timesyncd): tokens and limits go by them.",
+        )  # fmt: skip
+    else:
+        yield right("clock", "the clocks of this machine and of the database agree")
+
+
+def _version(facts: Any) -> Iterator[Finding]:
+    major, minor = divmod(facts["version"], 10_000)
+    told = facts["version_text"].split()[0]
+    if major < min(MINOR):
+        yield fault("version", f"PostgreSQL {told} is too old.", f"Use {min(MINOR)} or newer.")
+    elif minor < MINOR.get(major, 0):
+        yield warning(
+            "version", f"PostgreSQL {told} has weaknesses that are known.",
+            f"Install the newest {major}; {major}.{MINOR[major]} is the least.",
+        )  # fmt: skip
+    else:
+        yield right("version", f"PostgreSQL {told}")
+
+
+def _safety(facts: Any) -> Iterator[Finding]:
+    off = [name for name in ("fsync", "full_page_writes") if not facts[name]]
+    off += ["synchronous_commit"] if facts["synchronous_commit"] in ("off", "local") else []
+    for name in off:
+        yield fault("durability", f"{name} is off: what was acknowledged may be lost.", f"Set {name} to on.")
+    if not off:
+        yield right("durability", "what is acknowledged is on the disk")
+    if facts["checksums"]:
+        yield right("checksums", "the data have checksums")
+    else:
+        yield warning(
+            "checksums", "The data have no checksums: a disk that lies is not noticed.",
+            "`pg_checksums --enable`, with the server stopped.",
+        )  # fmt: skip
+    if facts["check_interval"] not in ("0", "0ms"):
+        yield warning(
+            "check-interval", "client_connection_check_interval is set: a commit that waits may be given up.",
+            "Set it to 0, its default (docs/operating.md, High availability).",
+        )  # fmt: skip
+
+
+def _role(facts: Any, settings: Settings) -> Iterator[Finding]:
+    if facts["superuser"] and settings.database_url is not None:
+        yield warning(
+            "role", f"The role {facts['role']} is a superuser: Keyrack needs none.",
+            "Give it a role of its own that owns its database (docs/operating.md, The database).",
+        )  # fmt: skip
+
+
+async def _secrets(connection: Connection, settings: Settings) -> list[Finding]:
+    if not await connection.fetchval(SEALED):
+        return [right("secrets", "nothing is sealed in the database yet")]
+    try:
+        await Vault(connection, settings).load()
+    except MasterKeyError as error:
+        return [fault("secrets", str(error), "See docs/operating.md, The master key.")]
+    return [right("secrets", "this node's master key opens the database's secrets")]
+
+
+def _connections(processes: tuple[process_registry.Presence, ...], facts: Any, settings: Settings) -> Iterator[Finding]:
+    count = len({(one.host, one.pid) for one in processes if one.lives}) or 1
+    needed = count * (settings.pool_size + OF_PROCESS)
+    many = f"{count} {'process' if count == 1 else 'processes'}"
+    told = f"{many} with KEYRACK_POOL_SIZE {settings.pool_size} may take {needed} of {facts['room']} connections"
+    if needed > facts["room"]:
+        yield warning(
+            "connections", f"{told}.", "Raise the server's max_connections, lower KEYRACK_POOL_SIZE, or use PgBouncer."
+        )
+    else:
+        yield right("connections", told)
+
+
+def _standbys(found: tuple[standbys.Standby, ...], facts: Any, settings: Settings) -> Iterator[Finding]:
+    several = settings.database_url is not None and len(hosts_of(settings.database_url)) > 1
+    if any(one.state is None for one in found):
+        yield warning(
+            "replicas", "How far replicas are behind is not to be seen.",
+            f"`grant pg_monitor to {facts['role']}`: then status and metrics tell it.",
+        )  # fmt: skip
+    if several and not facts["synchronous_standby_names"]:
+        yield warning(
+            "synchronous", "No standby is synchronous: what was acknowledged may be lost with the leader.",
+            "Patroni's synchronous_mode sets it (docs/high-availability.md).",
+        )  # fmt: skip
+    elif facts["synchronous_standby_names"]:
+        yield right("synchronous", f"commits wait for {facts['synchronous_standby_names']}")
+
+
+def _archive(found: archive_status.Standing) -> Iterator[Finding]:
+    if not found.on:
+        yield warning(
+            "archive", "The database's log is not archived: what came after the last backup cannot be restored.",
+            "KEYRACK_BACKUP_DIRECTORY for the embedded database; for others see docs/operating.md, Backups.",
+        )  # fmt: skip
+    elif found.late or found.failing:
+        yield fault("archive", "The archiving fails, or stands still.", "The database's log says why.")
+    else:
+        yield right("archive", "the log is archived")
+
+
+def _backups(found: Picture) -> Iterator[Finding]:
+    wrong = [finding for finding in judged(found) if finding.code == "backups"]
+    yield from wrong
+    if found.backups is not None and not wrong:
+        yield right("backups", f"the last full backup is {found.backups.name}")

@@ -1,0 +1,162 @@
+"""In charge of housekeeping: the table of its steps, each done by one worker at a time, alone and within its time.
+
+A step that fails or takes too long keeps no other from its turn. What came of it stands in the table `housekeeping`.
+To add one: a function `async def step(db, settings) -> None` in the room that knows its rows, which works in pieces
+(`database.pieces.repeat`) and may be cancelled between any two of them; and a row here.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import LiteralString
+
+import structlog
+
+from keyrack.api import idempotency, rate_limits
+from keyrack.auth import access_tokens, cache_invalidation, login_challenges, password_reset, sessions
+from keyrack.auth.sso import login_states
+from keyrack.changelog import retention
+from keyrack.changelog.transparency import checkpoint_publisher, checkpoints
+from keyrack.core.settings import Settings
+from keyrack.db import partitions
+from keyrack.db.audit_context import acting, system
+from keyrack.db.connection import Database, Row, Statements, is_interruption
+from keyrack.db.replication import primary_heartbeat
+from keyrack.db.throttled_log import Interruptions
+from keyrack.fleet import person_erasure, person_export
+from keyrack.offline_keys import box_logs, status_list_slots
+from keyrack.webhooks import cleanup
+
+log = structlog.get_logger("keyrack.housekeeping")
+seldom = Interruptions("keyrack.housekeeping")
+
+EVERY = 300  # seconds between two rounds of a step
+AGAIN = 30  # seconds until the next round of one that failed or was not finished
+MARGIN = 10  # seconds that a step stays held beyond its time: it ends before another worker may take it
+MISSED = 3  # rounds without a good one, after which a step is late, and an alert
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """Something to be done again and again: name, how, and every how many seconds."""
+
+    name: str
+    run: Callable[[Database, Settings], Awaitable[object]]
+    every: int = EVERY
+
+
+UNFINISHED = "Not finished within {:g} seconds; it goes on in the next round."
+
+STEPS = (
+    Step("history", partitions.tend),
+    Step("months of changes", retention.tend),
+    Step("checkpoints", checkpoints.tend, every=20),
+    Step("copies of checkpoints", checkpoint_publisher.tend, every=20),
+    Step("old checkpoints", checkpoints.thin, every=3_600),
+    Step("old changes", retention.erase, every=3_600),
+    Step("keys of boxes", status_list_slots.tend),
+    Step("logs of boxes", box_logs.forget),
+    Step("rate limits", rate_limits.forget),
+    Step("changes of access", cache_invalidation.forget_changes),
+    Step("sessions", sessions.forget),
+    Step("revocations", access_tokens.forget),
+    Step("links of people", password_reset.forget),
+    Step("steps of signing in", login_challenges.forget),
+    Step("sign-ins under way", login_states.forget),
+    Step("erased people", person_erasure.finish, every=60),
+    Step("people in no customer", person_export.forget_people),
+    Step("idempotency keys", idempotency.forget),
+    Step("deliveries", cleanup.deliveries),
+    Step("operations", cleanup.operations),
+    Step("removed webhooks", cleanup.removed_webhooks),
+    Step("disabled webhooks", cleanup.disabled_webhooks),
+    Step("heartbeats", primary_heartbeat.forget),
+)
+
+KNOW: LiteralString = "insert into housekeeping (step) select unnest($1::text[]) on conflict (step) do nothing"
+TAKE: LiteralString = """
+update housekeeping set held_until = now() + make_interval(secs => $2) where step = (
+  select step from housekeeping
+  where step = any($1::text[]) and due_at <= now() and (held_until is null or held_until < now())
+  order by due_at, step limit 1 for update skip locked)
+returning step, failures, last_good
+"""
+WENT_WELL: LiteralString = """
+update housekeeping set held_until = null, due_at = now() + make_interval(secs => $2), seconds = $3, last_good = now(),
+  failures = 0
+where step = $1
+"""
+DID_NOT: LiteralString = """
+update housekeeping set held_until = null, due_at = now() + make_interval(secs => $2), seconds = $3, last_error = $4,
+  last_error_at = now(), failures = failures + 1
+where step = $1
+"""
+# Those that this version knows, in the order of the table; "late" are those that have not gone well for several rounds
+LIST: LiteralString = """
+select s.step, h.last_good, h.seconds, coalesce(h.failures, 0) as failures, h.last_error, h.last_error_at,
+  h.due_at, coalesce(h.last_good < now() - make_interval(secs => $3 * s.every), true) as late
+from unnest($1::text[], $2::integer[]) with ordinality s (step, every, place) left join housekeeping h using (step)
+order by s.place
+"""
+
+
+async def status(statements: Statements) -> list[Row]:
+    """How each step stands: a row with its last good round, its last error, and whether it is late."""
+    return await statements.fetch(LIST, [step.name for step in STEPS], [step.every for step in STEPS], MISSED)
+
+
+class Housekeeping:
+    """The housekeeping of one worker."""
+
+    def __init__(self, db: Database, settings: Settings, steps: Sequence[Step] = STEPS) -> None:
+        self._db = db
+        self._settings = settings
+        self._steps = {step.name: step for step in steps}
+
+    async def run(self) -> None:
+        """Do what is due, one step after another, until cancelled."""
+        acting.set(system("housekeeping"))
+        while True:
+            try:
+                await self._db.execute(KNOW, list(self._steps))
+                while await self.one():
+                    pass
+            except Exception as error:
+                if not is_interruption(error):
+                    raise
+                seldom.warning("housekeeping interrupted; it will be taken up again", error=error)
+            await asyncio.sleep(self._settings.worker_poll)
+
+    async def one(self) -> bool:
+        """Do the step that has been due for longest; False when none is. What goes wrong in it is kept and told."""
+        limit = self._settings.housekeeping_seconds
+        taken = await self._db.fetchrow(TAKE, list(self._steps), limit + MARGIN)
+        if taken is None:
+            return False
+        step = self._steps[taken["step"]]
+        begun = time.monotonic()
+        wrong: str | None = None
+        clock = asyncio.timeout(limit)
+        try:
+            async with clock:
+                await step.run(self._db, self._settings)
+        except Exception as error:
+            unfinished = isinstance(error, TimeoutError) and clock.expired()
+            wrong = UNFINISHED.format(limit) if unfinished else repr(error)
+        await self._keep(step, taken, time.monotonic() - begun, wrong)
+        return True
+
+    async def _keep(self, step: Step, taken: Row, seconds: float, wrong: str | None) -> None:
+        """Write down how a round went, and tell what an operator should know."""
+        told = {"step": step.name, "seconds": round(seconds, 3), "last_good": taken["last_good"]}
+        if wrong is None:
+            await self._db.execute(WENT_WELL, step.name, step.every, seconds)
+            if taken["failures"]:
+                log.info("housekeeping goes well again", failures=taken["failures"], **told)
+            return
+        await self._db.execute(DID_NOT, step.name, min(step.every, AGAIN), seconds, wrong)
+        failures = taken["failures"] + 1
+        log.error("housekeeping did not go well", error=wrong, failures=failures, alert=failures >= MISSED, **told)

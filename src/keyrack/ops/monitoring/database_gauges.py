@@ -1,0 +1,113 @@
+"""In charge of the gauges that are read from the database: by one process for all, seldom, and never for long.
+
+Whoever asks for metrics does not wait for a database that is away or slow: what is not known is left out, and
+`keyrack_database_up` says so.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+
+import structlog
+
+from keyrack.core.errors import Unavailable
+from keyrack.core.log_config import MINUTE
+from keyrack.core.metrics import catalog
+from keyrack.core.settings import Settings
+from keyrack.db.connection import Database, is_interruption
+from keyrack.db.throttled_log import Interruptions
+from keyrack.ops.monitoring.backlog import APPLICATION, Backlog, backlog
+
+log = structlog.get_logger("keyrack.metrics")
+seldom = Interruptions("keyrack.metrics", MINUTE)
+
+EVERY = 5.0  # seconds between two looks
+PATIENCE = 2.0  # seconds that a page waits for one
+STATEMENT = 2.0  # seconds that a statement may take
+# A plan that reads a table from end to end is none that we want: the tables are large where it matters
+PARAMETERS = {"statement_timeout": str(int(STATEMENT * 1000)), "enable_seqscan": "off"}
+
+
+class Looks:
+    """The looks of one process."""
+
+    def __init__(self, dsn: str, settings: Settings) -> None:
+        self._dsn = dsn
+        self._settings = settings
+        self._db: Database | None = None
+        self._task: asyncio.Task[None] | None = None
+        self._due = 0.0
+
+    async def look(self) -> None:
+        """Bring the gauges up to date, if they are old. One look at a time; if it takes long, nobody waits for it."""
+        if self._task is not None and self._task.done():
+            self._task = None
+        if self._task is None and time.monotonic() >= self._due:
+            self._task = asyncio.create_task(self._look())
+        if self._task is not None:
+            await asyncio.wait((self._task,), timeout=PATIENCE)
+            if not self._task.done():
+                _unknown()
+
+    async def close(self) -> None:
+        """Give back the connection."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.wait((self._task,), timeout=PATIENCE)
+        if self._db is not None:
+            await self._db.close()
+
+    async def _look(self) -> None:
+        try:
+            if self._db is None:
+                self._db = await Database.connect(
+                    self._dsn, self._settings, application=APPLICATION, parameters=PARAMETERS, size=1
+                )
+            _tell(await backlog(self._db))
+        except Exception as error:  # whatever it is, the other metrics are told
+            _unknown()
+            if isinstance(error, Unavailable) or is_interruption(error):
+                seldom.warning(
+                    "the backlog is not known: the database is away, or too slow", error=error.__cause__ or error
+                )
+            else:
+                log.exception("the backlog is not known")
+        finally:
+            self._due = time.monotonic() + EVERY
+
+
+def _unknown() -> None:
+    catalog.DATABASE_UP.of().set(0)
+    for gauge in catalog.OF_DATABASE:
+        gauge.replace({})
+
+
+def _tell(found: Backlog) -> None:
+    catalog.DATABASE_UP.of().set(1)
+    for gauge, value in (
+        (catalog.PENDING, found.operations),
+        (catalog.PENDING_AGE, found.operations_age),
+        (catalog.WAITING, found.deliveries),
+        (catalog.WAITING_AGE, found.deliveries_age),
+        (catalog.CHANGES_AGE, found.changes_age),
+        (catalog.REFUSED, found.refused),
+        (catalog.DEAD, found.dead),
+        (catalog.DISABLED, found.disabled),
+        (catalog.DATABASE_BYTES, found.database_bytes),
+        (catalog.MOST_SESSIONS, found.most_sessions),
+        (catalog.UNATTENDED, found.unattended or 0),
+        (catalog.ARCHIVE_LATE, found.archive.late),
+    ):
+        gauge.replace({(): float(value)})
+    steps = found.housekeeping
+    catalog.LAST_GOOD.replace({(step.name,): step.last_good.timestamp() for step in steps if step.last_good})
+    catalog.FAILURES.replace({(step.name,): float(step.failures) for step in steps})
+    catalog.LATE.replace({(step.name,): float(step.late) for step in steps})
+    catalog.SESSIONS.replace({(name,): float(count) for name, count in found.sessions.items()})
+    catalog.LIVING.replace({(role,): float(found.living(role)) for role in ("serve", "work")})
+    known = [standby for standby in found.standbys if standby.seconds is not None and standby.bytes is not None]
+    catalog.REPLICA_LAG.replace({(standby.name,): float(standby.seconds or 0) for standby in known})
+    catalog.REPLICA_BYTES.replace({(standby.name,): float(standby.bytes or 0) for standby in known})
+    archived = found.archive.on and found.archive.age is not None
+    catalog.ARCHIVE_AGE.replace({(): found.archive.age or 0.0} if archived else {})

@@ -1,0 +1,68 @@
+"""In charge of which webhooks fail: those with deliveries that were tried, and wait; and what was given up just now."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import LiteralString
+from urllib.parse import urlsplit
+
+from keyrack.db.connection import Statements
+from keyrack.ops.monitoring.backlog import LOOK, MOST, OF_EACH, WEBHOOKS
+from keyrack.ops.monitoring.thresholds import DEAD_WITHIN
+
+SHOWN = 10  # webhooks, those whose deliveries have waited for longest
+
+# Of each webhook that something waits for, the first ones in the order of its lanes
+FAILING: LiteralString = (
+    WEBHOOKS
+    + """
+select o.customer_id as customer, o.webhook_id as webhook, w.url, first.attempts, first.error,
+  extract(epoch from now() - first.created_at)::float8 as age
+from webhook_of o join webhook w on w.customer_id = o.customer_id and w.webhook_id = o.webhook_id and w.is_enabled
+cross join lateral (
+  select d.* from (
+    select attempts, error, created_at from delivery
+    where customer_id = o.customer_id and webhook_id = o.webhook_id and state = 'Waiting'
+    order by lane, applied, delivery_id limit $2) d
+  where d.attempts > 0 order by d.created_at limit 1) first
+order by age desc limit $3
+"""
+)
+GIVEN_UP: LiteralString = """
+select count(*) from (select attempted_at from delivery where state = 'Dead' limit $1) d
+where d.attempted_at > now() - make_interval(secs => $2)
+"""
+ENABLED: LiteralString = "select distinct url from webhook where is_enabled and url like 'https:%' limit $1"
+
+
+@dataclass(frozen=True, slots=True)
+class Failing:
+    """A webhook that fails."""
+
+    customer: int
+    webhook: int
+    url: str
+    attempts: int
+    error: str | None
+    age: float  # seconds of the oldest delivery that was tried
+
+    @property
+    def host(self) -> str:
+        """Where it leads; the rest of the address may hold a token."""
+        return urlsplit(self.url).netloc.rpartition("@")[2]
+
+
+async def failing(statements: Statements) -> tuple[Failing, ...]:
+    """The enabled webhooks that fail, `SHOWN` at most. Raises what the database raises."""
+    rows = await statements.fetch(FAILING, LOOK, OF_EACH, SHOWN)
+    return tuple(Failing(**dict(row)) for row in rows)
+
+
+async def given_up(statements: Statements) -> int:
+    """Deliveries that were given up within an hour, among the first that are kept."""
+    return await statements.fetchval(GIVEN_UP, MOST, DEAD_WITHIN)
+
+
+async def addresses(statements: Statements, most: int) -> list[str]:
+    """The addresses of enabled webhooks that have certificates, `most` of them."""
+    return [row["url"] for row in await statements.fetch(ENABLED, most)]

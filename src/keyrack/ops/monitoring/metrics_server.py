@@ -1,0 +1,164 @@
+"""In charge of showing metrics: a process, or the parent of several, serves them at a port of their own.
+
+Nothing here runs, and Prometheus' library is not loaded, unless somebody has set that port.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import platform
+import socket
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import structlog
+import uvicorn
+
+from keyrack import __version__
+from keyrack.core.background_tasks import lasting
+from keyrack.core.metrics import catalog
+from keyrack.core.metrics.instruments import snapshot
+from keyrack.core.settings import Settings
+from keyrack.ops.monitoring.child_metrics import Child, Told, answering
+from keyrack.ops.monitoring.database_gauges import Looks
+
+log = structlog.get_logger("keyrack.metrics")
+
+TICK = 0.5  # seconds of the timer whose lateness is measured
+CONNECTIONS = 32  # of those who read metrics, at most
+PATH = "/metrics"
+Tell = Callable[[], Awaitable[Mapping[str, Told | None]]]  # the processes by their places; None: no answer
+
+
+@dataclass(frozen=True, slots=True)
+class Reports:
+    """Where a process shows what it measures: at a port of its own, or to its parent; or nowhere."""
+
+    port: socket.socket | None = None
+    parent: socket.socket | None = None
+
+
+NOWHERE = Reports()
+
+
+@asynccontextmanager
+async def reporting(reports: Reports, dsn: str, settings: Settings, role: str) -> AsyncGenerator[None]:
+    """Show within the block what this process measures. `role` says what it does."""
+    catalog.CUSTOMERS.choose(settings.metrics_customers, settings.metrics_series)
+    catalog.PROCESS.of(__version__, platform.python_version(), role).set(1)
+    async with AsyncExitStack() as stack:
+        if reports.port is not None or reports.parent is not None:
+            stack.callback(asyncio.create_task(lasting("loop lag", _measure_lag)).cancel)
+        if reports.parent is not None:
+            await stack.enter_async_context(answering(reports.parent))
+        if reports.port is not None:
+            await stack.enter_async_context(_serving(reports.port, dsn, settings, _alone))
+        yield
+
+
+@asynccontextmanager
+async def of_children(
+    port: socket.socket | None, dsn: str, settings: Settings, children: Sequence[Child]
+) -> AsyncGenerator[None]:
+    """Show within the block what these children measure, if there is a port; the place of each is its number."""
+
+    async def ask() -> dict[str, Told | None]:
+        told = await asyncio.gather(*(child.ask() for child in children))
+        return {str(place): one for place, one in enumerate(told)}
+
+    if port is None:
+        yield
+        return
+    async with _serving(port, dsn, settings, ask):
+        yield
+
+
+async def _alone() -> dict[str, Told | None]:
+    return {"0": Told(os.getpid(), snapshot(catalog.OF_PROCESS))}
+
+
+async def _measure_lag() -> None:
+    clock = asyncio.get_running_loop()
+    while True:
+        due = clock.time() + TICK
+        await asyncio.sleep(TICK)
+        catalog.LOOP_SECONDS.observe(max(0.0, clock.time() - due))
+
+
+@asynccontextmanager
+async def _serving(port: socket.socket, dsn: str, settings: Settings, tell: Tell) -> AsyncGenerator[None]:
+    looks = Looks(dsn, settings)
+    server = _Server(
+        uvicorn.Config(
+            Pages(looks, tell), http="h11", ws="none", lifespan="off", log_config=None, access_log=False,
+            server_header=False, proxy_headers=False, limit_concurrency=CONNECTIONS, timeout_graceful_shutdown=1,
+        )
+    )  # fmt: skip
+    task = asyncio.create_task(server.serve([port]))
+    task.add_done_callback(lambda _: server.should_exit or log.critical("METRICS ARE NOT SHOWN ANY MORE", alert=True))
+    host, number = port.getsockname()[:2]
+    log.info("metrics are shown", address=f"[{host}]:{number}" if ":" in host else f"{host}:{number}")
+    try:
+        yield
+    finally:
+        server.should_exit = True
+        await asyncio.wait((task,))
+        await looks.close()
+
+
+class _Server(uvicorn.Server):
+    """uvicorn's server without its own signal handling, which the process has."""
+
+    @contextmanager
+    def capture_signals(self) -> Generator[None]:
+        yield
+
+
+class Pages:
+    """The pages of the port: `/metrics`, and nothing else. Those who ask at the same time get the same one."""
+
+    def __init__(self, looks: Looks, tell: Tell) -> None:
+        self._looks = looks
+        self._tell = tell
+        self._task: asyncio.Task[Any] | None = None
+
+    async def __call__(self, scope: dict[str, Any], receive: Any, send: Any) -> None:
+        """ASGI."""
+        if scope["path"] != PATH or scope["method"] not in ("GET", "HEAD"):
+            body, headers, status = b"Metrics are at /metrics.\n", {"content-type": "text/plain; charset=utf-8"}, 404
+        else:
+            sent = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
+            page = await self._page()
+            body, headers = await asyncio.to_thread(page.text, sent)
+            status = 200
+        headers["content-length"] = str(len(body))
+        told = [(name.encode(), value.encode("latin-1")) for name, value in headers.items()]
+        await send({"type": "http.response.start", "status": status, "headers": told})
+        await send({"type": "http.response.body", "body": b"" if scope["method"] == "HEAD" else body})
+
+    async def _page(self) -> Any:
+        """What all processes and the database tell now."""
+        if self._task is None:
+            self._task = asyncio.create_task(self._make())
+            self._task.add_done_callback(self._made)
+        return await asyncio.shield(self._task)
+
+    def _made(self, _task: asyncio.Task[Any]) -> None:
+        self._task = None
+
+    async def _make(self) -> Any:
+        from keyrack.core.metrics.exposition import (
+            Page,  # it takes 80 ms, and only those who are asked for metrics need it
+        )
+
+        told, _ = await asyncio.gather(self._tell(), self._looks.look())
+        catalog.UP.replace({(place,): float(one is not None) for place, one in told.items()})
+        page = Page()
+        for place, one in told.items():
+            if one is not None:
+                page.add(one.found, place, one.pid)
+        page.add(snapshot(catalog.OF_SERVER))
+        return page

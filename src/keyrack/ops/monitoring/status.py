@@ -1,0 +1,189 @@
+"""In charge of the whole picture for `keyrack status`: what there is to be seen of the database and of this machine.
+
+Nothing is started, made or changed by a look: an embedded database that nobody uses stays as it is.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+from typing import Any, LiteralString
+
+import asyncpg
+
+from keyrack.core.log_config import cause
+from keyrack.core.settings import Settings
+from keyrack.db import schema_version
+from keyrack.db.connection import UNREACHABLE, Connection
+from keyrack.db.embedded import locks, wal_archiving
+from keyrack.db.embedded.layout import Layout
+from keyrack.db.embedded.server import EmbeddedServer, EmbeddedServerError
+from keyrack.db.replication.primary_connector import Connector, hosts_of
+from keyrack.ops.backups.repository import BackupError, Shelf
+from keyrack.ops.monitoring.backlog import Backlog, backlog
+from keyrack.ops.monitoring.failing_webhooks import SHOWN, Failing, addresses, failing, given_up
+from keyrack.webhooks import certificates
+from keyrack.webhooks.certificates import Certificate
+
+APPLICATION = "keyrack status"
+LONGEST = 20.0  # seconds of a look; each statement has its own time
+ALL_CERTIFICATES = 100  # hosts, where all are asked for
+
+SERVER: LiteralString = """
+select current_setting('server_version') as version, current_database() as name, pg_is_in_recovery() as standby
+"""
+# For this transaction alone: what is set for a session may become that of others behind PgBouncer
+BEGIN: LiteralString = """
+begin read only; set local statement_timeout = '2s'; set local lock_timeout = '1s'; set local enable_seqscan = off
+"""
+LACKING = ("42P01", "42703", "42883")  # SQLSTATEs of a table, a column, a function that there is not
+
+
+class Unknown(Exception):
+    """Nothing can be seen; the text says which database that is, and what was tried."""
+
+
+@dataclass(frozen=True, slots=True)
+class Disk:
+    """The disk of the state directory."""
+
+    path: Path
+    free: int  # bytes
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Backups:
+    """The full backups of the embedded database; `wrong` says why they cannot be seen."""
+
+    newest: datetime | None = None
+    name: str | None = None
+    wrong: str | None = None
+
+
+@dataclass(slots=True)
+class Picture:
+    """What there is to be seen; None or empty: it is not known, or is not there."""
+
+    database: str  # where it is, without what is secret
+    running: bool = True  # False: the embedded database has no user
+    schema: schema_version.Standing | None = None
+    server: str | None = None  # PostgreSQL's version
+    name: str | None = None
+    standby: bool = False  # the server takes no writes
+    backlog: Backlog | None = None
+    given_up: int = 0
+    failing: tuple[Failing, ...] = ()
+    certificates: list[Certificate] = field(default_factory=list[Certificate])
+    disk: Disk | None = None
+    backups: Backups | None = None
+
+
+async def look(settings: Settings, *, all_certificates: bool = False) -> Picture:
+    """What there is to be seen now. Raises `Unknown`."""
+    embedded = settings.database_url is None
+    where = str(settings.state) if embedded else told(address(settings))
+    picture = Picture(where)
+    if embedded:
+        _on_this_machine(settings, picture)
+        if not picture.running:
+            return picture
+    try:
+        async with asyncio.timeout(LONGEST), opened(settings) as raw:
+            await _in_the_database(Connection(raw), picture, settings, all_certificates)
+    except TimeoutError:
+        raise Unknown(
+            f"The database at {address} does not answer in time: it is stuck, or has too much to do."
+        ) from None
+    except (*UNREACHABLE, asyncpg.PostgresError) as error:
+        said = " ".join(cause(error).split())
+        raise Unknown(f"The database at {where} cannot be reached: {said}") from None
+    return picture
+
+
+def told(dsn: str) -> str:
+    """Where an address leads, without what is secret.
+
+    >>> told("postgresql://u:secret@one,two:5433/keyrack")
+    'one:5432, two:5433'
+    """
+    return ", ".join(map(str, hosts_of(dsn))) or "the place that the environment names"
+
+
+def address(settings: Settings) -> str:
+    """The database's address past PgBouncer; an embedded one is not started for it."""
+    return settings.database_direct_url or settings.database_url or EmbeddedServer(settings.state).dsn
+
+
+@asynccontextmanager
+async def opened(settings: Settings) -> AsyncGenerator[asyncpg.Connection]:
+    """A connection in a transaction that reads only, past PgBouncer; the embedded server has to run.
+
+    Raises what asyncpg raises.
+    """
+    raw = await Connector(address(settings), settings).connect(
+        server_settings={"application_name": APPLICATION},
+        statement_cache_size=settings.statement_cache,
+        command_timeout=LONGEST,
+    )
+    try:
+        await raw.execute(BEGIN)
+        yield raw
+    finally:
+        raw.terminate()
+
+
+def _on_this_machine(settings: Settings, picture: Picture) -> None:
+    """Raises `Unknown`."""
+    layout = Layout(settings.state.resolve())
+    if not EmbeddedServer(settings.state).made:
+        raise Unknown(
+            f"There is no database in {settings.state}, and KEYRACK_DATABASE_URL names none. `--state DIR` or "
+            "KEYRACK_STATE say where it is."
+        )
+    found = shutil.disk_usage(layout.data)
+    picture.disk = Disk(layout.state, found.free, found.total)
+    picture.backups = _backups(settings, layout)
+    try:
+        picture.running = locks.kept(layout)
+    except EmbeddedServerError as error:
+        raise Unknown(str(error)) from None
+
+
+def _backups(settings: Settings, layout: Layout) -> Backups | None:
+    directory = wal_archiving.chosen(layout, settings.backup_directory)
+    if directory is None:
+        return None
+    try:
+        newest = max(Shelf(directory).backups(), key=lambda one: one.finished, default=None)
+    except BackupError as error:
+        return Backups(wrong=str(error))
+    return Backups() if newest is None else Backups(newest.finished, newest.name)
+
+
+async def _in_the_database(
+    connection: Connection, picture: Picture, settings: Settings, all_certificates: bool
+) -> None:
+    server: Any = await connection.fetchrow(SERVER)
+    picture.server, picture.name, picture.standby = server["version"], server["name"], server["standby"]
+    picture.schema = await schema_version.standing(connection)
+    if picture.schema.state is schema_version.State.EMPTY:
+        return
+    try:
+        picture.backlog = await backlog(connection)
+        picture.failing = await failing(connection)
+        picture.given_up = await given_up(connection)
+        urls = [one.url for one in picture.failing]
+        if all_certificates:
+            urls += await addresses(connection, ALL_CERTIFICATES)
+    except asyncpg.PostgresError as error:
+        if error.sqlstate not in LACKING:
+            raise
+        return
+    most = ALL_CERTIFICATES if all_certificates else SHOWN
+    picture.certificates = await certificates.look(urls, settings, most)

@@ -1,0 +1,204 @@
+"""In charge of reading a whole customer from a server that speaks the API, as rows of the kinds that we know.
+
+Nothing but the spec is relied upon. Lists of all assignments and all events, which are ours, are used where they are
+offered: they cost fewer requests, and tell of cars that have gone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from keyrack.api.schema.request_body import moment, stamp, wall_clock
+from keyrack.core.api_client.responses import ApiError
+from keyrack.core.api_client.session import Client
+from keyrack.ops.transfer import record_types
+from keyrack.ops.transfer.record_types import Kind
+
+AT_ONCE = 8  # requests under way
+PIECE = 100  # rows of what has to be asked for one by one
+
+Json = dict[str, Any]
+Pages = AsyncGenerator[list[Json]]
+
+# What the API tells, in the order in which it is taken in
+TOLD = (
+    record_types.PRODUCTS,
+    record_types.SERVICES,
+    record_types.CONTRACTS,
+    record_types.CARS,
+    record_types.USERS,
+    record_types.GROUPS,
+    record_types.GROUP_CARS,
+    record_types.GROUP_USERS,
+    record_types.GROUP_SERVICES,
+    record_types.GROUP_PRODUCTS,
+    record_types.PAIRINGS,
+    record_types.INSTALLATIONS,
+    record_types.ASSIGNMENTS,
+    record_types.EVENTS,
+)
+SERVICE = ("id", "name", "isTerminated", "terminationDate", "terminationCause")
+CAR = ("id", "name", "description", "vin", "licensePlate", "brand", "model")
+CONTRACT = (
+    "orderNumber",
+    "documentNumber",
+    "orderPosition",
+    "start",
+    "end",
+    "termOfContract",
+    "termOfNotice",
+    "unitOfNotice",
+)
+EVENT = ("id", "dateTime", "userId", "carId", "type", "userAgent", "latitude", "longitude")
+
+
+class Source:
+    """A customer at another server; `user_type` is what users become, for no server tells it."""
+
+    def __init__(self, client: Client, user_type: str = "Anonymous") -> None:
+        self._client = client
+        self._user_type = user_type
+        self._gate = asyncio.Semaphore(AT_ONCE)
+
+    async def check(self, customer: int) -> str:
+        """The customer's name. Raises `ApiError` where the caller may not act for it."""
+        for row in await self._client.get("/customers"):
+            if str(row["id"]) == str(customer):
+                return row["name"]
+        raise ApiError(f"The source lets this manager not act for customer {customer}, or has none of this id.")
+
+    def pages(self, kind: Kind) -> Pages:
+        """All rows of a kind, in pages. Raises `ApiError`."""
+        match kind.name:
+            case "products":
+                return self._each("/products", self._product)
+            case "services":
+                return self._listed("/services", _members(SERVICE))
+            case "contracts":
+                return self._each("/services", self._contract)
+            case "cars":
+                return self._listed("/cars", _members(CAR))
+            case "users":
+                return self._listed("/users", self._user)
+            case "groups":
+                return self._listed("/groups", _members(("id", "name")))
+            case "pairings":
+                return self._listed("/services", _pairing)
+            case "installations":
+                return self._each("/cars", self._installed)
+            case "assignments":
+                return self._assignments()
+            case "events":
+                return self._events()
+            case _:
+                return self._in_groups(kind.name.removeprefix("group-"), list(kind.members)[1])
+
+    async def _listed(self, path: str, row_of: Callable[[Json], Json | None]) -> Pages:
+        async for page in self._client.pages(path):
+            yield [row for told in page if (row := row_of(told)) is not None]
+
+    async def _each(self, path: str, rows_of: Callable[[Json], Awaitable[list[Json]]]) -> Pages:
+        """What has to be asked for row by row of a list."""
+
+        async def one(told: Json) -> list[Json]:
+            async with self._gate:
+                return await rows_of(told)
+
+        async for page in self._client.pages(path, size=PIECE):
+            yield [row for rows in await asyncio.gather(*(one(told) for told in page)) for row in rows]
+
+    async def _product(self, told: Json) -> list[Json]:
+        whole = await self._client.get(f"/products/{told['id']}", missing={})
+        if not whole:
+            return []  # it has gone meanwhile
+        kind = str(whole["type"]).rpartition(" ")[2]
+        if kind not in ("Box", "IQ"):
+            raise ApiError(f"Product {told['id']} is of the type {whole['type']!r}, which is neither a Box nor an IQ.")
+        row = {name: whole[name] for name in ("id", "uniqueId", "serialNumber", "sapNumber")}
+        return [row | {"kind": kind, "dongleTerminationTimeStamp": whole.get("dongleTerminationTimeStamp")}]
+
+    async def _contract(self, service: Json) -> list[Json]:
+        told = await self._client.get(f"/services/{service['id']}/contracts", missing={})
+        return [{"serviceId": service["id"]} | {name: told.get(name) for name in CONTRACT}] if told else []
+
+    def _user(self, told: Json) -> Json:
+        data: Json = told.get("userData") or {}
+        names = {"firstName": data.get("firstName"), "lastName": data.get("lastName")}
+        row = {"id": told["id"], "emailAddress": told["emailAddress"], **names}
+        return row | {"type": self._user_type, "createdAt": None}
+
+    async def _installed(self, car: Json) -> list[Json]:
+        products = await self._client.get(f"/cars/{car['id']}/products", missing=[])
+        return [{"productId": product["id"], "carId": car["id"]} for product in products]
+
+    async def _in_groups(self, what: str, member: str) -> Pages:
+        async for groups in self._client.pages("/groups"):
+            for group in groups:
+                async for page in self._client.pages(f"/groups/{group['id']}/{what}"):
+                    yield [{"groupId": group["id"], member: row["id"]} for row in page]
+
+    async def _assignments(self) -> Pages:
+        """Those in force and to come."""
+        if await self._offers("/assignments"):
+            async for page in self._client.pages("/assignments"):
+                yield [_assignment(told) for told in page if _is_ahead(told)]
+            return
+        async for page in self._each("/cars", self._assignments_of):
+            yield page
+
+    async def _assignments_of(self, car: Json) -> list[Json]:
+        listed = await self._client.get(f"/cars/{car['id']}/assignments", missing=[])
+        ahead = [told["id"] for told in listed if _is_ahead(told)]
+        whole = [await self._client.get(f"/assignments/{id}", missing={}) for id in ahead]
+        return [_assignment(told) for told in whole if told]  # others have ended meanwhile
+
+    async def _events(self) -> Pages:
+        if await self._offers("/events"):
+            async for page in self._client.pages("/events"):
+                yield [_event(told) for told in page]
+            return
+        async for cars in self._client.pages("/cars"):
+            for car in cars:
+                async for page in self._client.pages(f"/cars/{car['id']}/events"):
+                    yield [_event(told) for told in page]
+
+    async def _offers(self, path: str) -> bool:
+        """Whether the server has this list, which the spec does not know."""
+        answer = await self._client.call("GET", f"{path}?$orderby=id&$top=1")
+        return answer.status == 200 and isinstance(answer.json, list)
+
+
+def _members(names: Sequence[str]) -> Callable[[Json], Json]:
+    return lambda told: {name: told.get(name) for name in names}
+
+
+def _pairing(service: Json) -> Json | None:
+    product = service.get("productId")
+    return None if product is None else {"serviceId": service["id"], "productId": product}
+
+
+def _is_ahead(told: Json) -> bool:
+    return told["end"] is None or _moment(told["end"]) > datetime.now(UTC)
+
+
+def _assignment(told: Json) -> Json:
+    row = {name: told.get(name) for name in ("id", "carId", "userId", "lifetime", "renewableAfter")}
+    return row | {name: told[name] and stamp(_moment(told[name])) for name in ("start", "end")}
+
+
+def _event(told: Json) -> Json:
+    row = {name: told.get(name) for name in EVENT}
+    local, utc = wall_clock(told["dateTime"]), _moment(told["utcDateTime"])
+    times = {"localTime": local.isoformat(), "utcDateTime": utc.isoformat()}
+    return row | times | {"userId": told.get("userId") or 0, "clientId": None}
+
+
+def _moment(text: str) -> datetime:
+    """A time of the API; one without an offset, as some servers write it, is UTC."""
+    try:
+        return moment(text)
+    except ValueError:
+        return moment(text + "Z")

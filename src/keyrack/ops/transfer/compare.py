@@ -1,0 +1,104 @@
+"""In charge of comparing both sides: every row that the source tells, read again, with the one that is here."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from keyrack.db.connection import Database
+from keyrack.ops.transfer import id_map
+from keyrack.ops.transfer.api_source import TOLD, Json, Source
+from keyrack.ops.transfer.import_api import KEEPS_POSITIONS, Progress
+from keyrack.ops.transfer.record_types import ASSIGNMENTS, BY_NAME, EVENTS, USERS, Kind
+
+SHOWN = 20  # differences of a kind that are told one by one
+# Members that are not compared: a person who was here already stays as they are, and no server tells the others
+LEFT_OUT = {USERS.name: {"firstName", "lastName", "type", "createdAt"}, EVENTS.name: {"clientId", "localTime"}}
+PIECE = 1_000
+
+
+@dataclass(slots=True)
+class Compared:
+    """Of one kind: the rows that the source tells, those that are here, and what is not the same."""
+
+    kind: str
+    source: int = 0
+    here: int = 0
+    different: int = 0
+    told: list[str] = field(default_factory=list[str])
+
+    @property
+    def agrees(self) -> bool:
+        return self.source == self.here and not self.different
+
+    def tell(self, text: str) -> None:
+        if len(self.told) < SHOWN:
+            self.told.append(f"{self.kind}: {text}")
+
+
+async def compare(db: Database, source: Source, customer: int, progress: Progress) -> list[Compared]:
+    """Read everything again and compare it. Raises `ApiError`."""
+    places = bool(await db.fetchval(KEEPS_POSITIONS, customer))
+    found: list[Compared] = []
+    for kind in TOLD:
+        compared = Compared(kind.name)
+        async for page in source.pages(kind):
+            for first in range(0, len(page), PIECE):
+                await _compare(db, customer, kind, page[first : first + PIECE], compared, places)
+            progress(kind.name, compared.source)
+        found.append(compared)
+    return found
+
+
+async def _compare(
+    db: Database, customer: int, kind: Kind, rows: Sequence[Json], compared: Compared, places: bool
+) -> None:
+    compared.source += len(rows)
+    left_out = LEFT_OUT.get(kind.name, set[str]())
+    if not places:
+        left_out = left_out | {"latitude", "longitude"}
+    own = {"id": kind.name} if "id" in kind.members else {}
+    expected = [dict(row) for row in rows]
+    for member, name in {**own, **(kind.of or {})}.items():
+        new = await id_map.known(db, customer, BY_NAME[name], (row[member] for row in expected))
+        for row in expected:
+            row[member] = new.get(row[member]) if row[member] else row[member]
+    keys = [row[kind.key] for row in expected if row[kind.key] is not None]
+    there = [json.loads(row[0]) for row in await db.fetch(kind.some, customer, keys)]
+    by_key: dict[Any, list[Json]] = {}
+    for row in there:
+        if kind is ASSIGNMENTS and row["renewableAfter"] is None:
+            row["renewableAfter"] = row["lifetime"] // 2
+        by_key.setdefault(row[kind.key], []).append(row)
+    for row, wanted in zip(rows, expected, strict=True):
+        candidates = by_key.get(wanted[kind.key], [])
+        wrong = [_differing(wanted, candidate, left_out) for candidate in candidates]
+        if not wrong or ("id" not in kind.members and all(wrong)):
+            compared.tell(f"{_named(kind, row)} is not here")
+            continue
+        compared.here += 1
+        if members := min(wrong, key=len):
+            compared.different += 1
+            compared.tell(f"{_named(kind, row)} differs in {', '.join(members)}")
+
+
+def _named(kind: Kind, row: Json) -> str:
+    return " ".join(f"{name} {row[name]}" for name in (["id"] if "id" in kind.members else kind.of or ()))
+
+
+def _differing(wanted: Json, found: Json, left_out: set[str]) -> list[str]:
+    return [name for name, value in wanted.items() if name not in left_out and _plain(value) != _plain(found.get(name))]
+
+
+def _plain(value: object) -> object:
+    """A value as it is compared: a time is one, however it is written."""
+    if isinstance(value, str) and len(value) > len("2026-01-01T") and value[4:5] == "-" and value[10:11] == "T":
+        try:
+            at = datetime.fromisoformat(value)
+        except ValueError:
+            return value
+        return at if at.tzinfo else value
+    return value

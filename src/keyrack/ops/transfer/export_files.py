@@ -1,0 +1,163 @@
+"""In charge of writing a whole customer into files: of one moment, row by row, and whole or not at all."""
+
+from __future__ import annotations
+
+import asyncio
+import csv
+import hashlib
+import json
+import os
+import shutil
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import IO, Any, LiteralString
+
+from keyrack import __version__
+from keyrack.core.text import no_formula
+from keyrack.db.connection import Connection
+from keyrack.ops.transfer.manifest import File, Manifest, Owner
+from keyrack.ops.transfer.record_types import KINDS, Kind
+
+PIECE = 1_000  # rows that are fetched at a time
+
+Progress = Callable[[str, int, int], None]  # kind, rows written, rows there are
+
+SNAPSHOT: LiteralString = "set transaction isolation level repeatable read, read only"
+UTC_TIMES: LiteralString = "set local timezone to 'UTC'"
+OWNER: LiteralString = """
+select customer_id as id, name, to_json(created_at)#>>'{}' as created_at, history_days, keeps_positions,
+  changes_days,
+  coalesce((select applied from customer_hold h where h.customer_id = c.customer_id), 0) as applied,
+  coalesce((select last_id from event_counter e where e.customer_id = c.customer_id), 0) as last_event
+from customer c where customer_id = $1
+"""
+REVISION: LiteralString = "select version_num from alembic_version"
+CLOSE: LiteralString = "close listed"
+# What no file holds: it is secret, or not the customer's alone
+LEFT: LiteralString = """
+select (select count(*) from customer_user join person using (user_id)
+        where customer_id = $1 and password_hash is not null) as passwords,
+  (select count(*) from webhook where customer_id = $1) as "webhookSecrets",
+  (select count(*) from device_key where customer_id = $1 and revoked_at is null) as "deviceKeys",
+  (select count(*) from sdk_key where customer_id = $1 and revoked_at is null) as "sdkKeys",
+  (select count(distinct product_id) from box_epoch where customer_id = $1) as boxes,
+  (select count(*) from app_device where customer_id = $1) as phones,
+  (select count(*) from manager_customer where customer_id = $1) as managers
+"""
+
+
+class NotExported(Exception):
+    """Why nothing was written."""
+
+
+async def export(sql: Connection, customer: int, target: Path, progress: Progress) -> Manifest:
+    """Write the customer into `target`, in a transaction that has done nothing yet: all is of one moment.
+
+    The files are written beside it and get its name when they are whole and on disk. Raises `NotExported`, `OSError`.
+    """
+    await sql.execute(SNAPSHOT)
+    await sql.execute(UTC_TIMES)
+    owner = await sql.fetchrow(OWNER, customer)
+    if owner is None:
+        raise NotExported(f"There is no customer {customer}.")
+    _check_free(target)
+    partial = target.with_name(f".{target.name}.{os.getpid()}.partial")
+    partial.mkdir(mode=0o700, parents=True)
+    try:
+        files = _Files(partial)
+        for kind in KINDS:
+            await files.write(sql, customer, kind, progress)
+        left = await sql.fetchrow(LEFT, customer)
+        manifest = Manifest(
+            release=__version__,
+            revision=await sql.fetchval(REVISION),
+            moment=datetime.now(UTC).isoformat(),
+            customer=Owner(**owner),
+            files=files.written,
+            months=sorted(files.months),
+            left=dict(left or {}),
+        )
+        await asyncio.to_thread(_finish, manifest, partial, target)
+    except BaseException:
+        shutil.rmtree(partial, ignore_errors=True)
+        raise
+    return manifest
+
+
+def _check_free(target: Path) -> None:
+    if target.exists() and (not target.is_dir() or any(target.iterdir())):
+        raise NotExported(f"{target} is there already, and not an empty directory. Name another one.")
+
+
+def _finish(manifest: Manifest, partial: Path, target: Path) -> None:
+    """Have it all on disk before it gets its name."""
+    manifest.write(partial)
+    for path in (*partial.iterdir(), partial):
+        place = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(place)
+        finally:
+            os.close(place)
+    partial.rename(target)  # in the place of an empty directory, too
+
+
+class _Files:
+    """The files of one export."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        self.written: list[File] = []
+        self.months: set[str] = set()
+
+    async def write(self, sql: Connection, customer: int, kind: Kind, progress: Progress) -> None:
+        """Write the two files of a kind."""
+        there: int = 0 if kind.has_months else await sql.fetchval(kind.count, customer)
+        progress(kind.name, 0, there)
+        lines, sheet = _Out(self._directory / f"{kind.name}.jsonl"), _Out(self._directory / f"{kind.name}.csv")
+        writer = csv.writer(sheet, lineterminator="\r\n")
+        writer.writerow(kind.members)
+        count = 0
+        await sql.declare(kind.select, customer)
+        while rows := await sql.some(PIECE):
+            for row in rows:
+                value: dict[str, Any] = json.loads(row[0])
+                lines.write(row[0] + "\n")
+                writer.writerow([_cell(cell) for cell in value.values()])
+                if kind.has_months:
+                    self.months.add(value["at"][: len("2026-01")])
+            count += len(rows)
+            progress(kind.name, count, max(there, count))
+        await sql.execute(CLOSE)
+        self.written += [lines.closed(count), sheet.closed(count)]
+
+
+class _Out:
+    """A file that is written once, with its checksum."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._file: IO[bytes] = os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb")
+        self._hash = hashlib.sha256()
+        self._bytes = 0
+
+    def write(self, text: str) -> int:
+        piece = text.encode()
+        self._hash.update(piece)
+        self._bytes += len(piece)
+        return self._file.write(piece)
+
+    def closed(self, rows: int) -> File:
+        self._file.close()
+        return File(name=self._path.name, rows=rows, bytes=self._bytes, sha256=self._hash.hexdigest())
+
+
+def _cell(value: Any) -> str | int | float:
+    """A value as a spreadsheet may have it: what is no number is never a formula."""
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int | float):
+        return value
+    return no_formula(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))

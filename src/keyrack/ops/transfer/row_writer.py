@@ -1,0 +1,125 @@
+"""In charge of writing rows into a customer under numbers of this database, in the caller's transaction."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from datetime import datetime
+from itertools import groupby
+from typing import Any, LiteralString, cast
+
+from keyrack.db.connection import Connection
+from keyrack.ops.transfer import id_map
+from keyrack.ops.transfer.record_types import (
+    BY_NAME,
+    INSTALLATIONS,
+    ODOMETERS,
+    OPERATIONS,
+    PAIRINGS,
+    POSITIONS,
+    USERS,
+    Kind,
+)
+from keyrack.telemetry.history import ODOMETERS as ODOMETER_HISTORY
+from keyrack.telemetry.history import POSITIONS as POSITION_HISTORY
+from keyrack.telemetry.history import History
+from keyrack.telemetry.runs import packed
+
+Json = dict[str, Any]
+Write = Callable[[Connection, int, Sequence[Json]], Awaitable[None]]
+
+# A person is one, whatever customers have them; whoever is there already stays as they are
+PEOPLE: LiteralString = """
+select a as address, user_id from unnest($1::text[]) a join person on lower(email_address) = lower(a)
+"""
+NEW_PEOPLE: LiteralString = """
+insert into person (user_id, email_address, first_name, last_name, type, created_at)
+select "id", "emailAddress", "firstName", "lastName", "type", coalesce("createdAt", now())
+""" + USERS.told.replace("$2", "$1")
+MEMBERS: LiteralString = """
+insert into customer_user (customer_id, user_id) select $1, user_id from unnest($2::integer[]) u (user_id)
+on conflict do nothing
+"""
+PAIR: LiteralString = 'update service s set product_id = r."productId" ' + PAIRINGS.told + (
+    ' where s.customer_id = $1 and s.service_id = r."serviceId" and s.product_id is null'
+    ' and not exists (select from service o where o.customer_id = $1 and o.product_id = r."productId")'
+)  # fmt: skip
+INSTALL: LiteralString = 'update product p set car_id = r."carId" ' + INSTALLATIONS.told + (
+    ' where p.customer_id = $1 and p.product_id = r."productId" and p.car_id is null'
+    ' and not exists (select from product o where o.customer_id = $1 and o.car_id = r."carId" and o.kind = p.kind)'
+)  # fmt: skip
+INSIDE = {"carId": "cars", "userId": "users", "assignmentId": "assignments"}  # of an operation's request and result
+
+
+async def write(sql: Connection, customer: int, kind: Kind, rows: Sequence[Json]) -> list[Json]:
+    """Write rows; what was written. Whatever they point to has been written before."""
+    rows = await _renumbered(sql, customer, kind, rows)
+    if kind.numbered:
+        own = _write_users(sql, rows) if kind is USERS else id_map.drawn(sql, kind, [row["id"] for row in rows])
+        given = await own
+        await id_map.note(sql, customer, kind, given)
+        rows = [row | {"id": given[row["id"]]} for row in rows]
+    if own := OWN.get(kind.name):
+        await own(sql, customer, rows)
+    elif kind.into:
+        await sql.execute(kind.insert, customer, rows)
+    return rows
+
+
+async def _renumbered(sql: Connection, customer: int, kind: Kind, rows: Sequence[Json]) -> list[Json]:
+    """The rows with the numbers of this database in the members that point to others."""
+    changed = [dict(row) for row in rows]
+    for member, name in (kind.of or {}).items():
+        places = [row for row in changed if row[member] is not None]
+        if kind is OPERATIONS:
+            places += [row[part] for row in changed for part in ("request", "result") if _points(row[part], member)]
+        new = await id_map.all_of(sql, customer, BY_NAME[name], (place[member] for place in places))
+        for place in places:
+            place[member] = new[place[member]]
+    return changed
+
+
+def _points(value: object, member: str) -> bool:
+    return isinstance(value, dict) and isinstance(cast("Json", value).get(member), int)
+
+
+async def _write_users(sql: Connection, rows: Sequence[Json]) -> dict[int, int]:
+    """Write those whom nobody has yet; everybody's number here."""
+    people = {row["address"]: row["user_id"] for row in await sql.fetch(PEOPLE, [row["emailAddress"] for row in rows])}
+    given = {row["id"]: people[name] for row in rows if (name := row["emailAddress"]) in people}
+    new = [row for row in rows if row["id"] not in given]
+    given |= await id_map.drawn(sql, USERS, [row["id"] for row in new])
+    await sql.execute(NEW_PEOPLE, [row | {"id": given[row["id"]]} for row in new])
+    return given
+
+
+async def _join(sql: Connection, customer: int, rows: Sequence[Json]) -> None:
+    await sql.execute(MEMBERS, customer, [row["id"] for row in rows])
+
+
+async def _pair(sql: Connection, customer: int, rows: Sequence[Json]) -> None:
+    await sql.execute(PAIR, customer, rows)
+
+
+async def _install(sql: Connection, customer: int, rows: Sequence[Json]) -> None:
+    await sql.execute(INSTALL, customer, rows)
+
+
+def _history(history: History, *members: str) -> Write:
+    async def add(sql: Connection, customer: int, rows: Sequence[Json]) -> None:
+        for car, readings in groupby(rows, key=lambda row: row["carId"]):
+            told = [
+                (datetime.fromisoformat(row["at"]), tuple(float(row[name]) for name in members)) for row in readings
+            ]
+            await history.add(sql, customer, [(car, stretch) for stretch, _ in packed(told)])
+
+    return add
+
+
+# What is more than rows of a table
+OWN: dict[str, Write] = {
+    USERS.name: _join,
+    PAIRINGS.name: _pair,
+    INSTALLATIONS.name: _install,
+    POSITIONS.name: _history(POSITION_HISTORY, "latitude", "longitude"),
+    ODOMETERS.name: _history(ODOMETER_HISTORY, "odometer"),
+}

@@ -1,0 +1,282 @@
+"""In charge of a process that serves, or works, or both; and of its clean stop."""
+
+from __future__ import annotations
+
+import asyncio
+import ctypes
+import gc
+import logging
+import resource
+import signal
+import socket
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Mapping
+from contextlib import asynccontextmanager, contextmanager, suppress
+from typing import TYPE_CHECKING, TypeVar
+
+import structlog
+import uvicorn
+import uvloop
+
+from keyrack.core import systemd
+from keyrack.core.settings import Settings
+from keyrack.db.connection import UNREACHABLE
+from keyrack.ops.monitoring.metrics_server import NOWHERE, Reports, reporting
+from keyrack.server.worker import Worker, connect
+
+if TYPE_CHECKING:
+    from keyrack.http.app import Edge
+
+T = TypeVar("T")
+log = structlog.get_logger("keyrack.processes")
+
+LINGER = 0.5  # seconds that idle connections stay at a stop: a request that is on its way to us then is answered
+M_MMAP_THRESHOLD = -3  # of <malloc.h>
+FILES = 65_536  # that a process opens, at most
+
+
+class PortInUse(Exception):
+    """Somebody else listens at that address."""
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """A listening socket that children may inherit. Raises `PortInUse`, or `OSError` for what is no address of ours."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listener = socket.socket(family, socket.SOCK_STREAM)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listener.bind((host, port))
+    except OSError as error:
+        listener.close()
+        if error.errno in (98, 48):  # EADDRINUSE on Linux, macOS
+            raise PortInUse(f"Port {port} at {host} is in use. Choose another one with --port.") from None
+        raise
+    listener.listen(2048)
+    listener.set_inheritable(True)
+    return listener
+
+
+class _Server(uvicorn.Server):
+    """uvicorn's server without its own signal handling: a process of ours has more to stop than HTTP."""
+
+    def __init__(self, config: uvicorn.Config) -> None:
+        super().__init__(config)
+        self.up = asyncio.Event()
+
+    @contextmanager
+    def capture_signals(self) -> Generator[None]:
+        yield
+
+    def end(self) -> None:
+        """Take no more connections, and end with the requests under way."""
+        self.should_exit = True
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        from keyrack.http.connections import begin_to_end
+
+        begin_to_end(self.config, LINGER)
+        await super().shutdown(sockets)
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        said = logging.getLogger("uvicorn.error")
+        said.disabled = True  # that it could not start is told by whoever called `serve`
+        try:
+            await super().startup(sockets)
+            self.up.set()
+        except SystemExit:  # which would end the loop before anybody could say why
+            self.should_exit = True
+        finally:
+            said.disabled = False
+
+
+def serve(
+    settings: Settings,
+    dsn: str,
+    listener: socket.socket,
+    *,
+    worker: bool,
+    ready: Callable[[], None] | None = None,
+    reports: Reports = NOWHERE,
+) -> None:
+    """Serve, and work if wanted, in this process until SIGINT or SIGTERM; `ready` is called when requests are taken.
+
+    Raises what kept it from serving at all, and `SystemExit` with the status 1 if either ends before that: whoever
+    started the process has to notice.
+    """
+
+    _return_large_blocks()
+    _raise_file_limit()
+
+    async def main() -> None:
+        async with _traced(settings):
+            await run()
+
+    async def run() -> None:
+        stop = stop_signal()  # one that comes while all of it begins is heeded afterwards
+        app = _application(settings, dsn)
+        server = _Server(_configuration(settings, app))
+        serving = asyncio.create_task(server.serve([listener]))
+        up = asyncio.create_task(server.up.wait())
+        await asyncio.wait((serving, up), return_when=asyncio.FIRST_COMPLETED)
+        if serving.done():
+            raise app.failure or SystemExit(1)
+        gc.freeze()  # what lives as long as the process need not be looked through again
+        systemd.tell(systemd.READY)
+        if ready is not None:
+            ready()
+
+        def end() -> None:
+            app.stop()
+            asyncio.get_running_loop().call_later(settings.stop_delay, server.end)
+
+        async with reporting(reports, dsn, settings, "serve, work" if worker else "serve"):
+            parts = {"server": serving}
+            if worker:
+                parts["worker"] = asyncio.create_task(_work(settings, dsn, stop))
+            await _run(parts, stop, end)
+
+    uvloop.run(main())
+
+
+def work(settings: Settings, dsn: str, ready: Callable[[], None], reports: Reports = NOWHERE) -> None:
+    """Work in this process until SIGINT or SIGTERM; `ready` is called when work is taken.
+
+    Raises `SystemExit` with the status 1 if the work ends before that.
+    """
+
+    async def main() -> None:
+        stop = stop_signal()
+        async with _traced(settings), reporting(reports, dsn, settings, "work"):
+            await _run({"worker": asyncio.create_task(_work(settings, dsn, stop, ready))}, stop)
+
+    uvloop.run(main())
+
+
+def meanwhile(settings: Settings, dsn: str, use: Callable[[Settings], Awaitable[T]]) -> T:
+    """Serve and work in this process for as long as `use` takes, which gets the settings with the address; what it
+    returns. Raises what it raises, and what kept us from serving."""
+
+    async def main() -> T:
+        with listen("127.0.0.1", 0) as listener:
+            told = settings.model_copy(update={"public_url": f"http://127.0.0.1:{listener.getsockname()[1]}"})
+            app, stop = _application(told, dsn), asyncio.Event()
+            server = _Server(_configuration(told, app))
+            serving = asyncio.create_task(server.serve([listener]))
+            await asyncio.wait((serving, asyncio.create_task(server.up.wait())), return_when=asyncio.FIRST_COMPLETED)
+            if serving.done():
+                raise app.failure or SystemExit(1)
+            working = asyncio.create_task(_work(told, dsn, stop))
+            try:
+                return await use(told)
+            finally:
+                stop.set()
+                app.stop()
+                server.end()
+                await asyncio.gather(serving, working)
+
+    return uvloop.run(main())
+
+
+@asynccontextmanager
+async def _traced(settings: Settings) -> AsyncGenerator[None]:
+    """Trace within the block what the settings want to have traced."""
+    if settings.traces is None:
+        yield
+        return
+    from keyrack.core.tracing.exporter import telling  # with it comes OpenTelemetry
+
+    async with telling(settings):
+        yield
+
+
+async def _run(
+    parts: Mapping[str, asyncio.Task[None]], stop: asyncio.Event, on_stop: Callable[[], None] = lambda: None
+) -> None:
+    """Wait for the stop, and for the parts of the process to end with it. One that ends before it is told as an alert,
+    and the others are stopped: a process that does half of its work would go unnoticed, one that is gone is replaced.
+    """
+    turning = asyncio.create_task(systemd.turn())
+    stopped = asyncio.create_task(stop.wait())
+    await asyncio.wait((stopped, *parts.values()), return_when=asyncio.FIRST_COMPLETED)
+    systemd.tell(systemd.STOPPING)
+    ended = {} if stop.is_set() else {name: task for name, task in parts.items() if task.done()}
+    for name, task in ended.items():
+        error = task.exception()
+        text = f"THE {name.upper()} HAS ENDED: the process ends with it"
+        log.critical(text, alert=True, error=error, exc_info=error)
+    stop.set()
+    on_stop()
+    await asyncio.gather(*parts.values(), return_exceptions=bool(ended))
+    turning.cancel()
+    if ended:
+        raise SystemExit(1)
+
+
+async def _work(settings: Settings, dsn: str, stop: asyncio.Event, ready: Callable[[], None] | None = None) -> None:
+    db = await connect(dsn, settings)
+    worker = Worker(db, settings)
+    if ready is not None:
+        systemd.tell(systemd.READY)
+        ready()
+    working = asyncio.create_task(worker.run())
+    stopped = asyncio.create_task(stop.wait())
+    await asyncio.wait((working, stopped), return_when=asyncio.FIRST_COMPLETED)
+    await worker.stop()
+    with suppress(*UNREACHABLE):  # the database may have been told to stop as well
+        await working
+    await db.close()
+
+
+def configuration(settings: Settings, dsn: str) -> uvicorn.Config:
+    """How uvicorn serves the application over the database `dsn`."""
+    return _configuration(settings, _application(settings, dsn))
+
+
+def _application(settings: Settings, dsn: str) -> Edge:
+    from keyrack.console import SITE  # what answers requests: neither who only works nor a parent of others needs it
+    from keyrack.http.app import create_app
+
+    return create_app(settings, dsn, SITE)
+
+
+def _configuration(settings: Settings, app: Edge) -> uvicorn.Config:
+    from keyrack.http.connections import protocol
+
+    return uvicorn.Config(
+        app,
+        http=protocol(settings),
+        loop="uvloop",
+        ws="none",
+        lifespan="on",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        proxy_headers=True,
+        forwarded_allow_ips=settings.trusted_proxies,
+        timeout_keep_alive=75,
+        timeout_graceful_shutdown=settings.stop_seconds,
+    )
+
+
+def _return_large_blocks() -> None:
+    """Have glibc give large blocks back when they are freed: a checked password would else keep its 19 MiB for good."""
+    with suppress(OSError, AttributeError):  # another C library does without
+        ctypes.CDLL(None).mallopt(M_MMAP_THRESHOLD, 1 << 20)
+
+
+def _raise_file_limit() -> None:
+    """Open as many files as we may: a connection is a file, and the usual limit of 1024 is soon reached."""
+    before, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = FILES if hard == resource.RLIM_INFINITY else min(FILES, hard)
+    if before == resource.RLIM_INFINITY or before >= wanted:
+        return
+    with suppress(ValueError, OSError):  # not every system lets us
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+        log.info("the limit of open files is raised", before=before, now=wanted)
+
+
+def stop_signal() -> asyncio.Event:
+    """Set at SIGINT and SIGTERM, from now on."""
+    stop = asyncio.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(number, stop.set)
+    return stop

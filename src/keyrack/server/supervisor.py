@@ -1,0 +1,111 @@
+"""In charge of several processes under one parent: started, heard, started again, asked what they measure, ended."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import socket
+import sys
+from asyncio.subprocess import DEVNULL
+from collections.abc import Callable, Sequence
+from contextlib import closing, suppress
+
+import structlog
+import uvloop
+
+from keyrack.core import systemd
+from keyrack.core.settings import Settings
+from keyrack.db.embedded.server import end_with_parent
+from keyrack.ops.monitoring.child_metrics import Child
+from keyrack.ops.monitoring.metrics_server import of_children
+from keyrack.server.process import stop_signal
+
+log = structlog.get_logger("keyrack.supervisor")
+
+OF_OWN = 5.0  # seconds beyond `stop_seconds` in which a child ends
+RESTART = 1.0  # seconds between a child's death and its successor
+
+
+def supervise(
+    commands: Sequence[Sequence[str]],
+    dsn: str,
+    listener: socket.socket,
+    settings: Settings,
+    ready: Callable[[], None],
+    port: socket.socket | None = None,
+) -> None:
+    """Run `keyrack` commands as child processes until SIGINT or SIGTERM; one that dies, or stands still for longer than
+    systemd would have it, is started again. `ready` is called when all of them are. At `port` this process shows what
+    they measure."""
+
+    async def main() -> None:
+        stop = stop_signal()
+        turning = asyncio.create_task(systemd.turn())
+        up = [asyncio.Event() for _ in commands]
+        telling = asyncio.create_task(_tell_ready(up, ready))
+        grace = settings.stop_seconds + settings.stop_delay + OF_OWN
+        places = [Child(asked=port is not None) for _ in commands]
+        async with of_children(port, dsn, settings, places):
+            each = zip(commands, up, places, strict=True)
+            await asyncio.gather(*(_keep_alive(*child, listener, grace, stop) for child in each))
+        telling.cancel()
+        turning.cancel()
+
+    uvloop.run(main())
+
+
+async def _tell_ready(up: Sequence[asyncio.Event], ready: Callable[[], None]) -> None:
+    for child in up:
+        await child.wait()
+    systemd.tell(systemd.READY)
+    ready()
+
+
+async def _keep_alive(
+    command: Sequence[str],
+    up: asyncio.Event,
+    place: Child,
+    listener: socket.socket,
+    grace: float,
+    stop: asyncio.Event,
+) -> None:
+    stopped = asyncio.create_task(stop.wait())
+    while not stop.is_set():
+        with closing(systemd.Herald()) as herald:
+            try:
+                with place.line() as (options, files):
+                    child = await asyncio.create_subprocess_exec(
+                        sys.executable, "-m", "keyrack", *command, *options, env=os.environ | herald.environment(),
+                        pass_fds=[listener.fileno(), *files], start_new_session=True,
+                        preexec_fn=end_with_parent(signal.SIGTERM),
+                        stdout=DEVNULL,  # where requests are taken, the parent says
+                    )  # fmt: skip
+                    place.pid = child.pid
+            except OSError as error:  # no memory or process to be had now: it must not end those that run
+                log.error("process not started; trying again", command=command[0], error=error)
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(stop.wait(), RESTART)
+                continue
+            ended = asyncio.create_task(child.wait())
+            silent = asyncio.create_task(herald.hear(up))
+            await asyncio.wait((ended, stopped, silent), return_when=asyncio.FIRST_COMPLETED)
+            if not stop.is_set():
+                if not ended.done():
+                    child.kill()
+                    await ended
+                log.error(
+                    "process ended; starting another one",
+                    command=command[0], status=child.returncode, stood_still=silent.done(),
+                )  # fmt: skip
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(stop.wait(), RESTART)
+            elif child.returncode is None:
+                child.terminate()
+                try:
+                    await asyncio.wait_for(ended, grace)
+                except TimeoutError:
+                    child.kill()
+                    await child.wait()
+            silent.cancel()
+            await asyncio.gather(silent, return_exceptions=True)

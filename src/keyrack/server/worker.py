@@ -1,0 +1,170 @@
+"""In charge of the worker: the loops that do what waits, woken by the database, stopped cleanly."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from functools import partial
+from typing import Any
+
+import asyncpg
+import structlog
+
+from keyrack.assignments.scheduler import Rounds
+from keyrack.changelog.sequencer import SOON, Numbering
+from keyrack.core.background_tasks import lasting
+from keyrack.core.settings import Settings
+from keyrack.db import worker_wakeup
+from keyrack.db.audit_context import acting, system
+from keyrack.db.change_notifier import APPLIED, CHANNEL, Teller
+from keyrack.db.connection import UNREACHABLE, Database
+from keyrack.db.encryption.bootstrap import open_vault
+from keyrack.db.notification_listener import Listener
+from keyrack.db.replication.primary_heartbeat import Heartbeat
+from keyrack.db.throttled_log import Interruptions
+from keyrack.ops.housekeeping import Housekeeping
+
+log = structlog.get_logger("keyrack.worker")
+seldom = Interruptions("keyrack.worker")
+
+# A worker repeats some statements, each of which finds its rows by an index: planning them anew would take longer than
+# they do, and a plan from the time when a table was empty must not read all of it later
+PARAMETERS = {"plan_cache_mode": "force_generic_plan", "enable_seqscan": "off"}
+GRACE = 2.5  # seconds that deliveries under way get at a stop; with the rest it stays below what a parent waits
+
+
+async def connect(dsn: str, settings: Settings) -> Database:
+    """The connections of a worker. Raises `Unavailable`."""
+    return await Database.connect(dsn, settings, application="keyrack worker", parameters=PARAMETERS)
+
+
+class Bell:
+    """Wakes one sleeper for each ring; a ring while nobody sleeps is kept for the next one."""
+
+    def __init__(self) -> None:
+        self._sleepers: deque[asyncio.Future[None]] = deque()
+        self._rung = False
+
+    def ring(self) -> None:
+        while self._sleepers:
+            sleeper = self._sleepers.popleft()
+            if not sleeper.done():
+                sleeper.set_result(None)
+                return
+        self._rung = True
+
+    async def sleep(self, seconds: float | None) -> None:
+        """Until a ring, or for so long."""
+        if self._rung:
+            self._rung = False
+            return
+        sleeper: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._sleepers.append(sleeper)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await sleeper
+
+
+class Worker:
+    """One worker: several customers at a time; any number of workers share the work through the database alone."""
+
+    def __init__(self, db: Database, settings: Settings) -> None:
+        self._db = db
+        self._settings = settings
+        self._bell = Bell()
+        self._stopping = asyncio.Event()
+        self._tell = Teller(db)
+        self._numbered = Teller(db, SOON)  # who follows the log of changes waits for nothing else
+        self._numbering = Numbering(db, settings, self._numbered)
+        heard = {
+            "keyrack_work": self._bell.ring,
+            "keyrack_deliver": self._on_deliver,
+            CHANNEL: self._numbering.wake,
+        }
+        self._listener = Listener(db.connector.direct(settings), heard, self._on_all)
+        self._heartbeat = Heartbeat(db.connector, settings, "work")
+        self._rounds = Rounds(db, self._bell.ring, self._look_again)
+        self._courier: Any = None
+        self._call = asyncio.Event()
+
+    async def run(self) -> None:
+        """Work until `stop`; what is held then is finished first, or given back."""
+        acting.set(system("worker"))
+        from keyrack.webhooks.delivery import Courier  # with it comes an HTTP client that only workers need
+
+        vault = await open_vault(self._db, self._settings)
+        self._courier = courier = Courier(self._db, self._settings, vault, self._call.set, self._tell)
+        housekeeping = Housekeeping(self._db, self._settings)
+        helpers = [
+            self._start("listener", self._listener.run),
+            self._start("heartbeat", self._heartbeat.run),
+            self._start("housekeeping", housekeeping.run),
+            self._start("numbering", self._numbering.run),
+            self._start("calls", self._call_others),
+            self._start("teller", self._tell.run),
+            self._start("teller of numbers", self._numbered.run),
+        ]
+        if self._settings.sends_mail:
+            from keyrack.auth.mail.outbox import Postman  # with it comes an SMTP client that only workers need
+
+            helpers.append(self._start("mail", Postman(self._db, self._settings).run))
+        delivering = self._start("deliveries", lambda: courier.run(GRACE))
+        concurrency = self._settings.worker_concurrency
+        loops = [self._start("work", partial(self._loop, polls=number == 0)) for number in range(concurrency)]
+        try:
+            await self._stopping.wait()
+            courier.stop()
+            for _ in loops:
+                self._bell.ring()
+            await asyncio.wait([delivering, *loops], timeout=2 * GRACE)
+        finally:
+            for task in (*helpers, delivering, *loops):
+                task.cancel()
+            await asyncio.gather(*helpers, delivering, *loops, return_exceptions=True)
+
+    def _start(self, name: str, loop: Callable[[], Awaitable[object]]) -> asyncio.Task[None]:
+        return asyncio.create_task(lasting(name, loop, self._stopping.is_set))
+
+    async def stop(self) -> None:
+        """Ask the loops to end after what each one holds."""
+        self._stopping.set()
+
+    async def _loop(self, *, polls: bool) -> None:
+        while not self._stopping.is_set():
+            try:
+                done = await self._rounds.run()
+                if done is not None:
+                    for customer in done.customers:
+                        self._tell(customer, APPLIED)
+                    if done.deliveries:
+                        self._on_deliver()
+                    continue
+            except (*UNREACHABLE, asyncpg.PostgresError, TimeoutError) as error:
+                seldom.warning("work interrupted; it will be done again", error=error)
+                await asyncio.sleep(0.5)
+            except Exception:
+                log.exception("work failed")
+                await asyncio.sleep(2)
+            await self._bell.sleep(self._settings.worker_poll if polls else None)
+
+    def _look_again(self, seconds: float) -> None:
+        asyncio.get_running_loop().call_later(seconds, self._bell.ring)
+
+    def _on_all(self) -> None:
+        self._bell.ring()
+        self._on_deliver()
+        self._numbering.wake()
+
+    def _on_deliver(self) -> None:
+        if self._courier is not None:
+            self._courier.wake()
+
+    async def _call_others(self) -> None:
+        """Tell the other workers that there is more to deliver than this one can take."""
+        while True:
+            await self._call.wait()
+            self._call.clear()
+            with suppress(*UNREACHABLE, asyncpg.PostgresError):
+                await self._db.execute(worker_wakeup.DELIVER)

@@ -1,0 +1,196 @@
+"""In charge of the demo: two fleets, their manager and keys, the catalogue, and `demo.env` with the credentials."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from random import Random
+from typing import LiteralString
+
+from keyrack.auth.password_hashing import Passwords
+from keyrack.core import secret_hashes
+from keyrack.core.error_codes import Reason
+from keyrack.core.errors import Conflict
+from keyrack.core.settings import Settings
+from keyrack.db.connection import Connection, Database
+from keyrack.simulator.demo.catalogue import write_catalogue
+from keyrack.simulator.demo.fleet import write_fleet
+from keyrack.simulator.demo.history import midnight, write_events, write_telemetry
+from keyrack.simulator.demo.people import FLEETS
+
+REAL_DATA = Reason(
+    "others-data-there",
+    "The database holds customers that are not the demo's. The demo wants a database of its own: see --state.",
+)
+
+USERNAME = "demo"
+KEY_NAME = "Keyrack demo"
+SEED = 20_260_915
+ENV = "demo.env"
+NAMES = (
+    "KEYRACK_URL",
+    "KEYRACK_API_KEY",
+    "KEYRACK_USERNAME",
+    "KEYRACK_PASSWORD",
+    "KEYRACK_CUSTOMER_ID",
+    "KEYRACK_SDK_KEY",
+    "KEYRACK_DEVICE_KEY",
+    "KEYRACK_STATE",  # so that commands find the same database
+)
+
+LOCK: LiteralString = "select pg_advisory_xact_lock(7260920)"  # any constant: one load at a time
+LOADED: LiteralString = """
+select m.manager_id, (select min(customer_id) from manager_customer c where c.manager_id = m.manager_id) as customer_id
+from manager m where lower(username) = $1
+"""
+KNOWN: LiteralString = """
+select exists (select from api_key where hash = $1 and revoked_at is null)
+  and exists (select from device_key where hash = $2 and revoked_at is null and is_gateway)
+"""
+IN_USE: LiteralString = "select exists (select from customer)"
+INSERT_MANAGER: LiteralString = """
+with m as (insert into manager (username, password_hash) values ($1, $2) returning manager_id)
+insert into manager_customer (customer_id, manager_id) select unnest($3::integer[]), manager_id from m
+returning manager_id
+"""
+OWNER: LiteralString = """
+insert into manager_role (customer_id, manager_id, role) select unnest($2::integer[]), $1, 'Owner'
+"""
+INSERT_API_KEY: LiteralString = "insert into api_key (name, hash) values ($1, $2)"
+INSERT_SDK_KEY: LiteralString = "insert into sdk_key (customer_id, name, hash) values ($1, $2, $3)"
+INSERT_DEVICE_KEY: LiteralString = """
+insert into device_key (customer_id, name, hash, is_gateway, scopes) values ($1, $2, $3, true, '{telemetry,events}')
+"""
+SET_PASSWORD: LiteralString = "update manager set password_hash = $2 where lower(username) = $1"  # noqa: S105 - SQL
+REVOKE: LiteralString = """
+with a as (update api_key set revoked_at = now() where name = $1 and revoked_at is null),
+d as (update device_key set revoked_at = now() where name = $1 and customer_id = $2 and revoked_at is null)
+update sdk_key set revoked_at = now() where name = $1 and customer_id = $2 and revoked_at is null
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Credentials:
+    """What a client of the demo needs; stored only as hashes, so known only when they are made."""
+
+    api_key: str
+    username: str
+    password: str
+    customer: int
+    sdk_key: str
+    device_key: str = ""
+
+
+async def prepare(db: Database, settings: Settings) -> dict[str, str]:
+    """Load the demo where it is not loaded yet, and write `demo.env`. Returns what that file says.
+
+    Credentials that the file keeps stay as they are; where the file is lost or of another database, new ones take
+    their place.
+    """
+    path = settings.state / ENV
+    url = f"{settings.public_url}/v3"
+    credentials = await load(db, settings)
+    known = read_env(path) | {"KEYRACK_URL": url, "KEYRACK_STATE": _state(path)}
+    if credentials is None and not await _good(db, known):
+        credentials = await renew(db)
+    if credentials is None:
+        return _write(path, known)
+    return write_env(path, url, credentials, credentials.customer)
+
+
+async def load(db: Database, settings: Settings) -> Credentials | None:
+    """Load the demo in one transaction; None when it is there already. Raises `Conflict` if others' data is there."""
+    now = datetime.now(UTC)
+    random = Random(SEED)  # noqa: S311 - the same demo every time
+    async with db.transaction() as connection:
+        await connection.execute(LOCK)
+        if await connection.fetchrow(LOADED, USERNAME) is not None:
+            return None
+        if await connection.fetchval(IN_USE):
+            raise Conflict(REAL_DATA)
+        customers: list[int] = []
+        for fleet in FLEETS:
+            written = await write_fleet(connection, fleet, midnight(now), random)
+            await write_events(connection, written, fleet.events, fleet.town, now, random)
+            await write_telemetry(connection, written, now, random)
+            customers.append(written.customer)
+        await write_catalogue(connection)
+        password = secret_hashes.new_secret()
+        manager = await connection.fetchval(INSERT_MANAGER, USERNAME, await Passwords().hash(password), customers)
+        await connection.execute(OWNER, manager, customers)
+        return await _write_keys(connection, customers[0], password)
+
+
+async def renew(db: Database) -> Credentials:
+    """New credentials in the place of the demo's old ones."""
+    async with db.transaction() as connection:
+        await connection.execute(LOCK)
+        customer = (await connection.fetch(LOADED, USERNAME))[0]["customer_id"]
+        password = secret_hashes.new_secret()
+        await connection.execute(SET_PASSWORD, USERNAME, await Passwords().hash(password))
+        await connection.execute(REVOKE, KEY_NAME, customer)
+        return await _write_keys(connection, customer, password)
+
+
+async def _good(db: Database, env: Mapping[str, str]) -> bool:
+    """Whether the credentials are all there, and of this database."""
+    complete = all(env.get(name) for name in NAMES)
+    if not complete:
+        return False
+    return await db.fetchval(
+        KNOWN, secret_hashes.digest(env["KEYRACK_API_KEY"]), secret_hashes.digest(env["KEYRACK_DEVICE_KEY"])
+    )
+
+
+async def _write_keys(connection: Connection, customer: int, password: str) -> Credentials:
+    api_key, sdk_key, device_key = secret_hashes.new_secret(), secret_hashes.new_secret(), secret_hashes.new_secret()
+    await connection.execute(INSERT_API_KEY, KEY_NAME, secret_hashes.digest(api_key))
+    await connection.execute(INSERT_SDK_KEY, customer, KEY_NAME, secret_hashes.digest(sdk_key))
+    await connection.execute(INSERT_DEVICE_KEY, customer, KEY_NAME, secret_hashes.digest(device_key))
+    return Credentials(api_key, USERNAME, password, customer, sdk_key, device_key)
+
+
+def write_env(path: Path, url: str, credentials: Credentials, customer_id: int) -> dict[str, str]:
+    """Write the file that a shell reads with `. demo.env`, for its owner alone. Returns what it says."""
+    values = (
+        url,
+        credentials.api_key,
+        credentials.username,
+        credentials.password,
+        str(customer_id),
+        credentials.sdk_key,
+        credentials.device_key,
+        _state(path),
+    )
+    return _write(path, dict(zip(NAMES, values, strict=True)))
+
+
+def _state(path: Path) -> str:
+    """The state directory that a `demo.env` stands in."""
+    return str(path.parent.resolve())
+
+
+def _write(path: Path, values: Mapping[str, str]) -> dict[str, str]:
+    values = {name: values[name] for name in NAMES}
+    path.parent.mkdir(parents=True, exist_ok=True)
+    new = path.with_name(path.name + ".new")
+    new.unlink(missing_ok=True)
+    with os.fdopen(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
+        file.writelines(f"export {name}={shlex.quote(value)}\n" for name, value in values.items())
+    new.replace(path)
+    return values
+
+
+def read_env(path: Path) -> dict[str, str]:
+    """What a `demo.env` says; nothing when there is none."""
+    try:
+        lines = path.read_text().splitlines()
+    except (OSError, ValueError):
+        return {}
+    found = (re.fullmatch(r"export (KEYRACK_\w+)=(.*)", line) for line in lines)
+    return {match[1]: "".join(shlex.split(match[2])) for match in found if match}

@@ -1,0 +1,78 @@
+"""Weeks of a garage without a network: boxes, phones, thieves and a server of its own, in simulated time."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from random import Random
+
+from keyrack.core.api_client.responses import ApiError
+from keyrack.core.api_client.session import Client
+from keyrack.core.settings import Settings
+from keyrack.db.audit_context import acting, operator
+from keyrack.db.connection import Database
+from keyrack.offline_keys import timestamps
+from keyrack.server.process import meanwhile
+from keyrack.simulator.offline.expected_state import Books
+from keyrack.simulator.offline.operator_actions import Operator
+from keyrack.simulator.offline.oracle import Ledger
+from keyrack.simulator.offline.scenario import Weeks
+from keyrack.simulator.offline.summary import Summary
+from keyrack.simulator.offline.world import World
+
+__all__ = ["ApiError", "Garage", "Summary", "pass_weeks"]
+
+HOUR = 3_600
+MANY = 1_000_000  # calls come as fast as weeks pass
+
+
+@dataclass(frozen=True, slots=True)
+class Garage:
+    """What is to be simulated."""
+
+    weeks: float = 3.0
+    cars: int = 6
+    users: int = 12
+    seed: int = 1
+    limit: int | None = None  # seconds for which a key is good without word from the server; None: its whole life
+    opens_uncertain: bool = False
+
+    @property
+    def seconds(self) -> int:
+        return int(self.weeks * 7 * 24 * HOUR)
+
+
+def pass_weeks(
+    settings: Settings, dsn: str, garage: Garage, progress: Callable[[int], None] = lambda seconds: None
+) -> Summary:
+    """Let the weeks pass in this process, with a server of its own over the database `dsn`. Raises `ApiError`.
+
+    All of the process goes by the simulated time of keys meanwhile.
+    """
+    settings = settings.model_copy(update={"assignment_rate": MANY, "assignment_burst": MANY})
+
+    async def use(told: Settings) -> Summary:
+        acting.set(operator())
+        database = await Database.connect(dsn, told, application="keyrack simulation")
+        try:
+            return await _pass(told, database, garage, progress)
+        finally:
+            await database.close()
+
+    return meanwhile(settings, dsn, use)
+
+
+async def _pass(settings: Settings, db: Database, garage: Garage, progress: Callable[[int], None]) -> Summary:
+    began = (int(time.time()) // HOUR + 1) * HOUR  # all assignments end later than the real time, which ends nothing
+    run = await Operator.begin(db, settings)
+    summary = Summary(garage.weeks, garage.limit, garage.opens_uncertain, began)
+    ledger = Ledger(Books(garage.limit), garage.opens_uncertain, summary)
+    random = Random(garage.seed)  # noqa: S311 - a seed is to repeat it
+    async with Client(run.server, run.login) as client:
+        world = World(began, random, client, run, ledger)
+        with timestamps.shown(world.clock):
+            weeks = Weeks(world, garage.weeks)
+            await weeks.begin(garage.cars, garage.users)
+            await weeks.run(progress)
+    return summary

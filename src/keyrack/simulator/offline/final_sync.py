@@ -1,0 +1,82 @@
+"""In charge of the end: the last logs are brought home, and the server's events are compared with what boxes did."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from keyrack.offline_keys.message_fields import OPEN
+from keyrack.simulator.offline.manager import DAY, Manager
+from keyrack.simulator.offline.oracle import Done
+from keyrack.simulator.offline.world import World, seconds
+
+TYPES = {1: "CarOpened", 2: "CarClosed"}
+AGENT, UNCERTAIN = "Keyrack key, ", ", clock uncertain"
+
+
+async def bring_home(world: World, manager: Manager, product: int) -> None:
+    """Have somebody new, who may open it now, take all of a box's log home, and look what is reported of it."""
+    car = world.ledger.books.boxes[product].car
+    assert car is not None  # noqa: S101 - each box is in a car
+    user = await manager.user(1_000_000 + world.at)
+    await manager.assign(car, user, world.at, world.at + DAY)
+    phone = await world.new_phone(user)
+    await world.meet(phone)
+    (key,) = phone.keys.values()
+    world.bring(phone, product)
+    _, challenge, result = world.show(phone, product, key.raw, OPEN)
+    phone.keep(world.boxes[product], challenge, result, world.at)
+    world.boxes[product].leave()
+    await phone.empty_pocket(world.random)
+    await _reports(world, product)
+
+
+async def check(world: World, manager: Manager) -> None:
+    """Compare what boxes did with what the server says. Raises `ApiError`."""
+    for product, box in world.boxes.items():
+        if not box.is_on:
+            box.get_power(world.at, stood=True)
+            world.ledger.boxes[product].get_power(world.at, stood=True)
+        if not world.ledger.books.boxes[product].is_served:
+            await world.operator.serve(product, is_served=True)
+            world.ledger.books.serve(product, world.at, is_served=True)
+        await bring_home(world, manager, product)
+        world.at += 60
+    told: dict[str, list[Done]] = {}
+    rows = await world.client.rows("/events")
+    for row in rows:
+        told.setdefault(_box(row), []).append(_done(row))
+    world.summary.events = len(rows)
+    for name in sorted({*told, *world.ledger.done}):
+        _compare(world, name, world.ledger.done.get(name, []), told.get(name, []))
+    if world.summary.reports != world.expected:
+        forged, found = dict(world.expected), dict(world.summary.reports)
+        world.summary.disagreements.append(f"{forged} in logs were forged, {found} were reported")
+
+
+def _compare(world: World, name: str, done: list[Done], told: list[Done]) -> None:
+    place = next((place for place, (one, other) in enumerate(zip(done, told, strict=False)) if one != other), None)
+    if place is not None:
+        where = f"number {place + 1} was {done[place]}, the server says {told[place]}"
+    elif len(done) != len(told):
+        where = f"{len(done)} times it did something, {len(told)} events"
+    else:
+        return
+    world.summary.disagreements.append(f"{name}: {where}")
+
+
+async def _reports(world: World, product: int) -> None:
+    """What the server reports of a box's log, once all of it has come home."""
+    state = await world.client.get(f"/boxes/{product}/enrolment")
+    world.summary.reports.update(report["kind"] for report in state["log"]["reports"])
+    if state["log"]["upTo"] != state["log"]["newest"]:
+        world.summary.disagreements.append(f"{state['name']}: not all of its log has come home")
+
+
+def _box(row: dict[str, Any]) -> str:
+    return row["userAgent"].removeprefix(AGENT).removesuffix(UNCERTAIN)
+
+
+def _done(row: dict[str, Any]) -> Done:
+    command = next(command for command, type in TYPES.items() if type == row["type"])
+    is_certain = not row["userAgent"].endswith(UNCERTAIN)
+    return Done(command, row["userId"], row["carId"], seconds(row["utcDateTime"]), is_certain)

@@ -1,0 +1,84 @@
+"""In charge of what an operator does by command line, and no caller of the API may: customer, boxes, services, keys."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import LiteralString
+
+from keyrack.assignments.customer_lock import settle_all
+from keyrack.auth.password_hashing import Passwords
+from keyrack.core import secret_hashes
+from keyrack.core.api_client.credentials import Login, Server
+from keyrack.core.settings import Settings
+from keyrack.db.connection import Database
+from keyrack.db.encryption.bootstrap import open_vault
+from keyrack.offline_keys import issuing_keys
+
+USERNAME = "garage"
+
+CUSTOMER: LiteralString = "insert into customer (name) values ('Garage without a network') returning customer_id"
+MANAGER: LiteralString = """
+with m as (insert into manager (username, password_hash) values ($1, $2) returning manager_id),
+c as (insert into manager_customer (customer_id, manager_id) select $3, manager_id from m
+  returning customer_id, manager_id)
+insert into manager_role (customer_id, manager_id, role) select customer_id, manager_id, 'Owner' from c
+"""
+API_KEY: LiteralString = "insert into api_key (name, hash) values ('Garage', $1)"
+SDK_KEY: LiteralString = "insert into sdk_key (customer_id, name, hash) values ($1, 'Garage', $2)"
+BOX: LiteralString = """
+with p as (insert into product (customer_id, unique_id, serial_number, sap_number, kind)
+  values ($1, $2, $2, 'GARAGE', 'Box') returning customer_id, product_id),
+s as (insert into service (customer_id, name, product_id) select customer_id, $2, product_id from p)
+select product_id from p
+"""
+SERVICE: LiteralString = """
+update service set is_terminated = $3, terminated_at = case when $3 then now() end where customer_id = $1
+  and product_id = $2
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Operator:
+    """Who runs the server, with the one customer that is simulated."""
+
+    db: Database
+    settings: Settings
+    customer: int
+    sdk_key: str
+    server: Server
+    login: Login
+
+    @classmethod
+    async def begin(cls, db: Database, settings: Settings) -> Operator:
+        """Make the customer, its manager, and the keys of callers and apps."""
+        api_key, sdk_key, password = secret_hashes.new_secret(), secret_hashes.new_secret(), secret_hashes.new_secret()
+        hashed = await Passwords().hash(password)
+        async with db.transaction() as connection:
+            customer = await connection.fetchval(CUSTOMER)
+            await connection.execute(MANAGER, f"{USERNAME}-{customer}", hashed, customer)
+            await connection.execute(API_KEY, secret_hashes.digest(api_key))
+            await connection.execute(SDK_KEY, customer, secret_hashes.digest(sdk_key))
+        server = Server(f"{settings.public_url}/v3", api_key, customer, settings.brand)
+        return cls(db, settings, customer, sdk_key, server, Login(f"{USERNAME}-{customer}", password))
+
+    async def box(self, serial: str) -> int:
+        """A box with its service; the product."""
+        async with self.db.transaction() as connection:
+            return await connection.fetchval(BOX, self.customer, serial)
+
+    async def choose(self, limit: int | None, *, opens_uncertain: bool) -> None:
+        """`keyrack keys policy`"""
+        async with self.db.transaction() as connection:
+            await issuing_keys.choose(connection, self.customer, limit, opens_uncertain=opens_uncertain)
+
+    async def serve(self, product: int, *, is_served: bool) -> None:
+        """`keyrack service change --terminate`, or `--reinstate`"""
+        async with self.db.transaction() as connection:
+            await settle_all(self.db, connection, [self.customer], self.settings)
+            await connection.execute(SERVICE, self.customer, product, not is_served)
+
+    async def rotate(self) -> None:
+        """`keyrack keys rotate`"""
+        vault = await open_vault(self.db, self.settings)
+        async with self.db.transaction() as connection:
+            await issuing_keys.rotate(connection, vault, self.customer, revoke=False)

@@ -1,0 +1,151 @@
+"""In charge of the ledger: who may open which box when, by docs/keys.md; what boxes did; and where that differs.
+
+It is worked out from what the server has accepted (`books`), from what a box can know (`knowledge`) and from the true
+time. Nothing here asks a box or the server.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from keyrack.offline_keys.cose import Signed
+from keyrack.offline_keys.message_fields import KEY_SET, STATUS_LIST, TIME
+from keyrack.offline_keys.refusal_codes import Code
+from keyrack.simulator.offline.box_knowledge import Knowledge
+from keyrack.simulator.offline.expected_state import Books, Key
+from keyrack.simulator.offline.summary import OWNER, Summary, ago
+
+TOLERANCE = 300  # seconds, by which boxes take a key that is not good yet, or not any more
+FRESH = 300  # seconds for which the server tells a list again as it is
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """Somebody stands at a box, and wants it opened (1) or closed (2)."""
+
+    at: int
+    by: str  # OWNER, or what kind of thief
+    phone: str  # whose private key has answered
+    product: int
+    key: Key | None  # the one that was shown; None: it was never issued so
+    command: int
+    counter: int
+    is_answer: bool = True  # to the challenge of now, and as it was signed
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """Whether the box must do it, and whether it may."""
+
+    must: bool
+    may: bool
+    until: int = 0  # when the key opens last at this box, as it is now
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """What a box did: in whose right, and what o'clock it was there."""
+
+    command: int
+    user: int
+    car: int
+    time: int
+    is_certain: bool
+
+
+@dataclass(slots=True)
+class Ledger:
+    """`opens_uncertain` is what the customer has chosen for boxes whose clocks have stood."""
+
+    books: Books
+    opens_uncertain: bool
+    summary: Summary
+    boxes: dict[int, Knowledge] = field(default_factory=dict[int, Knowledge])
+    counters: dict[tuple[str, str], int] = field(default_factory=dict[tuple[str, str], int])
+    copied: set[str] = field(default_factory=set[str])  # phones whose private keys somebody else has, too
+    done: dict[str, list[Done]] = field(default_factory=dict[str, list[Done]])  # by box, in order
+
+    def judge(self, attempt: Attempt) -> Verdict:
+        """What the document says to this, before it is tried."""
+        key, box = attempt.key, self.boxes[attempt.product]
+        if key is None or not attempt.is_answer:
+            return Verdict(must=False, may=False)
+        at = attempt.at
+        evidence = max(key.issued, box.listed)
+        until = min(key.expires, evidence + key.limit) + TOLERANCE + box.error(at)
+        is_known = key.revoked is not None and box.listed >= key.revoked
+        may = (
+            (key.phone, key.box) == (attempt.phone, box.name)
+            and not is_known
+            and key.begins - TOLERANCE - box.haste(at) <= at <= until
+            and attempt.counter > self.counters.get((box.name, attempt.phone), -1)
+            and self._takes_time(box)
+        )
+        return Verdict(self._must(attempt, key, box), may, until)
+
+    def _must(self, attempt: Attempt, key: Key, box: Knowledge) -> bool:
+        """Whether the phone has met the server lately enough, and nobody has taken its right since. What its key says
+        of times does not count: that it is renewed early enough is what is promised."""
+        at, met = attempt.at, self.books.met.get(attempt.phone)
+        if attempt.by != OWNER or attempt.phone in self.copied or met is None or key.revoked is not None:
+            return False
+        held, grant = met.keys.get(key.grant.id, (None, key.grant))
+        lately = min(grant.lifetime - grant.renewable_after, key.limit - FRESH - TOLERANCE)
+        least, most = box.slow(at)
+        is_honest = key.box == box.name and self._takes_time(box) and -TOLERANCE < least <= most < TOLERANCE
+        return held is key and grant.holds(at) and at - met.at <= lately and is_honest
+
+    def _takes_time(self, box: Knowledge) -> bool:
+        return box.is_certain or self.opens_uncertain
+
+    def note(self, attempt: Attempt, verdict: Verdict, code: Code, done: Done | None) -> None:
+        """What has come of it: `code` is the exact one, `done` what the lock did."""
+        summary, box, at, key = self.summary, self.boxes[attempt.product], attempt.at, attempt.key
+        summary.tried(attempt.by, code, is_done=done is not None)
+        if key is not None:
+            box.may_hear(key.issued, at)
+        summary.owed += verdict.must
+        what = f"{attempt.by}, {ago(at - summary.began)}: {box.name}, {code.text}"
+        if verdict.must and done is None:
+            summary.rights_refused.append(what)
+        if done is None:
+            return
+        if not verdict.may:
+            summary.without_right.append(what)
+        self.counters[box.name, attempt.phone] = attempt.counter
+        self.done.setdefault(box.name, []).append(done)
+        if key is not None:
+            box.hear(key.issued, at)
+            if key.revoked is not None:
+                summary.revoked_opened(at - key.revoked, verdict.until - key.revoked)
+        summary.uncertain += not done.is_certain
+
+    def told(self, product: int, time: int, at: int) -> None:
+        """What a box has said of the time."""
+        if not (box := self.boxes[product]).agrees(time, at):
+            self.summary.disagreements.append(f"{box.name}: its clock is {at - time} s slow, beyond what is documented")
+
+    def carried(self, product: int, artefact: Signed, at: int, *, taken: bool) -> None:
+        """Something was carried to a box."""
+        box, claims = self.boxes[product], artefact.claims
+        if taken and not self._is_new(box, artefact):
+            self.summary.disagreements.append(f"{box.name}: took what is old, or of another box")
+        if not taken:
+            self.summary.not_taken += 1
+            return
+        self.summary.carried += 1
+        if artefact.message is TIME:
+            box.set(claims["iat"], at)
+            return
+        if artefact.message is KEY_SET:  # the one that moves no clock
+            box.sequence = claims["sequence"]
+            return
+        box.hear(claims["iat"], at)
+        if artefact.message is STATUS_LIST:
+            box.listed = claims["iat"]
+
+    def _is_new(self, box: Knowledge, artefact: Signed) -> bool:
+        claims = artefact.claims
+        if artefact.message is KEY_SET:
+            return claims["sequence"] > box.sequence
+        return claims["aud"] == box.name and (artefact.message is not STATUS_LIST or claims["iat"] > box.listed)

@@ -1,0 +1,112 @@
+"""In charge of the people who have rights: when their phones meet the server, and what they do at boxes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from keyrack.offline_keys.message_fields import CLOSE, OPEN
+from keyrack.offline_keys.refusal_codes import Code
+from keyrack.simulator.offline.manager import DAY
+from keyrack.simulator.offline.phone import PhoneKey, VirtualPhone
+from keyrack.simulator.offline.world import World
+
+HABITS = (0.6 * DAY, 0.6 * DAY, 0.6 * DAY, 1.5 * DAY, 4 * DAY, 9 * DAY)  # from one meeting to the next, on average
+
+
+@dataclass(slots=True)
+class Owner:
+    """A user with the phone that is in use now, or none."""
+
+    user: int
+    habit: float
+    phone: VirtualPhone | None
+
+
+class People:
+    """What users do by their phones."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+
+    async def owner(self, user: int) -> Owner:
+        """A user with a phone."""
+        return Owner(user, self._world.random.choice(HABITS), await self._world.new_phone(user))
+
+    async def meet(self, owner: Owner) -> None:
+        """The phone has a network for a while: it delivers what it brings home, and fetches what there is."""
+        if owner.phone is None:
+            return
+        await self.deliver(owner.phone)
+        await self._world.meet(owner.phone)
+
+    async def deliver(self, phone: VirtualPhone) -> None:
+        """Bring logs home: mostly all, sometimes some of it later, sometimes twice."""
+        world, random = self._world, self._world.random
+        if not phone.pocket:
+            return
+        later: list[bytes] = []
+        if random.random() < 0.2:
+            random.shuffle(phone.pocket)
+            half = len(phone.pocket) // 2
+            later, phone.pocket = phone.pocket[:half], phone.pocket[half:]
+            world.happens("logs brought home in part, out of order")
+        if random.random() < 0.2:
+            later += phone.pocket
+            world.happens("logs brought home twice")
+        await phone.empty_pocket(random)
+        phone.pocket = later
+
+    async def visit(self, owner: Owner) -> None:
+        """Stand at a box, open it, and close it some time later."""
+        world, phone = self._world, owner.phone
+        if phone is None or not phone.keys:
+            return
+        key = world.random.choice(list(phone.keys.values()))
+        if world.boxes[key.product].is_on:
+            is_certain = world.challenge(key.product).certain
+            if world.random.random() < (0.1 if is_certain else 0.5):
+                key = await self._meet_there(phone, key)
+            self.use(phone, key)
+        else:
+            world.happens("boxes found without power")
+
+    async def _meet_there(self, phone: VirtualPhone, key: PhoneKey) -> PhoneKey:
+        """Where the phone has a network at the box, it meets the server there, and sets the box's clock; its key by
+        then."""
+        world = self._world
+        await self.deliver(phone)
+        await world.meet(phone)
+        now = phone.keys.get(key.assignment)
+        if now is None or now.product != key.product:
+            return key
+        world.bring(phone, key.product)
+        challenge = world.challenge(key.product)
+        if world.carry(key.product, await phone.time_for(challenge)):
+            world.happens("clocks set by a phone with a network")
+        return now
+
+    def use(self, phone: VirtualPhone, key: PhoneKey) -> Code:
+        """As an app does: bring what is newer, open, close, take the log along."""
+        world = self._world
+        world.bring(phone, key.product)
+        for command in (OPEN, CLOSE):
+            code, challenge, result = world.show(phone, key.product, key.raw, command)
+            if result.entry:
+                phone.keep(world.boxes[key.product], challenge, result, world.at)
+            if code is not Code.GOOD:
+                break
+            world.at += 60
+        world.boxes[key.product].leave()
+        return code
+
+    async def lose(self, owner: Owner) -> VirtualPhone | None:
+        """The phone is lost, for whoever finds it."""
+        phone, owner.phone = owner.phone, None
+        if phone is not None:
+            self._world.happens("phones lost")
+        return phone
+
+    async def replace(self, owner: Owner) -> None:
+        """The user gets another phone."""
+        owner.phone = await self._world.new_phone(owner.user)
+        await self._world.meet(owner.phone)

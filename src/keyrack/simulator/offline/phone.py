@@ -1,0 +1,135 @@
+"""In charge of a virtual phone: an app that fetches keys, carries lists to boxes and logs home, by the public API."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from random import Random
+from typing import Any
+
+from keyrack.core.api_client.session import Client
+from keyrack.offline_keys import phone
+from keyrack.offline_keys.link_messages import Carry, Challenge, Open, Result
+from keyrack.offline_keys.p256 import PrivateKey
+from keyrack.simulator.offline.box import VirtualBox
+from keyrack.simulator.offline.provisioning_tool import octets, text
+
+MOST = 200  # entries of one delivery
+
+
+@dataclass(frozen=True, slots=True)
+class PhoneKey:
+    """A key that the phone has, as the server told of it; times are seconds since 1970."""
+
+    assignment: int
+    product: int
+    box: str
+    raw: bytes
+
+
+@dataclass(slots=True)
+class VirtualPhone:
+    """A user's phone. What a thief copies is all of it."""
+
+    client: Client
+    customer: int
+    user: int
+    key: PrivateKey = field(default_factory=PrivateKey.generate)
+    sdk_key: str = field(default="", repr=False)  # of the app
+    token: str = field(default="", repr=False)
+    count: int = 0  # of the last answer
+    keys: dict[int, PhoneKey] = field(default_factory=dict[int, PhoneKey])  # by assignment
+    key_set: bytes = b""
+    carried: dict[str, list[bytes]] = field(default_factory=dict[str, list[bytes]])  # lists and receipts, by box
+    pocket: list[bytes] = field(default_factory=list[bytes])  # entries on their way home
+    seen: dict[str, int] = field(default_factory=dict[str, int])  # the highest number that it has had of each box
+
+    @property
+    def id(self) -> str:
+        return text(self.key.public.thumbprint)
+
+    @property
+    def authority(self) -> str:
+        return f"customer:{self.customer}"
+
+    # At the server
+
+    async def register(self, sdk_key: str) -> None:
+        """Sign in, and make the phone known. Raises `ApiError`."""
+        self.sdk_key = sdk_key
+        await self._sign_in()
+        subject = json.loads(octets(self.token.split(".")[1]))["sub"]
+        registration = phone.registration(subject, self.key.public, self.key.sign)
+        await self._call("PUT", "/sdk/devices", {"registration": text(registration), "name": f"Phone of {self.user}"})
+
+    async def _sign_in(self) -> None:
+        wanted = {"customerId": self.customer, "sdkKey": self.sdk_key, "userId": self.user}
+        self.token = (await self.client.write("POST", "/sdk/token", wanted))["id_token"]
+
+    async def fetch(self) -> dict[str, Any]:
+        """Have the keys that there are now, and what is to be carried; what the server says. Raises `ApiError`."""
+        told = await self._call("GET", f"/sdk/keys?device={self.id}")
+        self.keys = {
+            key["assignmentId"]: PhoneKey(key["assignmentId"], key["productId"], key["box"], octets(key["key"]))
+            for key in told["keys"]
+        }
+        self.key_set = octets(told["keySet"])
+        for box in told["boxes"]:
+            lists = [octets(each["statusList"]) for each in box["statusLists"]]
+            self.carried[box["box"]] = [*lists, *([octets(box["receipt"])] if box["receipt"] else [])]
+        return told
+
+    async def bring_home(self, entries: list[bytes]) -> None:
+        """Deliver entries of logs. Raises `ApiError`."""
+        for first in range(0, len(entries), MOST):
+            part = [text(entry) for entry in entries[first : first + MOST]]
+            told = await self._call("PUT", "/sdk/boxlog", {"entries": part})
+            for one in told["receipts"]:
+                self.carried.setdefault(one["box"], []).append(octets(one["receipt"]))
+
+    async def empty_pocket(self, random: Random) -> None:
+        """Deliver all that it has, in whatever order. Raises `ApiError`."""
+        random.shuffle(self.pocket)
+        entries, self.pocket = self.pocket, []
+        await self.bring_home(entries)
+
+    async def time_for(self, challenge: Challenge) -> Carry:
+        """What o'clock it is, for the box with this challenge. Raises `ApiError`."""
+        told = await self._call("POST", "/sdk/time", {"box": challenge.name, "nonce": text(challenge.nonce)})
+        return Carry(octets(told["time"]))
+
+    async def _call(self, method: str, path: str, value: Any = None) -> Any:
+        """What the server answers; the app signs in again where its token has ended. Raises `ApiError`."""
+        body = None if value is None else json.dumps(value).encode()
+        for again in (False, True):
+            headers = {"Authorization": f"Bearer {self.token}", "Content-Type": "application/json"}
+            answer = await self.client.call(method, path, body, headers, signed_in=False, repeatable=True)
+            if answer.status != 401 or again:
+                return answer.checked()
+            await self._sign_in()
+        raise AssertionError("the second answer is the last")
+
+    # At a box
+
+    def brought(self, challenge: Challenge) -> list[Carry]:
+        """What this box does not have yet."""
+        own = self.carried.get(challenge.name, [])
+        return phone.brought(challenge, self.authority, [self.key_set, *own] if self.key_set else own)
+
+    def answer(self, challenge: Challenge, key: bytes, command: int, milliseconds: int) -> Open:
+        self.count = phone.counter(self.count, milliseconds)
+        return phone.answer(challenge, key, command, self.count, self.key.sign)
+
+    def keep(self, box: VirtualBox, challenge: Challenge, result: Result, at: int) -> None:
+        """Take the box's log along, as far as there is something new in it."""
+        if result.entry:
+            self.pocket.append(result.entry)
+        held = max(self.seen.get(challenge.name, 0), challenge.first - 1)
+        following = challenge.next + bool(result.entry)
+        while (wanted := phone.fetch(following, held)) is not None:
+            told = box.fetch(wanted, at)
+            if not told.entries:
+                break
+            self.pocket += told.entries
+            held, following = held + len(told.entries), told.next
+        self.seen[challenge.name] = held

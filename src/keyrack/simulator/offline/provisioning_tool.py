@@ -1,0 +1,40 @@
+"""In charge of the tool that brings a box and the server together, by the public API (docs/keys.md, "Provisioning")."""
+
+from __future__ import annotations
+
+import base64
+from typing import Any
+
+from keyrack.core.api_client.responses import ApiError
+from keyrack.core.api_client.session import Client
+from keyrack.offline_keys.link_messages import Enrol, Provision
+from keyrack.simulator.offline.box import VirtualBox
+
+
+def text(data: bytes) -> str:
+    """base64url, as the API has bytes."""
+    return base64.urlsafe_b64encode(data).rstrip(b"=").decode()
+
+
+def octets(text: str) -> bytes:
+    """The bytes of base64url."""
+    return base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
+
+
+async def enrol(client: Client, box: VirtualBox, at: int) -> str:
+    """Enrol a box that was reset; its name. Raises `ApiError`."""
+    path = f"/boxes/{box.product}/enrolment"
+    given = await client.write("POST", path)
+    enrolment = box.enrol(Enrol(octets(given["nonce"])), at).enrolment
+    enrolled: dict[str, Any] = await client.write("PUT", path, {"enrolment": text(enrolment)})
+    await provision(client, box, at)
+    return enrolled["name"]
+
+
+async def provision(client: Client, box: VirtualBox, at: int) -> None:
+    """Tell a box whom it obeys, and what o'clock it is. Raises `ApiError`."""
+    nonce = text(box.challenge(at).nonce)
+    told = await client.get(f"/boxes/{box.product}/provisioning?nonce={nonce}")
+    messages = Provision(*(octets(told[name]) for name in ("provisioning", "keySet", "statusList")))
+    if not box.provision(messages, at):
+        raise ApiError(f"The box {box.product} does not take what the server tells it: {box.code.text}.")

@@ -1,0 +1,142 @@
+"""In charge of the simulated world: its time, who and what is in it, and what happens between a phone and a box."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from random import Random
+from typing import Any
+
+from keyrack.core.api_client.session import Client
+from keyrack.offline_keys import cose
+from keyrack.offline_keys.box.opening import Effect
+from keyrack.offline_keys.link_messages import Carry, Challenge, Open, Result
+from keyrack.offline_keys.message_fields import ENTRY, KEY_SET, RECEIPT, STATUS_LIST, TIME
+from keyrack.offline_keys.refusal_codes import Code
+from keyrack.simulator.offline.box import VirtualBox
+from keyrack.simulator.offline.expected_state import Key
+from keyrack.simulator.offline.operator_actions import Operator
+from keyrack.simulator.offline.oracle import Attempt, Done, Ledger
+from keyrack.simulator.offline.phone import VirtualPhone
+from keyrack.simulator.offline.summary import OWNER, Summary
+
+RECORDED = 0.2  # of what is said to boxes, that somebody listens to
+
+
+@dataclass(slots=True)
+class World:
+    """`at` is the true time, in seconds since 1970."""
+
+    at: int
+    random: Random
+    client: Client  # the manager's
+    operator: Operator
+    ledger: Ledger
+    boxes: dict[int, VirtualBox] = field(default_factory=dict[int, VirtualBox])  # by product
+    cars: list[int] = field(default_factory=list[int])
+    users: list[int] = field(default_factory=list[int])
+    issued: dict[bytes, Key] = field(default_factory=dict[bytes, Key])
+    heard: list[tuple[int, Open]] = field(default_factory=list[tuple[int, Open]])  # what thieves have recorded
+    expected: Counter[str] = field(default_factory=Counter[str])  # reports on logs
+    lists: list[tuple[int, bytes]] = field(default_factory=list[tuple[int, bytes]])  # that phones had, with the box
+
+    @property
+    def summary(self) -> Summary:
+        return self.ledger.summary
+
+    def clock(self) -> datetime:
+        return datetime.fromtimestamp(self.at, UTC)
+
+    def happens(self, what: str) -> None:
+        self.summary.happened[what] += 1
+
+    # A phone with a network
+
+    async def new_phone(self, user: int) -> VirtualPhone:
+        """A phone of the user, registered. Raises `ApiError`."""
+        phone = VirtualPhone(self.client, self.operator.customer, user)
+        await phone.register(self.operator.sdk_key)
+        self.ledger.books.phones[phone.id] = user
+        return phone
+
+    async def meet(self, phone: VirtualPhone) -> None:
+        """The phone fetches its keys, which have to be those of the books. Raises `ApiError`."""
+        told = await phone.fetch()
+        meeting = self.ledger.books.fetch(phone.id, self.at)
+        found = {key["assignmentId"]: _shown(key) for key in told["keys"]}
+        wanted = {grant: (key.box, key.issued, key.begins, key.expires) for grant, (key, _) in meeting.keys.items()}
+        if found != wanted:
+            self.summary.disagreements.append(f"a phone got {found}, the books have {wanted}")
+        self.issued |= {one.raw: meeting.keys[id][0] for id, one in phone.keys.items() if id in meeting.keys}
+        for box in told["boxes"]:
+            self.lists += [(box["productId"], each) for each in phone.carried[box["box"]][:1]]
+
+    # A phone at a box
+
+    def challenge(self, product: int) -> Challenge:
+        challenge = self.boxes[product].challenge(self.at)
+        self.ledger.told(product, challenge.time, self.at)
+        return challenge
+
+    def carry(self, product: int, said: Carry) -> bool:
+        """Bring something to a box; whether it was taken."""
+        taken = self.boxes[product].carry(said, self.at)
+        artefact = cose.read(said.artefact, KEY_SET, STATUS_LIST, TIME, RECEIPT)
+        self.ledger.carried(product, artefact, self.at, taken=taken)
+        return taken
+
+    def bring(self, phone: VirtualPhone, product: int) -> None:
+        """What an app carries to a box before it opens."""
+        for said in phone.brought(self.challenge(product)):
+            self.carry(product, said)
+
+    def show(
+        self, phone: VirtualPhone, product: int, raw: bytes, command: int, by: str = OWNER, *, count: int | None = None
+    ) -> tuple[Code, Challenge, Result]:
+        """Show a key, and answer with the phone's private key; `count` is in the place of the usual counter."""
+        challenge = self.challenge(product)
+        if count is not None:
+            phone.count = count - 1
+        said = phone.answer(challenge, raw, command, self.at * 1000 if count is None else 0)
+        if by == OWNER and self.random.random() < RECORDED:
+            self.heard.append((product, said))
+        code, result = self.say(product, said, phone, command, by)
+        return code, challenge, result
+
+    def say(
+        self, product: int, said: Open, phone: VirtualPhone, command: int, by: str, *, is_answer: bool = True
+    ) -> tuple[Code, Result]:
+        """Say to a box what is to open it; the exact code, and the result."""
+        box = self.boxes[product]
+        key = self.issued.get(said.key)
+        attempt = Attempt(self.at, by, phone.id, product, key, command, phone.count, is_answer)
+        verdict = self.ledger.judge(attempt)
+        result = box.open(said, self.at)
+        effect = Effect.NONE if box.last is None else box.last.effect
+        self.ledger.note(attempt, verdict, box.code, _done(effect, key, result))
+        return box.code, result
+
+
+def _done(effect: Effect, key: Key | None, result: Result) -> Done | None:
+    """What the lock did, and in whose right."""
+    if effect is Effect.NONE:
+        return None
+    entry = cose.read(result.entry, ENTRY).claims
+    user, car = (0, 0) if key is None else (key.grant.user, key.grant.car)
+    return Done(int(effect), user, car, entry["iat"], bool(entry["certain"]))
+
+
+def _shown(key: dict[str, Any]) -> tuple[str, int, int, int]:
+    issued, begins, expires = (seconds(key[name]) for name in ("issued", "begins", "expires"))
+    return key["box"], issued, begins, expires
+
+
+def seconds(text: str) -> int:
+    """A time of the API, in seconds since 1970."""
+    return int(datetime.fromisoformat(text).timestamp())
+
+
+def written(at: int) -> str:
+    """The other way."""
+    return datetime.fromtimestamp(at, UTC).isoformat().replace("+00:00", "Z")

@@ -1,0 +1,110 @@
+"""In charge of what is known of a car, and of what one sample changes in it.
+
+Everything here is plain values; `ingest` and `history` read and write the database.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from keyrack.telemetry.latest_values import Newest
+from keyrack.telemetry.rollups import Quarters, Told, quarter
+from keyrack.telemetry.runs import Stretch, Value, continued
+from keyrack.telemetry.samples import Reading
+
+Moment = tuple[int, datetime]  # a car, and when
+
+
+@dataclass(slots=True)
+class Track:
+    """The newest position, or the newest odometer reading, that the unit in a car has told.
+
+    It is the last reading of the stretch that is `open`, which history does not have yet; all of the car's history lies
+    before that. Without one it is in history already, which may go further, until `behind`: that has to be looked up.
+    """
+
+    value: Value | None = None
+    at: datetime | None = None
+    open: Stretch | None = None
+    behind: datetime | None = None
+
+
+@dataclass(slots=True)
+class Changes:
+    """What a batch adds to history: `closed` stretches lie after all that is stored of their car; where `late` readings
+    belong has to be looked up."""
+
+    closed: list[tuple[int, Stretch]] = field(default_factory=list[Any])
+    late: dict[Moment, Value] = field(default_factory=dict[Moment, Value])
+
+
+@dataclass(slots=True)
+class Known:
+    """What is known of one car, as told by the unit that is in it now."""
+
+    unit: int  # its productId
+    position: Track = field(default_factory=Track)
+    odometer: Track = field(default_factory=Track)
+    newest: Newest = field(default_factory=Newest)
+    quarter: int | None = None  # the one of `newest`
+
+
+def take(
+    car: int, known: Known, sample: Reading, positions: Changes, odometers: Changes, quarters: Quarters
+) -> tuple[bool, bool, bool, Told | None]:
+    """Let a sample change what is known, and say what history is to do with it.
+
+    Whether it told anything new already; and whether the place of its position, of its odometer reading, and of its
+    values, in history has to be looked up, which may show that they are new too.
+    """
+    late_values, number = None, quarter(sample.at)
+    if number != known.quarter:
+        if known.quarter is None or number > known.quarter:
+            quarters.close(car, known.newest)
+            known.quarter = number
+        else:
+            late_values = quarters.add(car, sample.at, sample.values)
+    new = known.newest.tell(sample.at, sample.values)
+    late_position = late_odometer = False
+    if sample.position is not None:
+        newest, late_position = _read(car, known.position, sample.at, sample.position, positions)
+        new = new or newest
+    if sample.odometer is not None:
+        newest, late_odometer = _read(car, known.odometer, sample.at, (sample.odometer,), odometers)
+        new = new or newest
+    return new, late_position, late_odometer, late_values
+
+
+def _read(car: int, track: Track, at: datetime, value: Value, changes: Changes) -> tuple[bool, bool]:
+    """Whether this is the newest reading, and whether its place in history has to be looked up."""
+    newest, stretch = track.at is None or at > track.at, track.open
+    if stretch is not None and at == track.at:
+        return False, False
+    if not newest or (stretch is None and track.behind is not None and at <= track.behind):
+        late = (car, at) not in changes.late
+        if late:
+            changes.late[car, at] = value
+        if newest:
+            track.value, track.at = value, at
+        return newest, late
+    if stretch is None:
+        track.open = Stretch(at, value)
+    else:
+        times = continued(stretch, track.at or at, at) if value == track.value else None
+        if times is None:
+            changes.closed.append((car, stretch))
+            track.open = Stretch(at, value)
+        else:
+            stretch.times = times
+    track.value, track.at = value, at
+    return True, False
+
+
+def ended(car: int, track: Track, changes: Changes) -> Track:
+    """The track of the next unit: what the one before told is history."""
+    if track.open is None:
+        return Track()
+    changes.closed.append((car, track.open))
+    return Track(behind=track.at)

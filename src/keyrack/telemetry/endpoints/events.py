@@ -1,0 +1,264 @@
+"""Events: the records that a car was opened or closed, numbered per customer without gaps and in commit order."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Annotated, Any, Literal, LiteralString
+
+from pydantic import BaseModel, Field, TypeAdapter, ValidationError
+
+from keyrack.api.endpoint import FROM_DEVICES, Endpoints
+from keyrack.api.exchange import Answer, Request, answer, created
+from keyrack.api.schema.field_errors import blank
+from keyrack.api.schema.request_body import (
+    Grant,
+    Int32,
+    Latitude,
+    Longitude,
+    LongText,
+    Moment,
+    WallClock,
+    no_valid,
+    wall_clock,
+)
+from keyrack.auth.device_keys import Scope
+from keyrack.core.error_codes import Reason
+from keyrack.core.errors import BadRequest, NotFound, Refusal
+from keyrack.core.metrics.catalog import EVENTS
+from keyrack.core.settings import Settings
+from keyrack.core.text import NOT_BLANK_LINE, is_blank
+from keyrack.db.connection import Database
+from keyrack.fleet.endpoints.cars import NO_CAR
+from keyrack.fleet.endpoints.users import NO_USER
+from keyrack.fleet.schema import EVENT
+from keyrack.telemetry.endpoints.ingest import Delivered, shown
+from keyrack.telemetry.json_lines import INVALID_LINES, Invalid, NotALine, Report, explained, lines
+
+endpoints = Endpoints("Events", "events")
+
+NO_EVENT = Reason(
+    "event-not-found",
+    "Unable to find an event for the given eventId which is assigned to the given customerId.",
+    "Use an id that GET /cars/{carId}/events returns.",
+)
+CREATE_EVENT = "create event"
+TOO_LATE = "utcDateTime lies in the future."
+TOO_EARLY = "utcDateTime lies more than {days} days back."
+PER_BATCH = 100  # lines of a delivery that are read, and recorded, at once
+
+endpoints.get("/events", EVENT, "All events, of all cars", paged=True, ours=True)
+ONE_EVENT = endpoints.get("/events/{eventId}", EVENT, "One event", one=True, missing=NO_EVENT)
+
+# The counter's row stays locked until the commit: numbers have no gaps, and a higher one is never seen first
+RECORD: LiteralString = """
+with told as (
+  select * from unnest($2::integer[], $3::integer[], $4::timestamptz[], $5::text[], $6::timestamptz[], $7::text[],
+                       $8::text[], $9::float8[], $10::float8[], $11::text[], $12::integer[])
+    with ordinality as t (car_id, user_id, local_at, local_text, utc_at, type, user_agent, latitude, longitude,
+                          client_id, unit, n)
+), judged as (
+  select t.*, e.event_id as known,
+    exists (select from car c where c.customer_id = $1 and c.car_id = t.car_id)
+    and (t.unit is null or exists (
+      select from product p where p.customer_id = $1 and p.product_id = t.unit and p.car_id = t.car_id)) as car,
+    exists (select from customer_user u where u.customer_id = $1 and u.user_id = t.user_id) as "user"
+  from told t left join event e on e.customer_id = $1 and e.client_id = t.client_id
+), new as (
+  select j.*, row_number() over (order by n)::integer as step from judged j where known is null and car and "user"
+), counter as (
+  update event_counter set last_id = last_id + (select count(*) from new)
+  where customer_id = $1 and exists (select from new)
+  returning last_id - (select count(*) from new)::integer as before
+), written as (
+  insert into event (customer_id, event_id, car_id, user_id, local_at, local_text, utc_at, type, user_agent,
+                     latitude, longitude, client_id)
+  select $1, before + step, car_id, user_id, local_at, local_text, utc_at, type, user_agent,
+    case when keeps_positions then latitude end, case when keeps_positions then longitude end, client_id
+  from new, counter, customer where customer.customer_id = $1
+)
+select j.car, j."user", j.known, counter.before + new.step as id
+from judged j left join new using (n) left join counter on true order by j.n
+"""
+# Whether a client's id is known can only be asked once nobody else can add it any more
+ALONE: LiteralString = "select from event_counter where customer_id = $1 for update"
+
+
+class NewEvent(Grant):
+    date_time: WallClock
+    utc_date_time: Moment
+    user_id: Int32
+    car_id: Int32
+    type: Literal["CarOpened", "CarClosed"] = "CarOpened"
+    user_agent: LongText
+    latitude: Latitude | None = None
+    longitude: Longitude | None = None
+
+
+class OfflineEvent(NewEvent):
+    """An event that is delivered later, perhaps more than once: `clientId` says whether it is the same one."""
+
+    client_id: Annotated[str, Field(max_length=200, pattern=NOT_BLANK_LINE)]
+
+
+class Numbered(BaseModel):
+    line: int
+    id: int
+
+
+class DeliveredEvents(Delivered):
+    events: list[Numbered]
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """An event and who tells of it: `client_id` names it, a `unit` may only tell of the car that it is in."""
+
+    event: NewEvent
+    client_id: str | None = None
+    unit: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """The number of an event, and whether it had been recorded before."""
+
+    id: int
+    known: bool = False
+
+
+async def record(db: Database, customer: int, parts: Sequence[Sequence[Told]]) -> list[list[Recorded | Refusal]]:
+    """Record the events of several callers in one transaction; a client's id that comes again gets its old number."""
+    first: dict[str, int] = {}  # client's id -> where it stands among `rows`
+    rows: list[tuple[Any, ...]] = []
+    places: list[list[tuple[int, bool]]] = []
+    for part in parts:
+        places.append([])
+        for told in part:
+            event, client = told.event, told.client_id
+            place = len(rows) if client is None else first.setdefault(client, len(rows))
+            places[-1].append((place, place < len(rows)))
+            if place == len(rows):
+                rows.append(
+                    (
+                        event.car_id, event.user_id, wall_clock(event.date_time), event.date_time,
+                        event.utc_date_time, event.type, event.user_agent, event.latitude, event.longitude, client,
+                        told.unit,
+                    )
+                )  # fmt: skip
+    columns = [list(column) for column in zip(*rows, strict=True)]
+    if first:
+        async with db.transaction() as connection:
+            await connection.execute(ALONE, customer)
+            found = await connection.fetch(RECORD, customer, *columns)
+    else:
+        found = await db.fetch(RECORD, customer, *columns)
+
+    def result(place: int, again: bool) -> Recorded | Refusal:
+        row = found[place]
+        if row["known"] is not None:
+            return Recorded(row["known"], known=True)
+        if not row["car"]:
+            return NotFound(NO_CAR)
+        return Recorded(row["id"], again) if row["user"] else NotFound(NO_USER)
+
+    return [[result(*at) for at in part] for part in places]
+
+
+@endpoints.put(
+    "/events",
+    "Record that a car was opened or closed",
+    limited=("carId", "userId"),
+    body=NewEvent,
+    what=CREATE_EVENT,
+    status=201,
+    shows=ONE_EVENT,
+    refuses={
+        400: tuple(no_valid(CREATE_EVENT, member) for member in ("type", "dateTime", "utcDateTime", "userAgent")),
+        404: (NO_CAR, NO_USER),
+    },
+)
+async def create(request: Request, event: NewEvent) -> Answer:
+    if is_blank(event.user_agent):
+        raise BadRequest(no_valid(CREATE_EVENT, "userAgent"), errors=[blank("/userAgent")])
+    (result,) = await request.batches.put(record, request.customer, [Told(event)])
+    if isinstance(result, Refusal):
+        EVENTS.add("refused")
+        raise result
+    EVENTS.add("accepted")
+    return created(result.id)
+
+
+@endpoints.post(
+    "/ingest/events",
+    "Deliver events that happened offline",
+    item=TypeAdapter(OfflineEvent),
+    answers=DeliveredEvents,
+    device=Scope.EVENTS,
+    **FROM_DEVICES,
+)
+async def deliver(request: Request, settings: Settings) -> Answer:
+    report, numbered = Report(settings.ingest_refused), list[Numbered]()
+    unit = request.device and request.device.product
+    try:
+        for part in _parts(lines(request.body, settings), report, unit, settings):
+            if not part:
+                await asyncio.sleep(0)  # others want to be served too
+                continue
+            results = await request.batches.put(record, request.customer, [told for _, told in part])
+            for (line, _), result in zip(part, results, strict=True):
+                if isinstance(result, Refusal):
+                    report.refuse(line, result.text)
+                    continue
+                report.duplicates += result.known
+                report.accepted += not result.known
+                numbered.append(Numbered(line=line, id=result.id))
+    except NotALine as reason:
+        raise BadRequest(INVALID_LINES.saying(str(reason))) from None
+    finally:
+        EVENTS.add("accepted", by=report.accepted)
+        EVENTS.add("duplicate", by=report.duplicates)
+        EVENTS.add("refused", by=report.refusals)
+    return answer(shown(report) | {"events": [number.model_dump() for number in numbered]})
+
+
+def _parts(
+    values: Iterable[tuple[int, Any]], report: Report, unit: int | None, settings: Settings
+) -> Iterable[list[tuple[int, Told]]]:
+    """The events among the lines, a few at a time; what is none is refused. A part may be empty."""
+    part: list[tuple[int, Told]] = []
+    for count, (line, value) in enumerate(values, 1):
+        try:
+            event = _event(value, settings)
+            part.append((line, Told(event, _named(event.client_id, unit), unit)))
+        except ValidationError as error:
+            report.refuse(line, explained(error))
+        except Invalid as reason:
+            report.refuse(line, str(reason))
+        if count % PER_BATCH == 0:
+            yield part
+            part = []
+    if part:
+        yield part
+
+
+def _event(value: Any, settings: Settings) -> OfflineEvent:
+    """The event of a line. Raises `Invalid` and `ValidationError`."""
+    if isinstance(value, Invalid):
+        raise value
+    event = OfflineEvent.model_validate(value)
+    if is_blank(event.user_agent):
+        raise Invalid("No valid userAgent: it is empty.")
+    now = datetime.now(UTC)
+    if event.utc_date_time > now + timedelta(seconds=settings.clock_skew):
+        raise Invalid(TOO_LATE)
+    if event.utc_date_time < now - timedelta(days=settings.event_days):
+        raise Invalid(TOO_EARLY.format(days=settings.event_days))
+    return event
+
+
+def _named(client_id: str, unit: int | None) -> str:
+    """What the event is called in the database. A unit has names of its own, so it can take nobody's event away."""
+    return client_id if unit is None else f"{unit}\x1f{client_id}"

@@ -1,0 +1,250 @@
+"""Positions: where all cars are, where one of them was, and what its unit told over a time. Ours, beside the spec."""
+
+from __future__ import annotations
+
+from typing import Annotated, LiteralString
+
+from pydantic import Field
+
+from keyrack.api import conditional_requests
+from keyrack.api.endpoint import TAGGED, Endpoints
+from keyrack.api.exchange import Answer, Request
+from keyrack.api.query_parameters import TIME_RANGE, TOO_LONG_RANGE, Parameter, at_most, given, time_range, whole_number
+from keyrack.api.schema.fields import utc
+from keyrack.api.schema.request_body import Body, Id, Int32, Latitude, Longitude, Moment
+from keyrack.core.error_codes import EMPTY_RANGE
+from keyrack.core.errors import NotFound
+from keyrack.core.settings import Settings
+from keyrack.fleet.endpoints.cars import NO_CAR
+from keyrack.telemetry.schema import MEASURES, POSITION
+
+endpoints = Endpoints("Positions", "positions")
+
+endpoints.get("/positions", POSITION, "The newest positions of all cars", ours=True)
+
+# Of a stretch that lasts, the first and the last reading within the time; it may have begun before, on the same day in
+# UTC. With an odometer reading as old as a day at most, for a stretch of these lies within a day, too
+TRACK: LiteralString = (
+    """
+with told as (
+  select at, at as until, latitude, longitude from position
+  where customer_id = $1 and car_id = $2 and at >= $3 and at < $4 and times is null
+  union all
+  select n.at, n.until, h.latitude, h.longitude from (
+    select at, times, latitude, longitude from position
+    where customer_id = $1 and car_id = $2 and at >= date_trunc('day', $3::timestamptz, 'UTC') and at < $4
+      and times is not null
+    union all
+    select position_since, position_times, latitude, longitude from car_state
+    where customer_id = $1 and car_id = $2 and position_since < $4
+  ) h cross join lateral (
+    select min(t) as at, max(t) as until from packed_times(h.at, h.times) t where t >= $3 and t < $4
+  ) n where n.at is not null
+), counted as (
+  select *, row_number() over (order by at) as number, count(*) over () as places from told
+), shown as (
+  select * from counted
+  where places <= $5 or number = 1
+    or (number - 1) * ($5::bigint - 1) / (places - 1) > (number - 2) * ($5::bigint - 1) / (places - 1)
+)
+select convert_to(json_build_object(
+  'carId', c.car_id, 'from', """
+    + utc("$3::timestamptz")
+    + """, 'to', """
+    + utc("$4::timestamptz")
+    + """, 'count', coalesce(max(s.places), 0), 'thinned', coalesce(max(s.places) > $5, false),
+  'points', coalesce(json_agg(json_build_object(
+    'utcDateTime', """
+    + utc("s.at")
+    + """, 'until', """
+    + utc("s.until")
+    + """, 'latitude', s.latitude, 'longitude', s.longitude, 'odometer', o.odometer) order by s.at)
+    filter (where s.at is not null), '[]'))::text, 'UTF8')
+from car c left join shown s on true left join lateral (
+  select n.odometer from (
+    (select at, odometer from odometer
+     where customer_id = $1 and car_id = $2 and at <= s.at and at > s.at - interval '1 day' order by at desc limit 1)
+    union all
+    select odometer_since, odometer from car_state where customer_id = $1 and car_id = $2 and odometer_since <= s.at
+  ) n order by n.at desc limit 1
+) o on true
+where c.customer_id = $1 and c.car_id = $2 group by c.car_id
+"""
+)
+
+
+class TrackPoint(Body):
+    utc_date_time: Moment
+    until: Moment
+    latitude: Latitude
+    longitude: Longitude
+    odometer: float | None
+
+
+class Track(Body):
+    car_id: Id
+    since: Annotated[Moment, Field(alias="from")]
+    to: Moment
+    count: Int32
+    thinned: bool
+    points: list[TrackPoint]
+
+
+POINTS = Parameter(
+    "points", whole_number, "So many points at most; without it as many as there may be.",
+    {"type": "integer", "minimum": 1},
+)  # fmt: skip
+TRACK_OPTIONS = (*TIME_RANGE, POINTS)
+
+
+@endpoints.write(
+    "GET",
+    "/cars/{carId}/track",
+    "Where a car was over a time, with the times",
+    limited=(),
+    status=200,
+    answers=Track,
+    headers=TAGGED,
+    options=TRACK_OPTIONS,
+    refuses={400: (EMPTY_RANGE, TOO_LONG_RANGE), 404: (NO_CAR,)},
+    ours=True,
+)
+async def track(request: Request, settings: Settings) -> Answer:
+    options = given(request.query, TRACK_OPTIONS)
+    since, until = time_range(options, settings.track_days)
+    points = at_most(options, "points", settings.track_points)
+    body = await request.db.fetchval(TRACK, request.customer, *request.ids, since, until, points)
+    if body is None:
+        raise NotFound(NO_CAR)
+    return conditional_requests.made(request, body)
+
+
+# Each reading in the bucket of its time; $5 buckets share the time evenly, and those without a reading are left out.
+# What was read last is told by the greatest pair of time and value. The odometer's readings are all there are; of other
+# members there is one for each quarter of an hour, of which the last has not ended and stands in the newest state: what
+# another unit has told in it is a row already
+SAMPLES: LiteralString = (
+    """
+with quarter as (
+  select at as begins, read_at, readings, told from telemetry
+  where customer_id = $1 and car_id = $2 and at > $3::timestamptz - interval '15 minutes' and at < $4::timestamptz
+), open as (
+  select date_bin('15 minutes', read_at, 'epoch') as begins, read_at, telemetry as readings, told from car_state
+  where customer_id = $1 and car_id = $2 and read_at >= $3
+), told as (
+  select 'odometer' as name, at, odometer as value from odometer
+  where customer_id = $1 and car_id = $2 and at >= $3 and at < $4 and times is null and 'odometer' = any($6::text[])
+  union all
+  select 'odometer', t, h.odometer from (
+    select at, times, odometer from odometer
+    where customer_id = $1 and car_id = $2 and at >= date_trunc('day', $3::timestamptz, 'UTC') and at < $4
+      and times is not null
+    union all
+    select odometer_since, odometer_times, odometer from car_state
+    where customer_id = $1 and car_id = $2 and odometer_since < $4
+  ) h cross join lateral packed_times(h.at, h.times) t
+  where t >= $3 and t < $4 and 'odometer' = any($6)
+  union all
+  select n.name, n.at, n.value from (
+    select name, coalesce((q.told->>name)::timestamptz, q.read_at) as at, (q.readings->>name)::float8 as value
+    from quarter q cross join unnest($6) name
+    where q.readings ? name and not exists (select from open o where o.begins = q.begins)
+    union all
+    (select distinct on (name) name, coalesce((q.told->>name)::timestamptz, q.read_at) as at,
+      (q.readings->>name)::float8
+    from (
+      select *, 0 as place from quarter where begins in (select begins from open) union all select *, 1 from open
+    ) q cross join unnest($6) name
+    where q.readings ? name and coalesce((q.told->>name)::timestamptz, q.read_at) >= q.begins
+    order by name, at desc, place)
+  ) n where n.at >= $3 and n.at < $4
+), width as (
+  select extract(epoch from $4::timestamptz - $3::timestamptz)::float8 / $5::float8 as seconds
+), bucket as (
+  select name, least(floor(extract(epoch from at - $3)::float8 / seconds), $5::float8 - 1) as number, count(*) as count,
+    min(value) as min, max(value) as max, avg(value) as average,
+    (max(array[extract(epoch from at)::float8, value]))[2] as last, max(at) as last_at
+  from told, width group by 1, 2
+), series as (
+  select f.name, f.place, coalesce(json_agg(json_build_object(
+    'utcDateTime', """
+    + utc("$3::timestamptz + make_interval(secs => b.number * w.seconds)")
+    + """, 'count', b.count, 'min', b.min, 'max', b.max, 'average', b.average, 'last', b.last,
+    'lastDateTime', """
+    + utc("b.last_at")
+    + """) order by b.number)
+    filter (where b.number is not null), '[]') as buckets
+  from unnest($6) with ordinality f (name, place) cross join width w left join bucket b using (name)
+  group by f.name, f.place
+)
+select convert_to(json_build_object(
+  'carId', c.car_id, 'from', """
+    + utc("$3::timestamptz")
+    + """, 'to', """
+    + utc("$4::timestamptz")
+    + """, 'seconds', w.seconds, 'series', (select json_object_agg(name, buckets order by place) from series)
+)::text, 'UTF8')
+from car c cross join width w where c.customer_id = $1 and c.car_id = $2
+"""
+)
+KEPT = (
+    "odometer",
+    *MEASURES,
+)  # the members of telemetry whose readings are kept; of the others there is the newest alone
+
+
+def _fields(text: str) -> tuple[str, ...]:
+    names = tuple(dict.fromkeys(text.split(",")))
+    if any(name not in KEPT for name in names):
+        raise ValueError(f"Of these members readings are kept: {', '.join(KEPT)}.")
+    return names
+
+
+class Bucket(Body):
+    """The readings from `utcDateTime` on, for as many seconds as the answer says."""
+
+    utc_date_time: Moment
+    count: Int32
+    min: float
+    max: float
+    average: float
+    last: float
+    last_date_time: Moment
+
+
+class Samples(Body):
+    car_id: Id
+    since: Annotated[Moment, Field(alias="from")]
+    to: Moment
+    seconds: float
+    series: Annotated[dict[str, list[Bucket]], Field(description="By the names of `fields`.")]
+
+
+FIELDS = Parameter(
+    "fields", _fields, "The members of telemetry, with commas; without it all of which readings are kept.",
+    {"type": "string", "examples": ["odometer", "fuelLevelPercent,batteryVoltage"]},
+)  # fmt: skip
+SAMPLES_OPTIONS = (FIELDS, *TIME_RANGE, POINTS)
+
+
+@endpoints.write(
+    "GET",
+    "/cars/{carId}/samples",
+    "What a car told over a time, as series for charts",
+    limited=(),
+    status=200,
+    answers=Samples,
+    headers=TAGGED,
+    options=SAMPLES_OPTIONS,
+    refuses={400: (EMPTY_RANGE, TOO_LONG_RANGE), 404: (NO_CAR,)},
+    ours=True,
+)
+async def samples(request: Request, settings: Settings) -> Answer:
+    options = given(request.query, SAMPLES_OPTIONS)
+    since, until = time_range(options, settings.track_days)
+    points = at_most(options, "points", settings.sample_points)
+    fields = options.get("fields", KEPT)
+    body = await request.db.fetchval(SAMPLES, request.customer, *request.ids, since, until, points, fields)
+    if body is None:
+        raise NotFound(NO_CAR)
+    return conditional_requests.made(request, body)

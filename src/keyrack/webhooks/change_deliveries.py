@@ -1,0 +1,184 @@
+"""In charge of changes as webhooks are told them: written as deliveries while they are numbered, in that transaction.
+
+A change is one delivery for each webhook that takes its kind: `webhook-id` is made of its record, so what would be
+written twice is there once. Those of a resource share a lane, in the order of their numbers.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import LiteralString
+from uuid import NAMESPACE_URL, uuid5
+
+import structlog
+from pydantic_core import to_json
+
+from keyrack.api.schema.event_types import CHANGES, CHECKPOINT, wildcards
+from keyrack.api.schema.fields import utc
+from keyrack.db.connection import Row, Statements
+from keyrack.webhooks.change_payload import COLUMNS, LANE, VALUES
+from keyrack.webhooks.delivery_errors import DISABLED_BY_TOO_MUCH
+from keyrack.webhooks.outbox import LANES
+
+log = structlog.get_logger("keyrack.delivery")
+
+KNOWN_FOR = 5.0  # seconds for which it is known how many deliveries wait, at least
+KNOWN = 10_000  # webhooks of which it is known
+
+TAKERS: LiteralString = """
+select customer_id, webhook_id, kinds from webhook where customer_id = any($1) and is_enabled and kinds && $2
+order by customer_id, webhook_id
+"""
+WAIT: LiteralString = """
+select p.customer_id, p.webhook_id, (select count(*)::integer from (
+  select from delivery d where d.customer_id = p.customer_id and d.webhook_id = p.webhook_id and d.state = 'Waiting'
+  limit $3) w) as waiting
+from unnest($1::integer[], $2::integer[]) p (customer_id, webhook_id)
+"""
+# Whoever changes a webhook just now is not waited for: what is numbered would wait along
+DISABLE: LiteralString = """
+update webhook set is_enabled = false, disabled_reason = $3 where ctid = any(array(
+  select w.ctid from unnest($1::integer[], $2::integer[]) p (customer_id, webhook_id)
+  join webhook w on w.customer_id = p.customer_id and w.webhook_id = p.webhook_id and w.is_enabled
+  order by w.customer_id, w.webhook_id for update of w skip locked))
+returning customer_id, webhook_id
+"""
+# Each change is found in its partition by the whole key
+PUBLISH: LiteralString = (
+    "with written as (insert into delivery (" + COLUMNS + ") select p.customer_id, p.webhook_id, " + VALUES
+    + """
+  from unnest($1::integer[], $2::integer[], $3::smallint[], $4::bigint[], $5::timestamptz[])
+    p (customer_id, webhook_id, class, change_id, recorded_at)
+  cross join lateral (
+    select * from change c where c.class = p.class and c.customer_id = p.customer_id and c.change_id = p.change_id
+    and c.recorded_at = p.recorded_at limit 1) t
+  order by p.customer_id, p.webhook_id, p.change_id
+  on conflict (customer_id, webhook_id, message_id) do nothing returning customer_id, webhook_id, lane
+),
+"""
+    + LANES
+)  # fmt: skip
+# In the order in which they were made: they have one lane
+CHECKPOINTS: LiteralString = (
+    "with t as (select 'changes' as resource, 'checkpoint' as resource_id), written as (insert into delivery ("
+    + COLUMNS + ") select w.customer_id, w.webhook_id, m.message_id, $4, " + LANE + """, json_build_object(
+    'type', $4::text, 'timestamp', """ + utc("now()") + """, 'customerId', w.customer_id, 'data', m.body::json)::text, 0
+  from unnest($1::integer[], $2::uuid[], $3::text[]) m (customer_id, message_id, body)
+  join webhook w on w.customer_id = m.customer_id and w.is_enabled and w.kinds && $5, t
+  order by w.customer_id, w.webhook_id
+  on conflict (customer_id, webhook_id, message_id) do nothing returning customer_id, webhook_id, lane
+),
+"""
+    + LANES
+)  # fmt: skip
+
+Key = tuple[int, int]  # customer, webhook
+
+
+@dataclass(frozen=True, slots=True)
+class Numbered:
+    """A change that has just got its number: where it stands in the log, and what it is of."""
+
+    customer: int
+    retention: int  # its class
+    id: int
+    recorded_at: datetime
+    kind: str
+    resource: str
+
+
+@dataclass(slots=True)
+class Publisher:
+    """Writes the deliveries of one worker that numbers."""
+
+    most: int  # deliveries that may wait for a webhook: with more to come it is disabled
+    _left: dict[Key, tuple[int, float]] = field(default_factory=dict[Key, tuple[int, float]])  # and up to when
+
+    async def publish(self, statements: Statements, changes: Iterable[Numbered]) -> set[int]:
+        """Write the deliveries of changes, in the transaction that numbers them; the customers that have some.
+
+        Where no webhook takes such kinds, a look is all that it costs.
+        """
+        told = [change for change in changes if change.kind in CHANGES]
+        if not told:
+            return set()
+        names = {name for change in told for name in _names(change)}
+        takers = await statements.fetch(TAKERS, sorted({change.customer for change in told}), sorted(names))
+        if not takers:
+            return set()
+        pairs = _pairs(told, takers)
+        full = await self._full(statements, Counter((change.customer, webhook) for change, webhook in pairs))
+        pairs = [(change, webhook) for change, webhook in pairs if (change.customer, webhook) not in full]
+        if pairs:
+            rows = [(c.customer, webhook, c.retention, c.id, c.recorded_at) for c, webhook in pairs]
+            await statements.execute(PUBLISH, *map(list, zip(*rows, strict=True)))
+        return {change.customer for change, _ in pairs} | {customer for customer, _ in full}
+
+    async def _full(self, statements: Statements, coming: Counter[Key]) -> set[Key]:
+        """Disable the webhooks for which more would wait than may."""
+        now = time.monotonic()
+        unknown = [key for key, count in coming.items() if not self._has_room(key, count, now)]
+        if unknown:
+            await self._look(statements, unknown, now)
+        over = [key for key, count in coming.items() if count > self._left[key][0]]
+        full = await self._disable(statements, over) if over else set[Key]()
+        for key, count in coming.items():
+            left, until = self._left[key]
+            self._left[key] = (left - count, until)
+        return full
+
+    def _has_room(self, key: Key, count: int, now: float) -> bool:
+        left, until = self._left.get(key, (0, 0.0))
+        return now < until and count <= left
+
+    async def _look(self, statements: Statements, keys: Sequence[Key], now: float) -> None:
+        if len(self._left) > KNOWN:
+            self._left = {key: known for key, known in self._left.items() if known[1] > now}
+        customers, webhooks = [key[0] for key in keys], [key[1] for key in keys]
+        for row in await statements.fetch(WAIT, customers, webhooks, self.most):
+            key = (row["customer_id"], row["webhook_id"])
+            self._left[key] = (self.most - row["waiting"], now + KNOWN_FOR)
+
+    async def _disable(self, statements: Statements, keys: Sequence[Key]) -> set[Key]:
+        customers, webhooks = [key[0] for key in keys], [key[1] for key in keys]
+        rows = await statements.fetch(DISABLE, customers, webhooks, DISABLED_BY_TOO_MUCH)
+        found = {(row["customer_id"], row["webhook_id"]) for row in rows}
+        for customer, webhook in found:
+            log.warning("webhook disabled: too much waits for it", customer=customer, webhook=webhook, bound=self.most)
+        return found
+
+
+def _names(change: Numbered) -> tuple[str, ...]:
+    """What a webhook may say to take it."""
+    return (change.kind, *wildcards(change.kind, change.resource))
+
+
+def _pairs(changes: Sequence[Numbered], takers: Sequence[Row]) -> list[tuple[Numbered, int]]:
+    """Each change with each webhook that takes it."""
+    taking: dict[tuple[int, str], set[int]] = {}
+    for row in takers:
+        for name in row["kinds"]:
+            taking.setdefault((row["customer_id"], name), set()).add(row["webhook_id"])
+    return [
+        (change, webhook)
+        for change in changes
+        for webhook in sorted(set[int]().union(*(taking.get((change.customer, name), ()) for name in _names(change))))
+    ]
+
+
+async def publish_checkpoints(statements: Statements, made: Mapping[tuple[int, str], object]) -> int:
+    """Write the deliveries of checkpoints, by customer and a key that tells one from its customer's others, in the
+    caller's transaction; how many.
+
+    What stands there becomes the member `data`. What was written before is not written again.
+    """
+    messages = [uuid5(NAMESPACE_URL, f"{CHECKPOINT}/{customer}/{key}") for customer, key in made]
+    bodies = [to_json(body).decode() for body in made.values()]
+    taken = [CHECKPOINT, *wildcards(CHECKPOINT, "changes")]
+    return await statements.fetchval(
+        CHECKPOINTS, [customer for customer, _ in made], messages, bodies, CHECKPOINT, taken
+    )

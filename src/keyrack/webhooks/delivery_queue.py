@@ -1,0 +1,239 @@
+"""In charge of claimed lanes: what a claim takes, for whom, how fast a webhook is sent to, and what is recorded.
+
+A lane is one assignment at one webhook. A claim is a lease: it ends by itself after a crash.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, LiteralString
+
+from keyrack.core.metrics.catalog import ATTEMPT_SECONDS, ATTEMPTS, ATTEMPTS_OF, DELIVERY_SECONDS
+from keyrack.core.settings import Settings
+from keyrack.webhooks.sender import Attempt
+
+LONGEST_REST = 5.0  # seconds that a webhook without success rests, at most, before the next probe
+LONGEST_ASKED_REST = 60.0  # seconds that it rests at its own wish
+QUICK = 1.0  # seconds up to which an answer is no reason to send less at once
+FORGOTTEN = 600.0  # seconds after which it does not matter any more how a webhook failed, or how slow it was
+BUSY = (429, 503)
+_CHANCE = random.Random()  # noqa: S311 - no secret; of its own, as whoever seeds the shared one would seed the waits
+
+# Steps from webhook to webhook that has lanes, once round from behind ($1, $2), but not further than a look goes. `due`
+# are the places that each could fill within its share; `turns` deals the free ones out: first to customers that have
+# the fewest, and nobody gets more than then stay free. So one customer alone gets half, two get a third each, and
+# there is a place for whoever comes next. A customer's webhooks are dealt with in the same way. Lanes are `locked` by a
+# part of its own and updated by their places: in a join with the update, the limit would hold for each row anew.
+# The commit waits for the disk and the synchronous standby, and only then the lanes are sent: so nothing leaves the
+# house that a crash or another leader could take back, nor what a leader shows that came back with what no standby has.
+# That of `record_attempts` does not wait: what is taken back of it is sent again
+CLAIM: LiteralString = """
+with recursive walk as (
+  select 0 as step, 0 as lap, $1::integer as customer_id, $2::integer as webhook_id
+  union all
+  select w.step + 1, n.* from walk w cross join lateral (
+    (select w.lap, l.customer_id, l.webhook_id from delivery_lane l
+     where (l.customer_id, l.webhook_id) > (w.customer_id, w.webhook_id)
+       and (l.customer_id, l.webhook_id) <= (case w.lap when 0 then 2147483647 else $1 end,
+                                             case w.lap when 0 then 2147483647 else $2 end)
+     order by l.customer_id, l.webhook_id limit 1)
+    union all
+    (select 1, l.customer_id, l.webhook_id from delivery_lane l
+     where w.lap = 0 and (l.customer_id, l.webhook_id) <= ($1, $2) order by l.customer_id, l.webhook_id limit 1)
+    limit 1) n
+  where w.step < $3
+),
+due as (
+  select a.step, a.customer_id, a.webhook_id, n.due_at,
+    coalesce(p.sending, 0) + row_number() over (partition by a.step order by n.due_at) as place
+  from walk a
+  join webhook w on w.customer_id = a.customer_id and w.webhook_id = a.webhook_id and w.is_enabled
+  left join unnest($4::integer[], $5::integer[], $6::integer[], $7::integer[])
+    p (customer_id, webhook_id, sending, share) on p.customer_id = a.customer_id and p.webhook_id = a.webhook_id
+  cross join lateral (
+    select l.due_at from delivery_lane l
+    where l.customer_id = a.customer_id and l.webhook_id = a.webhook_id and l.due_at <= now()
+    order by l.due_at limit coalesce(p.share, $8)) n
+  where a.step > 0
+),
+ranked as (
+  select d.step, d.customer_id, d.webhook_id,
+    coalesce(h.sending, 0) + row_number() over (partition by d.customer_id order by d.place, d.due_at) as rank
+  from due d
+  left join unnest($9::integer[], $10::integer[]) h (customer_id, sending) on h.customer_id = d.customer_id
+),
+turns as (
+  select r.*, row_number() over (order by r.rank, r.step) as turn from ranked r
+),
+granted as (
+  select customer_id, webhook_id, count(*) as lanes, max(turn) as turn from turns where rank + turn <= $11 + 1
+  group by customer_id, webhook_id
+),
+locked as materialized (
+  select l.place from granted g cross join lateral (
+    select l.ctid as place from delivery_lane l
+    where l.customer_id = g.customer_id and l.webhook_id = g.webhook_id and l.due_at <= now()
+    order by l.due_at limit g.lanes for update skip locked) l
+),
+claimed as (
+  update delivery_lane l set lease = now() + make_interval(secs => $12), due_at = now() + make_interval(secs => $12)
+  where l.ctid = any(array(select place from locked))
+  returning l.customer_id, l.webhook_id, l.lane, l.lease, l.attempts
+)
+select e.step as seen, e.customer_id as last_customer, e.webhook_id as last_webhook,
+  c.customer_id, c.webhook_id, c.lane, c.lease, c.attempts, g.turn, w.url, w.secret, w.signing_secret,
+  case when w.old_signing_secret_until > now() then w.old_signing_secret end as old_signing_secret,
+  d.delivery_id, d.message_id::text, d.payload, extract(epoch from now() - d.since)::float8 as age, d.traceparent
+from (select step, customer_id, webhook_id from walk order by step desc limit 1) e
+left join (
+  claimed c
+  join granted g on g.customer_id = c.customer_id and g.webhook_id = c.webhook_id
+  join webhook w on w.customer_id = c.customer_id and w.webhook_id = c.webhook_id) on true
+left join lateral (
+  select d.delivery_id, d.message_id, d.payload, d.since, d.applied, d.traceparent from delivery d
+  where d.customer_id = c.customer_id and d.webhook_id = c.webhook_id and d.lane = c.lane and d.state = 'Waiting'
+  order by d.applied, d.delivery_id limit $13
+) d on true
+order by c.customer_id, c.webhook_id, c.lane, d.applied, d.delivery_id
+"""
+# Times go as texts: for an array of a type with a codec of ours asyncpg would look through the catalogue, which takes
+# every new connection 50 ms
+RECORD: LiteralString = """
+select record_attempts($1, $2, $3, $4, $5, $6, $7, $8::text[]::timestamptz[], $9, $10, $11, $12::text[]::timestamptz[],
+                       $13)
+"""
+
+Key = tuple[int, int]  # customer, webhook
+
+
+@dataclass(slots=True)
+class Waiting:
+    """One delivery of a claimed lane."""
+
+    id: int
+    message_id: str
+    payload: str
+    age: float  # seconds since it came, or was to be sent again
+    traceparent: str | None  # the place in a trace of the request that it is an outcome of
+
+
+@dataclass(slots=True)
+class Lane:
+    """A claimed lane, and what came of it so far."""
+
+    key: Key
+    number: int
+    lease: datetime
+    claimed: float  # on our clock
+    attempts: int  # failed ones in a row, before this claim
+    url: str
+    secret: bytes | None  # sealed, like those below
+    signing_secrets: tuple[bytes, ...]
+    waiting: list[Waiting]
+    done: list[tuple[int, str, Attempt]] = field(default_factory=list[tuple[int, str, Attempt]])
+    wait: float | None = None  # seconds until the next try; None: go on at once
+
+
+@dataclass(slots=True)
+class Pace:
+    """How fast one webhook is sent to, as this worker knows it."""
+
+    sending: int = 0
+    failures: int = 0  # in a row
+    seconds: float = 0.0  # that an attempt takes, of late
+    rests_until: float = 0.0
+    learned: float = 0.0  # when, on our clock
+    hidden: str | None = None  # what the log has told of its failures last
+
+    def share(self, full: int, now: float) -> int:
+        """How many lanes more it may get: one that is slow or fails does not get to hold many places."""
+        if now < self.rests_until:
+            return 0
+        most = full >> min(self.failures, 10)
+        if self.seconds > QUICK:
+            most = min(most, int(full * QUICK / self.seconds))
+        return max(0, max(1, most) - self.sending)
+
+    def learn(self, attempt: Attempt) -> None:
+        """Take note of an attempt: any success ends the failures, and answers that are quick end the slowness."""
+        seconds = attempt.duration / 1000
+        self.seconds = (self.seconds + seconds) / 2 if self.learned else seconds
+        self.learned = time.monotonic()
+        if attempt.succeeded:
+            self.failures = 0
+            self.rests_until = 0.0
+            return
+        self.failures += 1
+        rest = min(LONGEST_REST, 0.05 * 2.0 ** min(self.failures - 5, 10)) if self.failures > 4 else 0.0
+        if attempt.status in BUSY and attempt.retry_after is not None:
+            rest = max(rest, min(attempt.retry_after, LONGEST_ASKED_REST))
+        self.rests_until = max(self.rests_until, self.learned + rest)
+
+    def is_like_new(self, now: float) -> bool:
+        """Whether nothing about it matters any more."""
+        if self.sending or now < self.rests_until:
+            return False
+        return (not self.failures and self.seconds <= QUICK) or self.learned < now - FORGOTTEN
+
+
+def backoff(settings: Settings, failures: int, attempt: Attempt) -> float:
+    """Seconds until the next try: full jitter over a doubling bound, and not before an endpoint wants it."""
+    bound = min(settings.webhook_retry_max, settings.webhook_retry_first * 2.0 ** min(failures, 30))
+    wait = _CHANCE.random() * bound
+    if attempt.status in BUSY and attempt.retry_after is not None:
+        wait = max(wait, min(attempt.retry_after, settings.webhook_retry_max))
+    return wait
+
+
+def lanes_of(rows: Sequence[Any], now: float) -> list[Lane]:
+    """The lanes of a claim's rows, of which there is one without a lane where none was found."""
+    lanes: list[Lane] = []
+    for row in rows:
+        if row["lane"] is None:
+            continue
+        key = (row["customer_id"], row["webhook_id"])
+        if not lanes or (lanes[-1].key, lanes[-1].number) != (key, row["lane"]):
+            old = row["old_signing_secret"]
+            secrets = (row["signing_secret"], old) if old else (row["signing_secret"],)
+            lanes.append(
+                Lane(key, row["lane"], row["lease"], now, row["attempts"], row["url"], row["secret"], secrets, [])
+            )
+        if row["delivery_id"] is not None:
+            told = (row["message_id"], row["payload"], row["age"], row["traceparent"])
+            lanes[-1].waiting.append(Waiting(row["delivery_id"], *told))
+    return lanes
+
+
+def columns_of(lanes: Sequence[Lane]) -> tuple[list[Any], ...]:
+    """The arguments of `record_attempts`: of each attempt, and of each lane."""
+    done = [(place, *result) for place, lane in enumerate(lanes, 1) for result in lane.done]
+    return (
+        [place for place, *_ in done],
+        [id for _, id, _, _ in done],
+        [state for _, _, state, _ in done],
+        [attempt.status for *_, attempt in done],
+        # how long it took to find nobody tells whether there is somebody
+        [None if attempt.hidden else attempt.duration for *_, attempt in done],
+        [attempt.answer for *_, attempt in done],
+        [attempt.error for *_, attempt in done],
+        [attempt.started.isoformat() for *_, attempt in done],
+        [lane.key[0] for lane in lanes],
+        [lane.key[1] for lane in lanes],
+        [lane.number for lane in lanes],
+        [lane.lease.isoformat() for lane in lanes],
+        [lane.wait for lane in lanes],
+    )
+
+
+def count(lane: Lane, waiting: Waiting, attempt: Attempt) -> None:
+    """Count an attempt, and how long what it has delivered had waited."""
+    result = "delivered" if attempt.succeeded else "unanswered" if attempt.status is None else "refused"
+    ATTEMPTS.add(result)
+    ATTEMPTS_OF.count(lane.key[0], result)
+    ATTEMPT_SECONDS.observe(attempt.duration / 1000)
+    if attempt.succeeded:
+        DELIVERY_SECONDS.observe(waiting.age + time.monotonic() - lane.claimed)

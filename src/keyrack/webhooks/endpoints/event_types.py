@@ -1,0 +1,44 @@
+"""Kinds of webhooks: what a webhook may be told. Ours, beside the spec."""
+
+from __future__ import annotations
+
+from keyrack.api import conditional_requests
+from keyrack.api.endpoint import TAGGED, Endpoints
+from keyrack.api.exchange import Answer, Request, answer
+from keyrack.api.schema.event_types import TAKEN
+from keyrack.api.schema.request_body import Body
+
+endpoints = Endpoints("Webhooks", "webhooks")
+
+
+class KindListed(Body):
+    """What a webhook may take; a wildcard stands for others."""
+
+    kind: str
+    resource: str
+    meaning: str
+    is_wildcard: bool
+    takes: list[str]
+
+
+@endpoints.write(
+    "GET",
+    "/webhooks/kinds",
+    "The kinds that a webhook may take, and the wildcards",
+    status=200,
+    answers=list[KindListed],
+    headers=TAGGED,
+    ours=True,
+)
+async def kinds(request: Request) -> Answer:
+    told = [
+        {
+            "kind": kind.name,
+            "resource": kind.resource,
+            "meaning": kind.meaning,
+            "isWildcard": bool(kind.takes),
+            "takes": list(kind.takes),
+        }
+        for kind in TAKEN.values()
+    ]
+    return conditional_requests.document(request, answer(told))

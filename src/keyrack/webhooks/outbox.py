@@ -1,0 +1,167 @@
+"""In charge of publishing outcomes to webhooks, and of sending outcomes and changes again.
+
+Deliveries are written in the transaction of their outcome. Every statement that writes deliveries also locks the row
+of their lane, in the order of the lanes: a worker that finishes a lane either sees them or comes first.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import LiteralString
+
+from keyrack.api.schema.event_types import CHANGES, TEST
+from keyrack.changelog.schema import CHANGE
+from keyrack.db.connection import Row, Statements
+from keyrack.webhooks.change_payload import COLUMNS, MESSAGE, VALUES
+from keyrack.webhooks.outcome_payload import LANE, PAYLOAD, TYPE
+
+REPLAYED_AT_ONCE = 10_000  # outcomes and changes of a time range that one call sends again
+
+# Lanes that wait for their turn or their next try stay as they are; the assignment to itself locks them
+LANES: LiteralString = """
+lanes as (
+  insert into delivery_lane (customer_id, webhook_id, lane) select distinct customer_id, webhook_id, lane from written
+  order by customer_id, webhook_id, lane
+  on conflict (customer_id, webhook_id, lane) do update set due_at = delivery_lane.due_at
+)
+select count(*)::integer from written
+"""
+# Lanes that nobody holds are due at once
+_LANES_AT_ONCE: LiteralString = """
+lanes as (
+  insert into delivery_lane (customer_id, webhook_id, lane) select distinct customer_id, webhook_id, lane from written
+  order by customer_id, webhook_id, lane
+  on conflict (customer_id, webhook_id, lane) do update set attempts = 0,
+    due_at = case when delivery_lane.lease > now() then delivery_lane.due_at else now() end
+)
+"""
+_INSERT: LiteralString = (
+    "insert into delivery"
+    " (customer_id, webhook_id, message_id, type, lane, assignment_id, payload, created_at, applied, traceparent)"
+    " select o.customer_id, w.webhook_id, o.operation_id, "
+    + (TYPE + ", " + LANE + ", o.assignment_id, " + PAYLOAD + ", o.finished_at, coalesce(o.applied, 0), o.traceparent")
+)
+# Outcomes are written and published by one statement, of customers whose holds the caller has. `applied` numbers the
+# operations of each customer in the order of the arrays. The times only have to differ, so that a replay can go on
+# where it stopped
+FINISH: LiteralString = (
+    """
+with outcome as (
+  select u.*, row_number() over (partition by u.customer_id order by u.place) as number
+  from unnest($1::integer[], $2::uuid[], $3::text[], $4::text[], $5::text[]::jsonb[]) with ordinality
+    as u (customer_id, operation_id, state, error_message, result, place)
+),
+counted as (
+  update customer_hold h set applied = h.applied + c.count, due_at = null
+  from (select customer_id, count(*) as count from outcome group by customer_id) c where c.customer_id = h.customer_id
+  returning h.customer_id, h.applied - c.count as before
+),
+finished as (
+  update operation p set state = u.state, error_message = u.error_message, result = u.result,
+    finished_at = statement_timestamp() + u.place * interval '1 microsecond', applied = c.before + u.number,
+    assignment_id = coalesce((u.result->>'assignmentId')::integer, p.assignment_id)
+  from outcome u join counted c on c.customer_id = u.customer_id
+  where p.customer_id = u.customer_id and p.operation_id = u.operation_id
+  returning p.*, u.place
+),
+written as ("""
+    + _INSERT
+    + " from finished o join webhook w on w.customer_id = o.customer_id and w.is_enabled and "
+    + TYPE
+    + " = any(w.kinds) order by o.place on conflict (customer_id, webhook_id, message_id) do nothing"
+    + " returning customer_id, webhook_id, lane), "
+    + LANES
+)
+_AGAIN: LiteralString = """
+set state = 'Waiting', since = now(), next_attempt_at = null
+"""
+REPLAY_ONE: LiteralString = (
+    "with written as (update delivery "
+    + _AGAIN
+    + " where customer_id = $1 and webhook_id = $2 and delivery_id = $3 returning customer_id, webhook_id, lane), "
+    + _LANES_AT_ONCE
+    + "select count(*) from written"
+)
+# Also what was never written, because the webhook was disabled, unknown or did not want it then. A log's changes were
+# recorded in the order of their numbers, so each class is read by its key up to the limit
+REPLAY_RANGE: LiteralString = (
+    """
+with w as materialized (select * from webhook where customer_id = $1 and webhook_id = $2),
+o as (
+  select o.* from operation o join w on w.customer_id = o.customer_id
+  where o.customer_id = $1 and o.finished_at >= $3 and o.finished_at < $4 and """
+    + TYPE
+    + """ = any(w.kinds) and not ($5 and exists (
+      select from delivery d where d.customer_id = o.customer_id and d.webhook_id = w.webhook_id
+      and d.message_id = o.operation_id and d.state <> 'Dead'))
+  order by o.finished_at limit $6
+),
+c as (
+  select t.* from """
+    + CHANGE.table.format(t="t")
+    + """ join w on w.customer_id = t.customer_id
+  where t.customer_id = $1 and t.recorded_at >= $3 and t.recorded_at < $4 and t.kind = any($7::text[])
+    and w.kinds && array[t.kind, split_part(t.kind, '.', 1) || '.*', t.resource || '.*'] and not ($5 and exists (
+      select from delivery d where d.customer_id = t.customer_id and d.webhook_id = w.webhook_id
+      and d.message_id = """
+    + MESSAGE
+    + """ and d.state <> 'Dead'))
+  order by t.change_id limit $6
+),
+taken as (
+  select operation_id, null::bigint as change_id, finished_at as at from o
+  union all select null, change_id, recorded_at from c
+  order by 3, 2 limit $6
+),
+written_outcomes as ("""
+    + _INSERT
+    + " from taken b join o using (operation_id) join w on true order by o.finished_at"
+    + " on conflict (customer_id, webhook_id, message_id) do update "
+    + _AGAIN
+    + " returning customer_id, webhook_id, lane), written_changes as (insert into delivery ("
+    + COLUMNS
+    + ") select t.customer_id, w.webhook_id, "
+    + VALUES
+    + " from taken b join c t using (change_id) join w on true order by t.change_id"
+    + " on conflict (customer_id, webhook_id, message_id) do update "
+    + _AGAIN
+    + " returning customer_id, webhook_id, lane), "
+    + "written as (select * from written_outcomes union all select * from written_changes), "
+    + _LANES_AT_ONCE
+    + "select count(*)::integer as count, (select max(at) from taken) as newest from written"
+)
+SEND_TEST: LiteralString = (
+    """
+with t as (select gen_random_uuid() as id, -nextval(pg_get_serial_sequence('operation', 'seq')) as lane),
+w as (select customer_id, webhook_id from webhook where customer_id = $1 and webhook_id = $2),
+written as (
+  insert into delivery (customer_id, webhook_id, message_id, type, lane, payload)
+  select w.customer_id, w.webhook_id, t.id, '"""
+    + TEST
+    + """', t.lane, json_build_object(
+    'type', '"""
+    + TEST
+    + """', 'operationId', null, 'customerId', w.customer_id, 'operationSucceeded', true, 'errorMessage', null,
+    'checksum', null, 'assignmentId', null, 'carId', null, 'userId', null, 'start', null, 'end', null,
+    'lifetime', null, 'renewableAfter', null)::text
+  from w, t returning customer_id, webhook_id, lane, delivery_id), """
+    + _LANES_AT_ONCE
+    + "select delivery_id from written"
+)
+
+
+async def replay(statements: Statements, customer: int, webhook: int, delivery: int) -> bool:
+    """Put a delivery back into its place; False when there is none."""
+    return bool(await statements.fetchval(REPLAY_ONE, customer, webhook, delivery))
+
+
+async def replay_range(
+    statements: Statements, customer: int, webhook: int, since: datetime, until: datetime, *, undelivered: bool
+) -> tuple[int, datetime | None]:
+    """Send the outcomes and changes of a time again, oldest first: how many, and from when to go on where there are
+    more."""
+    row: Row | None = await statements.fetchrow(
+        REPLAY_RANGE, customer, webhook, since, until, undelivered, REPLAYED_AT_ONCE, [*CHANGES]
+    )
+    assert row is not None  # noqa: S101 - one row by its form
+    return row["count"], row["newest"] if row["count"] == REPLAYED_AT_ONCE else None

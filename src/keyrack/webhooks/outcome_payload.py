@@ -1,0 +1,162 @@
+"""In charge of how outcomes are shown: as operations, as webhooks with their deliveries, and as a webhook's payload."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Literal, LiteralString
+from uuid import UUID
+
+from pydantic import BaseModel, ConfigDict
+from pydantic.alias_generators import to_camel
+
+from keyrack.api.permissions import Permission
+from keyrack.api.schema.event_types import SENT
+from keyrack.api.schema.fields import Resource, boolean, date_time, guid, int32, int64, opaque, string
+from keyrack.api.schema.request_body import Int32, Moment
+from keyrack.assignments.failure_codes import CODE, CODES
+from keyrack.fleet.schema import ASSIGNMENT
+
+Sent = Literal["assignment.created", "assignment.updated", "assignment.deleted", "webhook.test"]
+
+_OF_CUSTOMER: LiteralString = "{t}.customer_id = $1"
+
+
+def _time(name: LiteralString, column: LiteralString) -> LiteralString:
+    """SQL of a time of the assignment that an operation is about, null where there is none: as the outcome tells it,
+    as it was asked for, or as the assignment has it. What is no time stands in no request that was checked."""
+    told: LiteralString = "coalesce({t}.result, {t}.request)"
+    text: LiteralString = "(" + told + "->>'" + name + "')"
+    return (
+        "(case when " + told + " ? '" + name + "' then case when " + text + " ~ '^[0-9T:-]{{19}}Z$' then " + text
+        + "::timestamptz end else (select a." + column + " from assignment a where a.customer_id = {t}.customer_id"
+        " and a.assignment_id = {t}.assignment_id) end)"
+    )  # fmt: skip
+
+
+OPERATION = Resource(
+    "Operation",
+    "operation {t}",
+    _OF_CUSTOMER,
+    {
+        "id": guid("{t}.operation_id"),
+        "kind": string("{t}.kind", enum=("CreateAssignment", "UpdateAssignment", "DeleteAssignment")),
+        "cause": string("{t}.cause", enum=("Request", "Uninstallation", "CarDeleted", "UserRemoved")),
+        "state": string("{t}.state", enum=("Pending", "Succeeded", "Failed")),
+        "errorMessage": string("{t}.error_message", nullable=True),
+        "errorCode": string(CODE, nullable=True, enum=tuple(CODES.values())),
+        "checksum": string("{t}.checksum"),
+        "applied": int64("{t}.applied", nullable=True),
+        "assignmentId": int32("{t}.assignment_id", nullable=True),
+        "carId": int32("{t}.car_id"),
+        "userId": int32("{t}.user_id", nullable=True),
+        "start": date_time(_time("start", "starts_at"), nullable=True),
+        "end": date_time(_time("end", "ends_at"), nullable=True),
+        "requested": date_time("{t}.requested_at"),
+        "finished": date_time("{t}.finished_at", nullable=True),
+    },
+    relations={"car": ASSIGNMENT.relations["car"], "user": ASSIGNMENT.relations["user"]},
+    walks=("requested",),
+    permission=Permission.OPERATIONS_READ,
+)
+
+_COUNT: LiteralString = (
+    "(select count(*)::integer from delivery d where d.customer_id = {t}.customer_id"
+    " and d.webhook_id = {t}.webhook_id and d.state = "
+)
+WEBHOOK = Resource(
+    "Webhook",
+    "webhook {t}",
+    _OF_CUSTOMER,
+    {
+        "id": int32("{t}.webhook_id"),
+        "url": string("{t}.url", search=True),
+        "kinds": opaque("to_jsonb({t}.kinds)"),
+        "enabled": boolean("{t}.is_enabled"),
+        "disabledReason": string("{t}.disabled_reason", nullable=True),
+        "hasSecret": boolean("({t}.secret is not null)"),
+        "oldSigningSecretUntil": date_time(
+            "(case when {t}.old_signing_secret_until > now() then {t}.old_signing_secret_until end)", nullable=True
+        ),
+        "created": date_time("{t}.created_at"),
+        "waiting": int32(_COUNT + "'Waiting')"),
+        "dead": int32(_COUNT + "'Dead')"),
+    },
+    unseen=("{t}.secret", "{t}.signing_secret"),
+    permission=Permission.WEBHOOKS_READ,
+)
+
+_OF_OUTCOME: LiteralString = "({t}.type like 'assignment.%')"
+_CHANGE: LiteralString = "(case when not " + _OF_OUTCOME + " and {t}.applied > 0 then {t}.applied end)"
+DELIVERY = Resource(
+    "Delivery",
+    "delivery {t}",
+    _OF_CUSTOMER,
+    {
+        "id": int64("{t}.delivery_id"),
+        "messageId": guid("{t}.message_id"),
+        "type": string("{t}.type", enum=SENT),
+        "operationId": guid("(case when " + _OF_OUTCOME + " then {t}.message_id end)", nullable=True),
+        "changeId": int64(_CHANGE, nullable=True),
+        "assignmentId": int32("{t}.assignment_id", nullable=True),
+        "state": string("{t}.state", enum=("Waiting", "Delivered", "Dead")),
+        "attempts": int32("{t}.attempts"),
+        "attempted": date_time("{t}.attempted_at", nullable=True),
+        "nextAttempt": date_time("{t}.next_attempt_at", nullable=True),
+        "status": int32("{t}.status", nullable=True),
+        "duration": int32("{t}.duration", nullable=True),
+        "answer": string("{t}.answer", nullable=True),
+        "error": string("{t}.error", nullable=True),
+        "created": date_time("{t}.created_at"),
+        "payload": opaque("{t}.payload::jsonb"),
+    },
+    permission=Permission.WEBHOOKS_READ,
+)
+_URL: LiteralString = (
+    "(select w.url from webhook w where w.customer_id = {t}.customer_id and w.webhook_id = {t}.webhook_id)"
+)
+# Beside those of all webhooks each says whose it is
+DELIVERY_LISTED = replace(
+    DELIVERY,
+    name="DeliveryListed",
+    fields={
+        "id": DELIVERY.fields["id"],
+        "webhookId": int32("{t}.webhook_id"),
+        "webhookUrl": string(_URL),
+        **DELIVERY.without("id").fields,
+    },
+)
+
+
+class Outcome(BaseModel):
+    """What a webhook is told: the same members for all kinds."""
+
+    model_config = ConfigDict(alias_generator=to_camel)
+
+    type: Sent
+    operation_id: UUID | None
+    customer_id: Int32
+    operation_succeeded: bool
+    error_message: str | None
+    checksum: str | None
+    assignment_id: Int32 | None
+    car_id: Int32 | None
+    user_id: Int32 | None
+    start: Moment | None
+    end: Moment | None
+    lifetime: Int32 | None
+    renewable_after: Int32 | None
+
+
+# The same payload in SQL, of the row `o` of `operation`; see `Outcome`
+TYPE: LiteralString = (
+    "case o.kind when 'CreateAssignment' then 'assignment.created' when 'UpdateAssignment' then 'assignment.updated'"
+    " else 'assignment.deleted' end"
+)
+PAYLOAD: LiteralString = (
+    "json_build_object('type', " + TYPE + ", 'operationId', o.operation_id, 'customerId', o.customer_id,"
+    " 'operationSucceeded', o.state = 'Succeeded', 'errorMessage', o.error_message, 'checksum', o.checksum,"
+    " 'assignmentId', o.result->'assignmentId', 'carId', o.result->'carId', 'userId', o.result->'userId',"
+    " 'start', o.result->'start', 'end', o.result->'end', 'lifetime', o.result->'lifetime',"
+    " 'renewableAfter', o.result->'renewableAfter')::text"
+)
+LANE: LiteralString = "coalesce(o.assignment_id::bigint, -o.seq)"

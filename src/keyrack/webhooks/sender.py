@@ -1,0 +1,246 @@
+"""In charge of one attempt to reach a webhook: sign, dial only what may be dialled, read little, say what came of it.
+
+Only workers load this module: its HTTP client is heavy, and the API has no use for it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import ssl
+import time
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from functools import lru_cache
+from typing import Any
+from urllib.parse import urlsplit
+
+import aiohttp
+from aiohttp.abc import AbstractResolver, ResolveResult
+from standardwebhooks import Webhook
+
+from keyrack import __version__
+from keyrack.core.settings import Settings
+from keyrack.core.ssrf_guard import Forbidden, Guard
+from keyrack.core.tracing.spans import TRACES
+from keyrack.webhooks.delivery_errors import (
+    ANSWERED,
+    CERTIFICATE,
+    CLOSED,
+    CUT,
+    NO_HTTP,
+    NOT_REACHED,
+    NOT_TAKEN,
+    TIMED_OUT,
+    TLS,
+)
+
+ANSWER = 1_000  # characters of an endpoint's answer that the log keeps
+# Names looked up at once, for each place: a name server that is silent holds a thread for each, for longer than an
+# attempt takes, and nobody else is to wait for one
+LOOKUPS = 2
+MOST_LOOKUPS = 1_000
+REMEMBERED = 10_000  # names whose addresses are known; beyond, it starts anew
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """What came of one attempt. `status` is None where no answer came."""
+
+    started: datetime
+    duration: int  # milliseconds
+    status: int | None = None
+    answer: str | None = None
+    error: str | None = None
+    hidden: str | None = None  # why it failed, for the operator alone
+    retry_after: float | None = None  # seconds, as the endpoint asked for
+
+    @property
+    def succeeded(self) -> bool:
+        return self.status is not None and 200 <= self.status < 300
+
+
+class _Names(AbstractResolver):
+    """Names looked up in threads of their own, so that a slow name server keeps nobody else waiting."""
+
+    def __init__(self, guard: Guard, at_once: int) -> None:
+        self._guard = guard
+        self._public: dict[str, bool] = {}
+        self._threads = ThreadPoolExecutor(at_once, thread_name_prefix="names")
+
+    async def resolve(
+        self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_UNSPEC
+    ) -> list[ResolveResult]:
+        def look_up() -> list[Any]:
+            return socket.getaddrinfo(host, port, family, socket.SOCK_STREAM)
+
+        found = await asyncio.get_running_loop().run_in_executor(self._threads, look_up)
+        if len(self._public) >= REMEMBERED:
+            self._public.clear()
+        self._public[host] = all(self._guard.is_public(where[0]) for *_, where in found)
+        return [
+            ResolveResult(
+                hostname=host, host=where[0], port=where[1], family=kind, proto=proto, flags=socket.AI_NUMERICHOST
+            )
+            for kind, _, proto, _, where in found
+        ]
+
+    def is_public(self, host: str) -> bool:
+        """Whether all addresses of a host were public when it was looked up last; False if it never was."""
+        with suppress(ValueError):  # aiohttp does not look up what is an address already
+            return self._guard.is_public(host)
+        return self._public.get(host, False)
+
+    async def close(self) -> None:
+        self._threads.shutdown(wait=False, cancel_futures=True)
+
+
+class Sender:
+    """The HTTP client of one worker."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._guard = Guard(settings)
+        self._names = _Names(self._guard, min(MOST_LOOKUPS, LOOKUPS * settings.webhook_concurrency))
+        connector = aiohttp.TCPConnector(
+            limit=0,  # the worker itself bounds how much is sent at once
+            ttl_dns_cache=30,
+            keepalive_timeout=30,
+            resolver=self._names,
+            socket_factory=self._socket,
+        )
+        self._session = aiohttp.ClientSession(
+            connector=connector,
+            timeout=aiohttp.ClientTimeout(total=settings.webhook_timeout),
+            cookie_jar=aiohttp.DummyCookieJar(),
+            trust_env=False,
+            auto_decompress=False,
+            headers={"User-Agent": f"Keyrack/{__version__}", "Content-Type": "application/json"},
+        )
+
+    async def close(self) -> None:
+        await self._session.close()
+
+    async def send(
+        self,
+        url: str,
+        payload: str,
+        message_id: str,
+        signing_secrets: Sequence[str],
+        secret: str | None,
+        traceparent: str | None = None,
+    ) -> Attempt:
+        """POST the payload once, in the trace of the request that it is an outcome of, if it has one and traces are on.
+        Never raises for what an endpoint or the network does."""
+        place = TRACES.delivery(traceparent, message_id) if TRACES.on else None
+        if place is None:
+            return await self._send(url, payload, message_id, signing_secrets, secret, {})
+        begun, parts = time.time_ns(), urlsplit(url)
+        carried = {"traceparent": place.traceparent}
+        attempt = await self._send(url, payload, message_id, signing_secrets, secret, carried)
+        failed = "" if attempt.succeeded else "no-answer" if attempt.status is None else str(attempt.status)
+        port = parts.port or (443 if parts.scheme == "https" else 80)
+        TRACES.delivered(place, parts.hostname or "", port, attempt.status, begun, failed)
+        return attempt
+
+    async def _send(
+        self,
+        url: str,
+        payload: str,
+        message_id: str,
+        signing_secrets: Sequence[str],
+        secret: str | None,
+        carried: dict[str, str],
+    ) -> Attempt:
+        started, clock = datetime.now(UTC), time.monotonic()
+
+        def attempt(**what: Any) -> Attempt:
+            return Attempt(started, round((time.monotonic() - clock) * 1000), **what)
+
+        headers = carried | signed(payload, message_id, signing_secrets, started)
+        if secret is not None:
+            headers["secret"] = secret
+        try:
+            async with self._session.post(url, data=payload.encode(), headers=headers, allow_redirects=False) as reply:
+                answer = await _beginning(reply)
+                return attempt(
+                    status=reply.status,
+                    answer=answer,
+                    retry_after=_retry_after(reply.headers.get("Retry-After"), started),
+                    error=None if 200 <= reply.status < 300 else ANSWERED.format(status=reply.status),
+                )
+        except (aiohttp.ClientError, OSError, ValueError) as error:  # a time-out is an OSError
+            told = _told(error) if self._names.is_public(urlsplit(url).hostname or "") else None
+            if told is not None:
+                return attempt(error=told)
+            cause = error.os_error if isinstance(error, aiohttp.ClientConnectorError) else error
+            return attempt(error=NOT_REACHED, hidden=f"{type(cause).__name__}: {cause}"[:ANSWER])
+
+    def _socket(self, info: Any) -> socket.socket:
+        family, kind, proto, _, where = info
+        if not self._guard.may_dial(where[0]):
+            raise Forbidden(f"{where[0]} is not public and not in KEYRACK_WEBHOOK_NETWORKS")
+        return socket.socket(family, kind, proto)
+
+
+def signed(payload: str, message_id: str, signing_secrets: Sequence[str], now: datetime) -> dict[str, str]:
+    """The Standard Webhooks headers, with a signature by each secret."""
+    return {
+        "webhook-id": message_id,
+        "webhook-timestamp": str(int(now.timestamp())),
+        "webhook-signature": " ".join(_signer(secret).sign(message_id, now, payload) for secret in signing_secrets),
+    }
+
+
+@lru_cache(maxsize=2_000)
+def _signer(secret: str) -> Webhook:
+    return Webhook(secret)
+
+
+async def _beginning(reply: aiohttp.ClientResponse) -> str | None:
+    """The start of the answer. The rest is not read: the connection is closed instead."""
+    got = b""
+    while len(got) <= ANSWER * 4 and (piece := await reply.content.read(ANSWER * 4)):
+        got += piece
+    if not reply.content.at_eof():
+        reply.close()
+    return got.decode(errors="replace").replace("\0", "\ufffd")[:ANSWER] or None
+
+
+def _retry_after(text: str | None, now: datetime) -> float | None:
+    """Seconds of a `Retry-After` header, in either of its forms (RFC 9110, section 10.2.3)."""
+    if text is None:
+        return None
+    try:
+        if text.strip().isdigit():
+            return float(text)
+        date = parsedate_to_datetime(text)
+        return max(0.0, ((date if date.tzinfo else date.replace(tzinfo=UTC)) - now).total_seconds())
+    except (ValueError, OverflowError):
+        return None
+
+
+def _told(error: Exception) -> str | None:
+    """What the owner of a public endpoint is told of a failure; None where it did not come to a connection."""
+    match error:
+        case TimeoutError():
+            return TIMED_OUT
+        case aiohttp.ClientConnectorCertificateError(certificate_error=ssl.SSLCertVerificationError() as wrong):
+            return CERTIFICATE.format(why=wrong.verify_message)
+        case aiohttp.ClientConnectorSSLError(os_error=ssl.SSLError() as wrong):
+            return TLS.format(why=wrong.reason)
+        case aiohttp.ClientConnectorError(os_error=ConnectionRefusedError()):
+            return NOT_TAKEN
+        case aiohttp.ClientConnectorError():
+            return None
+        case aiohttp.ServerDisconnectedError() | aiohttp.ClientOSError():
+            return CLOSED
+        case aiohttp.ClientPayloadError():
+            return CUT
+        case aiohttp.ClientResponseError():
+            return NO_HTTP
+        case _:
+            return None

@@ -1,0 +1,133 @@
+"""In charge of what is kept about webhooks: registered, changed, removed, and their signing secrets."""
+
+from __future__ import annotations
+
+import base64
+import secrets
+from collections.abc import Mapping, Sequence
+from typing import Any, LiteralString
+from urllib.parse import urlsplit
+
+from keyrack.api.schema.event_types import stored
+from keyrack.db.connection import Connection
+from keyrack.db.encryption.cipher import Vault
+from keyrack.db.encryption.encrypted_columns import SIGNING_SECRET, STATIC_SECRET
+from keyrack.webhooks.outcome_payload import WEBHOOK
+
+# Sealed secrets are bound to the id, so it is drawn first
+NEXT_ID: LiteralString = "select nextval(pg_get_serial_sequence('webhook', 'webhook_id'))::integer"
+INSERT: LiteralString = """
+insert into webhook (customer_id, webhook_id, url, secret, kinds, is_enabled, signing_secret)
+select $1, $2, $3, $4, $5, $6, $7 where (select count(*) from webhook where customer_id = $1) < $8 returning webhook_id
+"""
+# What the patch does not name stays as it is
+UPDATE: LiteralString = """
+update webhook set
+  url = case when $3 ? 'url' then $3->>'url' else url end,
+  secret = case when $3 ? 'secret' then $4 else secret end,
+  kinds = case when $3 ? 'kinds' then array(select jsonb_array_elements_text($3->'kinds')) else kinds end,
+  is_enabled = case when $3 ? 'enabled' then ($3->'enabled')::boolean else is_enabled end,
+  disabled_reason = case when $3 ? 'enabled' then null else disabled_reason end
+where customer_id = $1 and webhook_id = $2 returning """ + WEBHOOK.version("webhook")
+DELETE: LiteralString = """
+with gone as (delete from webhook where customer_id = $1 and webhook_id = $2 returning customer_id, webhook_id)
+insert into removed_webhook (customer_id, webhook_id) select customer_id, webhook_id from gone returning webhook_id
+"""
+ROTATE: LiteralString = """
+update webhook set old_signing_secret = signing_secret, signing_secret = $3,
+  old_signing_secret_until = now() + make_interval(hours => $4)
+where customer_id = $1 and webhook_id = $2 returning old_signing_secret_until
+"""
+# As after a lost master key: what waits is kept until the webhook is enabled again
+REPLACE: LiteralString = """
+update webhook set signing_secret = $3, secret = null, old_signing_secret = null, old_signing_secret_until = null,
+  is_enabled = false, disabled_reason = $4
+where customer_id = $1 and webhook_id = $2
+"""
+ALL: LiteralString = "select customer_id, webhook_id from webhook order by customer_id, webhook_id for update"
+ENABLED: LiteralString = "select is_enabled from webhook where customer_id = $1 and webhook_id = $2"
+
+
+def check_url(url: str) -> None:
+    """Raises `ValueError` for what cannot be the address of a webhook. Whether it may be dialled is seen when it is."""
+    parts = urlsplit(url)
+    if parts.scheme not in ("http", "https"):
+        raise ValueError("it must begin with https:// or http://")
+    if not parts.hostname:
+        raise ValueError("it names no host")
+    if parts.username is not None or parts.password is not None:
+        raise ValueError("it must not hold a user name or a password")
+    if parts.fragment:
+        raise ValueError("it must not have a fragment")
+    if not url.isascii() or any(c.isspace() or not c.isprintable() for c in url):
+        raise ValueError("it must be printable ASCII without blanks")
+    _ = parts.port  # raises for what is no port
+
+
+def new_signing_secret() -> str:
+    """A Standard Webhooks signing secret: `whsec_` and 32 random bytes in base64."""
+    return "whsec_" + base64.b64encode(secrets.token_bytes(32)).decode()
+
+
+async def add(
+    connection: Connection,
+    vault: Vault,
+    customer: int,
+    url: str,
+    secret: str | None,
+    kinds: Sequence[str],
+    enabled: bool,
+    limit: int,
+) -> tuple[int, str] | None:
+    """Register a webhook: its id and its signing secret; None when the customer has `limit` of them already."""
+    id = await connection.fetchval(NEXT_ID)
+    signing = new_signing_secret()
+    sealed = await vault.seal(connection, signing, SIGNING_SECRET, customer, id)
+    static = secret and await vault.seal(connection, secret, STATIC_SECRET, customer, id)
+    added = await connection.fetchval(INSERT, customer, id, url, static, stored(kinds), enabled, sealed, limit)
+    return None if added is None else (id, signing)
+
+
+async def change(
+    connection: Connection, vault: Vault, customer: int, webhook: int, changes: Mapping[str, Any]
+) -> int | None:
+    """Change what is named: `url`, `secret`, `kinds`, `enabled`. The webhook's version; None: there is no such one."""
+    secret = changes.get("secret")
+    static = secret and await vault.seal(connection, secret, STATIC_SECRET, customer, webhook)
+    told = dict(changes)
+    if "secret" in told:
+        told["secret"] = True
+    if "kinds" in told:
+        told["kinds"] = stored(told["kinds"])
+    return await connection.fetchval(UPDATE, customer, webhook, told, static)
+
+
+async def rotate(
+    connection: Connection, vault: Vault, customer: int, webhook: int, overlap_hours: int
+) -> tuple[str, Any] | None:
+    """A new signing secret, and until when the old one signs too; None when there is no such webhook."""
+    secret = new_signing_secret()
+    sealed = await vault.seal(connection, secret, SIGNING_SECRET, customer, webhook)
+    until = await connection.fetchval(ROTATE, customer, webhook, sealed, overlap_hours)
+    return None if until is None else (secret, until)
+
+
+async def replace_all(connection: Connection, vault: Vault, reason: str) -> int:
+    """New signing secrets for all webhooks, whose old ones are lost; they are disabled until somebody has told their
+    receivers. How many there are."""
+    webhooks = await connection.fetch(ALL)
+    for row in webhooks:
+        customer, id = row["customer_id"], row["webhook_id"]
+        sealed = await vault.seal(connection, new_signing_secret(), SIGNING_SECRET, customer, id)
+        await connection.execute(REPLACE, customer, id, sealed, reason)
+    return len(webhooks)
+
+
+async def signing_secret(vault: Vault, webhook: tuple[int, int], value: bytes) -> str:
+    """A signing secret, the old or the new one, of the customer's webhook. Raises `CannotOpen`."""
+    return await vault.open(value, SIGNING_SECRET, *webhook)
+
+
+async def static_secret(vault: Vault, webhook: tuple[int, int], value: bytes) -> str:
+    """The text of the header `secret`. Raises `CannotOpen`."""
+    return await vault.open(value, STATIC_SECRET, *webhook)
